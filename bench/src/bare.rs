@@ -1,4 +1,4 @@
-//! Bare loops in C: the system calls of a work and nothing around them.
+//! Bare loops in C: the system calls of a workload and nothing else.
 
 use std::fs;
 use std::path::{Path as FilePath, PathBuf};
@@ -20,14 +20,14 @@ const LOOPS: [(&str, &str); 4] = [
     ("slip", include_str!("../bare/slip.c")),
 ];
 
-/// The compiled loops.
+/// Folder of the compiled loops.
 #[derive(Clone, Debug)]
 pub struct Bare {
     folder: PathBuf,
 }
 
 impl Bare {
-    /// Compiles the loops into a folder, with `cc -O2`; or why not.
+    /// Compiles the loops into a folder with `cc -O2`; the error is the reason for a failure.
     pub fn compile(folder: &FilePath) -> Result<Self, String> {
         let unwritten = |error| format!("cannot write the bare loops: {error}");
         fs::create_dir_all(folder).map_err(unwritten)?;
@@ -52,7 +52,7 @@ impl Bare {
     }
 }
 
-/// The two ends of a work: the loop, its modes, payload, and a word of the loop's own.
+/// Arguments of both ends of a workload: the loop and its mode, the payload size, and one loop-specific argument.
 struct Ways {
     asking: (&'static str, &'static str),
     answering: (&'static str, &'static str),
@@ -133,7 +133,7 @@ impl Contender for Bare {
     }
 }
 
-/// The figure in a loop's line of JSON.
+/// Reads the figure from a loop's line of JSON.
 fn read(work: Work, line: &str) -> Result<Values, Failure> {
     let unreadable = || Failure::Failed(format!("its output cannot be read: {}", line.trim()));
     let numbers: Value = serde_json::from_str(line).map_err(|_| unreadable())?;

@@ -1,4 +1,4 @@
-//! Who takes part, and how a pair of programs makes one run.
+//! The interface of programs under test, and how a client and a server perform one run.
 
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -10,23 +10,23 @@ use crate::place::{Place, Ready, Target, await_server};
 use crate::process::{Output, Running};
 use crate::work::{Values, Work};
 
-/// One run to be made.
+/// Parameters of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     pub work: Work,
     pub target: Target,
-    /// For how long. A program that knows whole seconds only runs for the next whole one.
+    /// Duration. Programs that accept only whole seconds round it up.
     pub seconds: f64,
-    /// Departures per second, for work at a fixed rate.
+    /// Departures per second, for workloads at a fixed rate.
     pub rate_per_s: u64,
-    /// TCP's congestion control on a veth pair.
+    /// TCP congestion control on a veth pair.
     pub congestion: &'a str,
-    /// Set when the user wants to stop.
+    /// Set on an interrupt by the user.
     pub stop: &'a AtomicBool,
 }
 
 impl Job<'_> {
-    /// The duration for programs that know whole seconds only.
+    /// The duration rounded up to whole seconds.
     pub fn whole_seconds(&self) -> u64 {
         self.seconds.ceil().max(1.0) as u64
     }
@@ -35,14 +35,14 @@ impl Job<'_> {
 /// Why a run has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The program cannot do this work or is not there, and need not be asked again.
+    /// The program does not support this workload or is not installed; it is not tried again.
     #[error("not offered: {0}")]
     NotOffered(String),
     #[error("{0}")]
     Failed(String),
     #[error("it ran past its time of {0:?}")]
     Late(Duration),
-    /// The user wants to stop.
+    /// Interrupted by the user.
     #[error("interrupted")]
     Interrupted,
 }
@@ -56,60 +56,60 @@ impl From<io::Error> for Failure {
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         match error {
-            // What this kernel lacks it lacks in the next round, too.
+            // A missing kernel feature will also be missing in the next round.
             LabError::NoQdisc { .. } | LabError::Backend(_) => Self::NotOffered(error.to_string()),
             error => Self::Failed(error.to_string()),
         }
     }
 }
 
-/// A program, or a pair of them, that does work.
+/// A program, or a pair of programs, under test.
 pub trait Contender {
-    /// Its name in the table.
+    /// Name in the table.
     fn name(&self) -> &'static str;
 
-    /// Whether it knows this work.
+    /// Whether it supports this workload.
     fn offers(&self, work: Work) -> bool;
 
     fn run(&self, job: &Job<'_>) -> Result<Values, Failure>;
 }
 
-/// How a server comes to its end.
+/// How a server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
-    /// By itself, after its one client; what it prints is read.
+    /// By itself, after its only client; its output is read.
     Itself,
-    /// At Ctrl-C; what it prints then is read.
+    /// On SIGINT; its output is read.
     Interrupted,
-    /// It would serve for ever, and says nothing of interest.
+    /// It is killed, because it would run for ever; its output is ignored.
     Killed,
 }
 
-/// A client and a server, each a program with its arguments.
+/// Command lines of a client and a server.
 #[derive(Clone, Debug)]
 pub struct Pair {
     pub server: Vec<String>,
     pub client: Vec<String>,
-    /// What tells that the server is ready.
+    /// Condition for the server to be ready.
     pub ready: Ready,
     pub ends: Ends,
 }
 
-/// Time for everything around a run: connecting, reporting, ending.
+/// Time allowed for connecting, reporting and ending, in addition to the run.
 pub const GRACE: Duration = Duration::from_secs(10);
 
 impl Pair {
-    /// Command lines without quotes; the server listens on a TCP port.
+    /// A pair whose server listens on a TCP port. Command lines have no quotes.
     pub fn tcp(port: u16, ends: Ends, server: &str, client: &str) -> Self {
         Self { server: words(server), client: words(client), ready: Ready::Listens(port), ends }
     }
 
-    /// The same with a server at a UDP port.
+    /// A pair whose server binds a UDP port.
     pub fn udp(port: u16, ends: Ends, server: &str, client: &str) -> Self {
         Self { ready: Ready::IsBound(port), ..Self::tcp(port, ends, server, client) }
     }
 
-    /// Makes one run: what client and server printed to standard output.
+    /// Performs one run; returns the standard output of client and server.
     pub fn run(&self, job: &Job<'_>, place: &Place) -> Result<(String, String), Failure> {
         let start = |end, words: &[String]| {
             Running::start(&mut place.command(end, words))
@@ -136,7 +136,7 @@ impl Pair {
     }
 }
 
-/// A failure with the last line that the program printed about it.
+/// Adds the last line of the program's output to a failure.
 pub fn with_reason(failure: Failure, output: &Output) -> Failure {
     let last = |text: &str| text.lines().rfind(|line| !line.trim().is_empty()).map(str::to_owned);
     match (failure, last(&output.err).or_else(|| last(&output.out))) {
@@ -145,7 +145,7 @@ pub fn with_reason(failure: Failure, output: &Output) -> Failure {
     }
 }
 
-/// The words of a command line without quotes.
+/// Splits a command line without quotes.
 pub fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }

@@ -1,51 +1,50 @@
-//! Work over an emulated link: what the link is asked to do, what crosses it, and for how long.
+//! Workloads over an emulated link: the link's parameters, the traffic, and the durations.
 
-/// What crosses the link.
+/// Traffic over the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
     /// One TCP stream (iperf3).
     Stream,
-    /// One UDP datagram of 64 bytes there and one back, in a closed loop (sockperf).
+    /// One UDP datagram of 64 bytes in each direction, in a closed loop (sockperf).
     PingPong,
 }
 
-/// A link, the same in both directions, and what crosses it.
+/// A link, symmetric, and the traffic over it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Emulation {
     pub load: Load,
-    /// Round trip that it adds, half of it each way.
+    /// Added RTT, half of it in each direction.
     pub rtt_ms: u32,
-    /// Rate in Mbit/s, counted in IP packets; none where it is as fast as it can be.
+    /// Rate in Mbit/s of IP packets; `None` for no limit.
     pub rate_mbps: Option<u32>,
-    /// Largest IP packet in bytes.
+    /// MTU: largest IP packet in bytes.
     pub mtu: u16,
-    /// Whether fabricmark's emulator is handed single packets instead of super-packets.
+    /// Whether fabricmark's emulator receives single packets instead of super-packets.
     pub is_single: bool,
 }
 
-/// Bytes of a packet of TCP over IPv4 that are not payload: two headers of 20 bytes and the timestamps
-/// option with its padding (RFC 7323, appendix A).
+/// Header bytes of a TCP packet over IPv4: two headers of 20 bytes and the timestamps option with padding (RFC 7323,
+/// appendix A).
 const TCP_HEADERS: u16 = 52;
 
-/// What waits for a shaped link, in milliseconds of its rate: enough for a stream without a delay, little
-/// enough that it is never the memory of this machine that bounds it.
+/// Queue of a shaped link, in milliseconds at its rate: enough for a stream without a delay, too little to exhaust
+/// the memory of this machine.
 pub const QUEUE_MS: u32 = 50;
 
-/// Round trips that a stream is given to find its rate, before anything counts; at least a second.
+/// Minimum warm-up of a stream, in RTTs; at least a second.
 const SETTLING_ROUND_TRIPS: u32 = 50;
 
-/// Round trips that a stream counts for, at least.
+/// Minimum counted time of a stream, in RTTs.
 const COUNTED_ROUND_TRIPS: u32 = 20;
 
-/// Seconds that a stream at a rate counts for, at least: a payload more or less is then below 0.04 % at
-/// 100 Mbit/s.
+/// Minimum counted time of a shaped stream in seconds: one payload is then less than 0.04 % at 100 Mbit/s.
 const SHAPED_S: u64 = 4;
 
-/// Exchanges that a 99th percentile is told from, at least: two are above it.
+/// Minimum number of transactions for a 99th percentile: two are above it.
 const EXCHANGES_MIN: u32 = 200;
 
 impl Emulation {
-    /// A stream over a link with an MTU of 1500 that is as fast as it can be.
+    /// A stream over a link with an MTU of 1500 and no rate limit.
     pub fn stream(rtt_ms: u32) -> Self {
         Self { load: Load::Stream, rtt_ms, rate_mbps: None, mtu: 1500, is_single: false }
     }
@@ -58,8 +57,7 @@ impl Emulation {
         Self { load: Load::PingPong, ..Self::stream(rtt_ms) }
     }
 
-    /// What the link is to do, as a lab's links are told (`docs/lab.md`); a backend that cannot be
-    /// without a rate has `unshaped_mbps`.
+    /// Link options of a lab (`docs/lab.md`). `unshaped_mbps` is the rate for backends that require one.
     pub fn words(&self, unshaped_mbps: Option<u32>) -> String {
         let mut words = format!("mtu={}", self.mtu);
         if self.rtt_ms > 0 {
@@ -71,7 +69,7 @@ impl Emulation {
         words
     }
 
-    /// Whole seconds before a stream counts.
+    /// Warm-up of a stream, in whole seconds.
     pub fn settling_s(&self) -> u64 {
         u64::from(SETTLING_ROUND_TRIPS * self.rtt_ms).div_ceil(1000).max(1)
     }
@@ -85,12 +83,12 @@ impl Emulation {
         u64::from(round_trips * self.rtt_ms).div_ceil(1000).max(asked_s.ceil() as u64).max(least)
     }
 
-    /// Bytes a write, and a read: few where they are what the count is rounded to.
+    /// Bytes per write and read; small if the count is rounded to whole payloads.
     pub fn payload_bytes(&self) -> u32 {
         if self.rate_mbps.is_some() { 16_384 } else { 131_072 }
     }
 
-    /// What a stream of full packets carries in payload where the link keeps its rate to the bit.
+    /// Goodput of full packets if the link keeps its rate exactly.
     pub fn exact_goodput_bps(&self) -> Option<f64> {
         let share = f64::from(self.mtu - TCP_HEADERS) / f64::from(self.mtu);
         self.rate_mbps.map(|rate| f64::from(rate) * 1e6 * share)

@@ -1,4 +1,4 @@
-//! fabricmark itself: everything that the benchmark knows of its command line and of its output.
+//! fabricmark itself: its command line and its output.
 
 use fabricmark_lab::Role;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use crate::place::{Target, cpu};
 use crate::process::{Output, Running, command};
 use crate::work::{Figure, Path, Transport, Values, Verb, Wait, Work};
 
-/// The exit code for a command or an option that the program does not know (docs/exit-codes.md).
+/// Exit code for an unknown command or option (docs/exit-codes.md).
 const WRONG_INPUT: i32 = 64;
 
-/// Time for opening and closing 10,000 flows, beyond what any other run needs.
+/// Additional time to open and close 10,000 flows.
 const FLOWS_GRACE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Debug)]
@@ -30,15 +30,15 @@ impl Fabricmark {
             .map_err(|error| Failure::Failed(format!("cannot start {program}: {error}")))
     }
 
-    /// A worker to which nobody talks, alive for a second: its processor time and its memory.
+    /// CPU time and memory of a worker that is idle for the duration of the run.
     fn idle(&self, job: &Job<'_>) -> Result<Values, Failure> {
-        // A worker serves the socket that is its standard input; this end of it stays silent.
+        // A worker serves the socket on its standard input; this end of it stays silent.
         let (_coordinator, worker) = std::os::unix::net::UnixStream::pair()?;
         let stdin = Stdio::from(std::os::fd::OwnedFd::from(worker));
         let worker = self.start(&["worker".to_owned()], stdin)?;
         let of_worker =
             |file: &str| std::fs::read_to_string(format!("/proc/{}/{file}", worker.id()));
-        // What the start costs is over well before.
+        // The start-up cost has ended long before.
         let wait = |for_s: f64| match worker.wait(Duration::from_secs_f64(for_s), job.stop) {
             Ok(()) => Err(Failure::Failed("the worker ended by itself".to_owned())),
             Err(Failure::Late(_)) => Ok(()),
@@ -77,7 +77,7 @@ impl Contender for Fabricmark {
     }
 }
 
-/// The command line of a run; none for work that is no measurement.
+/// Arguments of a run; `None` for workloads that are not measurements.
 fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
     if let Work::Verbs { verb, bytes, is_stream } = job.work {
         return verbs(job, verb, bytes, is_stream);
@@ -131,14 +131,14 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
         }
         Work::Stream { .. } | Work::Verbs { .. } | Work::Idle | Work::Emulated(_) => {}
     }
-    // On loopback every program has the machine's default.
+    // On loopback all programs use the system's default.
     if transport == Transport::Tcp && job.target == Target::Veth {
         line += &format!(" --congestion {}", job.congestion);
     }
     Some(crate::contender::words(&line))
 }
 
-/// The command line of a run over RDMA. A read is a round trip of its own, an exchange.
+/// Arguments of a run over RDMA. An RDMA read is a request and its response.
 fn verbs(job: &Job<'_>, verb: Verb, bytes: u32, is_stream: bool) -> Option<Vec<String>> {
     let Target::Adapters([from, to]) = job.target else { return None };
     let pattern = match (is_stream, verb) {
@@ -154,7 +154,7 @@ fn verbs(job: &Job<'_>, verb: Verb, bytes: u32, is_stream: bool) -> Option<Vec<S
     )))
 }
 
-/// The figures of the one record that was printed.
+/// The figures of the only record in the output.
 fn read(work: Work, output: &Output) -> Result<Values, Failure> {
     if output.status.code() == Some(WRONG_INPUT) {
         let first = output.err.lines().next().unwrap_or_default();
@@ -186,14 +186,13 @@ fn read(work: Work, output: &Output) -> Result<Values, Failure> {
     }
 }
 
-/// A numeric field of /proc/PID/stat by its number in proc_pid_stat(5). The second field is a name in
-/// parentheses that may hold anything.
+/// A numeric field of /proc/PID/stat by its number in proc_pid_stat(5). The second field, a name in parentheses, may
+/// contain anything.
 pub fn stat_field(stat: &str, number: usize) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
 }
 
-/// VmRSS of /proc/PID/status.
 fn resident_bytes(status: &str) -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -1,4 +1,4 @@
-//! Results as JSON for programs.
+//! Results as JSON.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::rows::{Against, Goal};
 use crate::session::{Played, Settings};
 use crate::work::Values;
 
-/// Everything, single values included.
+/// All results, including the values of single runs.
 pub fn document(results: &[Played], settings: &Settings, absent: &[&str]) -> Value {
     json!({
         "pairs": settings.pairs,

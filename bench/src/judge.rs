@@ -1,4 +1,4 @@
-//! What the rounds of a row say: medians, paired ratios, and whether a goal is met.
+//! Evaluates the rounds of a row: medians, paired ratios, and whether a goal is met.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use fabricmark_stats::{Better, Estimate, StopRule, THROUGHPUT_TIE, median, paire
 use crate::rows::{Against, Goal, OURS, Question};
 use crate::work::{Figure, Values};
 
-/// What came of one round: each that took part, with its figures or the reason why there are none.
+/// Results of one round by contender: its figures, or the reason for a failure.
 pub type Round = BTreeMap<String, Result<Values, String>>;
 
-/// Nominal coverage of every interval.
+/// Confidence level of intervals.
 const CONFIDENCE: f64 = 0.95;
 
-/// A goal of 1.00 is met by an interval from 0.99 on: what is less is less than anybody can tell.
+/// A goal of 1.00 is met by an interval from 0.99 on: a smaller difference cannot be distinguished.
 const TOLERANCE: f64 = 0.01;
 
-/// How a question came out.
+/// Verdict on a question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// The whole interval is where it should be.
+    /// The whole interval is within the goal.
     Met,
-    /// It is not.
+    /// The interval is not wholly within the goal.
     Missed,
     /// There is no goal.
     Shown,
-    /// There is nothing to compare, and why.
+    /// There is nothing to compare, with the reason.
     NotComparable(String),
 }
 
@@ -33,14 +33,14 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     pub question: Question,
-    /// Against whom, by name.
+    /// Name of the contender with which fabricmark is compared.
     pub other: Option<String>,
-    /// The ratio of fabricmark's figure to the other's, or the median of the figure itself.
+    /// Ratio of fabricmark's figure to the other's, or the median of the figure itself.
     pub value: Option<Estimate>,
     pub verdict: Verdict,
 }
 
-/// The median of a figure over the rounds in which somebody had it.
+/// Median of a contender's figure over the rounds in which it has one.
 pub fn median_of(rounds: &[Round], who: &str, figure: Figure) -> Option<f64> {
     median(&samples(rounds, who, figure), CONFIDENCE).map(|estimate| estimate.value)
 }
@@ -64,8 +64,8 @@ pub fn best_peer(rounds: &[Round], peers: &[&str], figure: Figure) -> Option<Str
     best.map(|(peer, _)| peer.to_owned())
 }
 
-/// The ratio of two figures over the rounds in which both are there; Student's interval on the
-/// logarithms. None below two such rounds.
+/// Ratio of two figures over the rounds that have both; Student's t interval on the logarithms. `None` below two such
+/// rounds.
 fn ratio(rounds: &[Round], other: &str, figure: Figure) -> Option<Estimate> {
     let pair = |round| Some((sample(round, other, figure)?, sample(round, OURS, figure)?));
     let (theirs, ours): (Vec<f64>, Vec<f64>) = rounds.iter().filter_map(pair).unzip();
@@ -102,7 +102,7 @@ pub fn answer(rounds: &[Round], peers: &[&str], question: &Question) -> Answer {
         (None, _) => Verdict::NotComparable(why_not(rounds, other.as_deref(), figure)),
         (Some(_), None) => Verdict::Shown,
         (Some(value), Some(goal)) => {
-            // Too few rounds for an interval of a median: all of them are to keep the limit.
+            // With too few rounds for a median's interval, all of them must be below the limit.
             let all = samples(rounds, OURS, figure);
             let highest = all.iter().copied().fold(f64::MIN, f64::max);
             let (low, high) = value
@@ -140,7 +140,7 @@ mod tests {
 
     const RATE: Figure = Figure::ExchangesPerS;
 
-    /// Rounds of fabricmark, a peer and another peer.
+    /// Rounds with figures of fabricmark and two peers.
     fn rounds(figures: &[[f64; 3]]) -> Vec<Round> {
         let round = |figures: &[f64; 3]| {
             let names = [OURS, "first", "second"].map(str::to_owned);

@@ -1,6 +1,6 @@
-//! fabricmark against its peers and against bare loops in C: interleaved runs, ratios with intervals.
+//! Compares fabricmark with its peers and with bare loops in C: interleaved runs, ratios with confidence intervals.
 //!
-//! docs/bench.md says what is measured and how to read it.
+//! docs/bench.md describes the measurements and how to read the results.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program: it prints")]
 
 mod bare;
@@ -80,7 +80,7 @@ fn seconds(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "write seconds from 0.1 to 3600".to_owned())
 }
 
-/// Exit codes as docs/exit-codes.md has them.
+/// Exit codes of docs/exit-codes.md.
 const MISSED: u8 = 1;
 const FAILED: u8 = 67;
 const INTERRUPTED: u8 = 130;
@@ -97,8 +97,7 @@ fn main() -> ExitCode {
 
 fn bench(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let mut targets = vec![Target::Loopback, Target::Veth, Target::Emulated];
-    // Before anything starts a thread, because this process may have to become root of a user
-    // namespace of its own.
+    // Before any thread starts, because this process may have to enter its own user namespace.
     if let [from, to] = options.ends[..] {
         targets = vec![Target::Adapters([from, to])];
     } else if let Err(error) = fabricmark_lab::acquire() {
@@ -180,12 +179,12 @@ fn default_congestion() -> String {
     read("/proc/sys/net/ipv4/tcp_congestion_control")
 }
 
-/// A line of the kernel's.
+/// First line of a kernel file, or `unknown`.
 fn read(file: &str) -> String {
     fs::read_to_string(file).map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
 }
 
-/// What is the same for all, and who is not there.
+/// Conditions common to all runs, and the peers that are missing.
 fn conditions(settings: &Settings, peers: &[&str], absent: &[&str]) -> String {
     let list = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let (client, server) =

@@ -1,7 +1,7 @@
-//! The peers, a file each: how both ends are started, and where the figure stands in what they print.
+//! The peers, a file each: how to start both ends, and where their output has the figure.
 //!
-//! Each does the same work as fabricmark: the same transport, payload and number of flows, both ends
-//! on the same processors, calls that block where fabricmark's block, and what was received counts.
+//! Each performs the same workload as fabricmark: same transport, payload and number of flows, both ends on the same
+//! CPUs, blocking calls where fabricmark's block. Only received data counts.
 
 pub mod iperf3;
 mod neper;
@@ -17,17 +17,17 @@ use crate::contender::{Contender, Failure, Job, Pair};
 use crate::place::{Place, free_port};
 use crate::work::{Values, Work};
 
-/// Client and server programs of another tool that measures over sockets.
+/// Client and server programs of another measurement tool over sockets.
 #[derive(Debug)]
 pub struct Peer {
     name: &'static str,
-    /// Their command lines; none for work that they do not know.
+    /// Command lines for a workload; `None` if the tool does not support it.
     pair: fn(Work, &At) -> Option<Pair>,
-    /// The figures in what client and server printed.
+    /// Reads the figures from the output of client and server.
     read: fn(Work, &str, &str) -> Result<Values, Failure>,
 }
 
-/// What command lines name besides the work: the server's address, free ports, whole seconds.
+/// Parameters of command lines other than the workload: the server's address, free ports, whole seconds.
 #[derive(Debug, Default)]
 struct At {
     address: String,
@@ -56,7 +56,7 @@ impl Contender for Peer {
     }
 }
 
-/// The peers that are on PATH, and the names of those that are not.
+/// The peers in PATH, and the names of the missing ones.
 pub fn find() -> (Vec<Box<dyn Contender>>, Vec<&'static str>) {
     let all: [(&[&str], Box<dyn Contender>); 7] = [
         (&["iperf3"], Box::new(iperf3::PEER)),
@@ -75,19 +75,18 @@ pub fn find() -> (Vec<Box<dyn Contender>>, Vec<&'static str>) {
     )
 }
 
-/// Whether a program is on PATH.
 pub fn is_on_path(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Output in which the figure is not where it should be.
+/// Error for output without the expected figure.
 fn unreadable(text: &str) -> Failure {
     let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing");
     Failure::Failed(format!("its output cannot be read: {}", last.trim()))
 }
 
-/// The number behind `key` and `=`, up to the next space. The last one, where there are several.
+/// The last number in `text` after `key` and `=`, up to the next space.
 fn number(text: &str, key: &str) -> Result<f64, Failure> {
     let found = text.split_whitespace().rev().find_map(|word| {
         let (name, value) = word.split_once('=')?;

@@ -1,5 +1,4 @@
-//! Where runs happen: the loopback device of this machine, a veth pair between two namespaces, or an
-//! emulated link between two.
+//! Networks for runs: loopback, a veth pair between two namespaces, or an emulated link between two namespaces.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
@@ -15,12 +14,12 @@ use crate::contender::{Failure, Job};
 use crate::emulator::Shell;
 use crate::process::{Running, command};
 
-/// Largest IP packet on the veth pair, Ethernet's.
+/// MTU of the veth pair: Ethernet's.
 const MTU: u16 = 1500;
 
-/// Sets the congestion control of the namespace in which it runs, and lets a client use a port again
-/// after a second instead of a minute, as loopback does by default (tcp_tw_reuse in ip-sysctl.rst).
-/// A namespace may choose among the allowed ones only (tcp_allowed_congestion_control).
+/// Sets the congestion control of the current namespace, and allows clients to reuse a port after a second instead of a
+/// minute, as on loopback by default (tcp_tw_reuse in ip-sysctl.rst). A namespace can only use the allowed algorithms
+/// (tcp_allowed_congestion_control).
 const SETTINGS: &str = r#"
 cd /proc/sys/net/ipv4
 echo 1 > tcp_tw_reuse
@@ -29,22 +28,21 @@ echo 1 > tcp_tw_reuse
     exit 1
 }"#;
 
-/// Settings of both ends of an emulated link: a port can be used again after a second, and the kernel may
-/// give a connection the largest buffers that it takes (net/ipv4/sysctl_net_ipv4.c), so that they are not
-/// what bounds a stream.
+/// Settings of both ends of an emulated link: ports can be reused after a second, and TCP autotuning may use the
+/// largest buffers that the kernel accepts (net/ipv4/sysctl_net_ipv4.c), so that buffers do not limit a stream.
 const BUFFERS: &str = "cd /proc/sys/net/ipv4 && echo 1 > tcp_tw_reuse && \
     echo 4096 131072 2147483647 > tcp_rmem && echo 4096 16384 2147483647 > tcp_wmem";
 
-/// A network to run on.
+/// Kind of network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The loopback device of the namespace of this program.
+    /// The loopback device of this program's namespace.
     Loopback,
     /// A veth pair between two namespaces.
     Veth,
-    /// A link that somebody emulates, between two namespaces.
+    /// An emulated link between two namespaces.
     Emulated,
-    /// Two adapters of this machine, each with its address.
+    /// Two RDMA adapters of this machine, by address.
     Adapters([IpAddr; 2]),
 }
 
@@ -59,12 +57,12 @@ impl fmt::Display for Target {
     }
 }
 
-/// A network for one run. A veth pair is a new one each time, as fabricmark's lab is, so that no
-/// connection or measured path of an earlier run is left in it.
+/// A network for one run. Veth pairs are created anew each time, as in fabricmark's lab, so that no connection or
+/// cached route metric of an earlier run remains.
 #[derive(Debug)]
 pub struct Place {
     network: Network,
-    /// The processors of the client and of the answering one.
+    /// CPUs of client and server.
     cpus: [usize; 2],
 }
 
@@ -78,7 +76,7 @@ pub enum Network {
 }
 
 impl Place {
-    /// Makes the network of a job ready.
+    /// Sets up the network of a job.
     pub fn new(job: &Job<'_>) -> Result<Self, Failure> {
         let network = match job.target {
             Target::Loopback => Network::Loopback,
@@ -101,8 +99,8 @@ impl Place {
         Ok(place)
     }
 
-    /// An emulated link. An emulator that is a process or a thread has the last processor for itself; the
-    /// kernel leaves both processors to the ends.
+    /// An emulated link. An emulator that is a process or thread gets the last CPU for itself; kernel emulation leaves
+    /// both CPUs to the ends.
     pub fn emulated(network: Network, is_beside: bool) -> Result<Self, Failure> {
         let server = if is_beside { Role::Client } else { Role::Server };
         let place = Self { network, cpus: [Role::Client, server].map(cpu) };
@@ -134,7 +132,7 @@ impl Place {
         }
     }
 
-    /// A command at one end of the network, on that end's processor.
+    /// A command at one end of the network, pinned to that end's CPU.
     pub fn command(&self, role: Role, words: &[String]) -> Command {
         let line = pinned(self.cpus[usize::from(role == Role::Server)], words);
         if let Network::Shell(shell) = &self.network {
@@ -153,18 +151,18 @@ impl Place {
     }
 }
 
-/// A command line on one processor.
+/// A command line pinned to one CPU.
 pub fn pinned(cpu: usize, words: &[String]) -> Vec<String> {
     let taskset = ["taskset", "-c", &cpu.to_string()].map(str::to_owned);
     [&taskset, words].concat()
 }
 
-/// The processor of what emulates links, where there are two: the second, beside that of both ends.
+/// CPU of the emulator on a machine with several: the second, while both ends use the first.
 pub fn emulator_cpu() -> Option<u32> {
     u32::try_from(cpu(Role::Server)).ok().filter(|&cpu| cpu > 0)
 }
 
-/// The processor of an end: 0 starts, 1 answers, where there are two.
+/// CPU of an end: 0 for the client, and 1, if it exists, for the server.
 pub fn cpu(role: Role) -> usize {
     let last = thread::available_parallelism().map_or(0, |count| count.get() - 1);
     match role {
@@ -173,8 +171,8 @@ pub fn cpu(role: Role) -> usize {
     }
 }
 
-/// A port on which nothing listens here, another one each time. Below the kernel's ephemeral ports
-/// (32768 on, ip_local_port_range in ip-sysctl.rst), so that no client comes to hold it.
+/// A port that is not in use, a different one each time. It is below the ephemeral ports (32768 on, ip_local_port_range
+/// in ip-sysctl.rst), so that no client can hold it.
 pub fn free_port() -> Result<u16, Failure> {
     const FIRST: u16 = 20_000;
     const COUNT: u16 = 10_000;
@@ -189,17 +187,17 @@ pub fn free_port() -> Result<u16, Failure> {
     Err(Failure::Failed("no port is free".to_owned()))
 }
 
-/// What tells that a server is ready.
+/// Condition for a server to be ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ready {
     /// It listens on this TCP port.
     Listens(u16),
-    /// Its socket is bound to this UDP port.
+    /// It has bound this UDP port.
     IsBound(u16),
 }
 
-/// Waits until a server is ready. The kernel's list of sockets is asked, because a connection would
-/// count as the client that a server awaits.
+/// Waits until a server is ready. Reads the kernel's socket table, because a connection would count as the server's
+/// client.
 pub fn await_server(server: &Running, ready: Ready) -> Result<(), Failure> {
     const LOOK_EVERY: Duration = Duration::from_millis(2);
     const LOOKS: u32 = 2_500;
@@ -222,11 +220,11 @@ pub fn await_server(server: &Running, ready: Ready) -> Result<(), Failure> {
     Err(Failure::Failed(format!("its server is not ready after {:?}", LOOK_EVERY * LOOKS)))
 }
 
-/// States of `enum tcp_state` (net/tcp_states.h); an unconnected UDP socket is in the second.
+/// States of `enum tcp_state` (net/tcp_states.h); the second is that of an unconnected UDP socket.
 const TCP_LISTEN: &str = "0A";
 const TCP_CLOSE: &str = "07";
 
-/// Whether a list of sockets (proc_pid_net(5)) has one of a local port in a state.
+/// Whether a socket table (proc_pid_net(5)) has a socket with this local port and state.
 fn has_socket(list: &str, port: u16, state: &str) -> bool {
     list.lines().any(|line| {
         let mut fields = line.split_whitespace().skip(1);

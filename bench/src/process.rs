@@ -1,4 +1,4 @@
-//! Processes that end with the value that holds them, whatever happens.
+//! Child processes that are killed on drop.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -15,7 +15,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::contender::Failure;
 
-/// What an ended process leaves: its status, standard output and standard error.
+/// Exit status, standard output and standard error of an ended process.
 #[derive(Clone, Debug)]
 pub struct Output {
     pub status: ExitStatus,
@@ -23,12 +23,11 @@ pub struct Output {
     pub err: String,
 }
 
-/// A running process that leads a process group of its own. The whole group is killed when this value
-/// goes.
+/// A running process that leads its own process group. Dropping it kills the whole group.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
-    /// How it ended, once it has been waited for and its number is free again.
+    /// Exit status once it has been reaped, when its PID may be reused.
     status: Option<ExitStatus>,
     group: Pid,
     exit: OwnedFd,
@@ -37,7 +36,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts a command. What it prints goes into memory, so that nobody has to read along.
+    /// Starts a command. Its output goes to memory files, so that no thread has to read it.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         let memory = || io::Result::Ok(File::from(memfd_create("output", MemfdFlags::CLOEXEC)?));
         let (out, err) = (memory()?, memory()?);
@@ -57,12 +56,12 @@ impl Running {
         self.child.id()
     }
 
-    /// Whether it ends within this time. Nothing is read and no processor is used meanwhile.
+    /// Whether it ends within this time. Waits without CPU use.
     pub fn has_ended(&self, within: Duration) -> Result<bool, Failure> {
         let within = Timespec::try_from(within).map_err(io::Error::other)?;
         match poll(&mut [PollFd::new(&self.exit, PollFlags::IN)], Some(&within)) {
             Ok(ready) => Ok(ready > 0),
-            // A signal: the caller looks at its flag.
+            // A signal: the caller checks its flag.
             Err(rustix::io::Errno::INTR) => Ok(false),
             Err(error) => Err(Failure::Failed(format!("cannot wait for a process: {error}"))),
         }
@@ -85,21 +84,21 @@ impl Running {
         }
     }
 
-    /// What it printed to standard output until now.
+    /// Standard output so far.
     pub fn printed(&self) -> io::Result<String> {
         let mut bytes = vec![0; usize::try_from(self.out.metadata()?.len()).unwrap_or(usize::MAX)];
-        // Read from a place, because the process writes where the file stands.
+        // The process writes at the shared file offset, so read at an explicit one.
         self.out.read_exact_at(&mut bytes, 0)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Asks the group to end, as Ctrl-C does.
+    /// Sends SIGINT to the group.
     pub fn interrupt(&self) {
-        // A group that has ended already needs no signal.
+        // Ignore errors: the group may have ended.
         let _ = kill_process_group(self.group, Signal::INT);
     }
 
-    /// Ends it and gives what it printed.
+    /// Ends the group and returns its output.
     pub fn finish(mut self) -> io::Result<Output> {
         let status = self.end()?;
         let text = |file: &mut File| {
@@ -111,12 +110,12 @@ impl Running {
         Ok(Output { status, out: text(&mut self.out)?, err: text(&mut self.err)? })
     }
 
-    /// Kills what is left of the group, which keeps its number until its leader is waited for.
+    /// Kills what is left of the group. Its ID stays valid until its leader is reaped.
     fn end(&mut self) -> io::Result<ExitStatus> {
         if let Some(status) = self.status {
             return Ok(status);
         }
-        // A group that has ended already needs no signal.
+        // Ignore errors: the group may have ended.
         let _ = kill_process_group(self.group, Signal::KILL);
         let status = self.child.wait()?;
         self.status = Some(status);
@@ -126,12 +125,12 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // There is nobody left to tell.
+        // Drop cannot report an error.
         let _ = self.end();
     }
 }
 
-/// A command that reads nothing.
+/// A command with empty standard input.
 pub fn command(program: &str, arguments: &[String]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
@@ -166,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_whole_group_ends_with_its_value() {
-        // The pipe's end is read when every process that holds it has ended.
+        // The read returns 0 when every process that holds the write end has ended.
         let (mut reader, writer) = io::pipe().unwrap();
         let mut sleepers = command("sh", &["-c".to_owned(), "sleep 60 & sleep 60".to_owned()]);
         let running = Running::start(sleepers.stdin(writer)).unwrap();

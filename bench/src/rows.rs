@@ -1,24 +1,24 @@
-//! The rows of the benchmark: which work, who takes part, and what is to be reached.
+//! The rows of the benchmark: workload, contenders, and goals.
 
 mod emulated;
 
 use crate::place::Target;
 use crate::work::{Figure, Path, Transport, Verb, Wait, Work};
 
-/// What fabricmark is called among those who take part.
+/// Name of fabricmark among the contenders.
 pub const OURS: &str = "fabricmark";
 
-/// What the bare loop is called.
+/// Name of the bare loop.
 pub const BARE: &str = "bare loop";
 
-/// Against whom, or what, fabricmark's figure is held.
+/// Reference for fabricmark's figure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Against {
     /// The peer with the best median.
     BestPeer,
-    /// One that takes part, by name.
+    /// A contender, by name.
     One(&'static str),
-    /// The figure itself is to keep a limit.
+    /// No reference: the figure itself must be within a limit.
     Itself,
 }
 
@@ -34,30 +34,30 @@ pub enum Goal {
     Below(f64),
 }
 
-/// A comparison that a row is there for.
+/// A comparison in a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// The figure that is compared.
     pub figure: Figure,
-    /// With what.
+    /// Reference of the comparison.
     pub against: Against,
-    /// The goal; none where the ratio is only shown.
+    /// The goal; `None` if the ratio is only shown.
     pub goal: Option<Goal>,
 }
 
-/// Another run of fabricmark beside the one that is judged.
+/// Name and workload of a further run of fabricmark, for comparison.
 pub type Other = (&'static str, Work);
 
-/// A row of work on one network.
+/// A workload on one network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     pub name: String,
     pub target: Target,
-    /// What fabricmark does.
+    /// Workload of fabricmark.
     pub work: Work,
-    /// What peers do; none where there are no peers.
+    /// Workload of the peers; `None` if there are none.
     pub peers_do: Option<Work>,
-    /// What the bare loop does; none where there is no such loop.
+    /// Workload of the bare loop; `None` if there is none.
     pub bare_does: Option<Work>,
     pub others: Vec<Other>,
     pub questions: Vec<Question>,
@@ -74,13 +74,13 @@ impl Row {
         self
     }
 
-    /// Peers take part, with this work, and this much of the best is to be reached.
+    /// Adds peers with this workload; fabricmark must reach this share of the best.
     fn peers(mut self, work: Work, at_least: f64) -> Self {
         self.peers_do = Some(work);
         self.ask(work.figure(), Against::BestPeer, Some(Goal::AtLeast(at_least)))
     }
 
-    /// The bare loop takes part, and this much of it is to be reached.
+    /// Adds the bare loop, with a goal for the ratio to it.
     fn bare(mut self, goal: Option<Goal>) -> Self {
         self.bare_does = Some(self.work);
         let figure = self.work.figure();
@@ -142,10 +142,10 @@ pub fn rows(target: Target) -> Vec<Row> {
     rows
 }
 
-/// What a ratio to perftest has to be within: processors that are emulated tick in steps of 4 ms.
+/// Goal for the ratio to perftest: emulated CPUs have a clock tick of 4 ms.
 const ALIKE: Goal = Goal::Between(0.9, 1.1);
 
-/// RDMA's reliable connection: round trips by each verb, and streams by those that send, short and long.
+/// RDMA reliable connections: RTT of each verb, and streams of send and write, with short and long messages.
 fn verbs(target: Target) -> Vec<Row> {
     let (trips, streams) = ([Verb::Send, Verb::Write, Verb::Read], [Verb::Send, Verb::Write]);
     let mut rows = Vec::new();
@@ -178,13 +178,13 @@ fn many_flows(target: Target) -> Row {
 }
 
 fn idle(target: Target) -> Row {
-    // Less than a tick in a run, which is what the kernel can tell from nothing.
+    // Less than a tick per run, the kernel's resolution of CPU time.
     Row::new("idle worker".to_owned(), target, Work::Idle)
         .ask(Figure::CpuShare, Against::Itself, Some(Goal::Below(0.005)))
         .ask(Figure::ResidentBytes, Against::Itself, Some(Goal::Below(12.0 * 1024.0 * 1024.0)))
 }
 
-/// A payload in words.
+/// Formats a payload size.
 fn size(bytes: u32) -> String {
     if bytes >= 1024 { format!("{} KiB", bytes / 1024) } else { format!("{bytes} B") }
 }

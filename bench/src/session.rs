@@ -1,4 +1,4 @@
-//! The rounds of a row: everybody once in each, in random order.
+//! Runs the rounds of a row: each contender once per round, in random order.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,42 +14,42 @@ use crate::judge::{Answer, Round, answer};
 use crate::rows::{BARE, OURS, Row};
 use crate::work::{Figure, Path, Values, Work};
 
-/// The rate of departures as a share of what arrives without any pace.
+/// Rate of paced departures, as a share of the unpaced rate.
 const SHARE_OF_CAPACITY: f64 = 0.2;
 
-/// What was asked for on the command line.
+/// Options of the command line.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Rounds a row.
+    /// Rounds per row.
     pub pairs: u32,
-    /// Duration of a run.
+    /// Duration of a run in seconds.
     pub seconds: f64,
     /// Seed of the order within rounds.
     pub seed: u64,
-    /// TCP's congestion control on a veth pair.
+    /// TCP congestion control on a veth pair.
     pub congestion: String,
 }
 
-/// All who may take part.
+/// All possible contenders.
 pub struct Field {
     pub ours: Fabricmark,
     pub bare: Bare,
-    /// The peers that are installed, and those who emulate links.
+    /// The installed peers, and the emulators.
     pub peers: Vec<Box<dyn Contender>>,
 }
 
-/// One who takes part in a row.
+/// A contender in a row, with its workload.
 struct Entrant<'a> {
     name: &'static str,
     work: Work,
     contender: &'a dyn Contender,
 }
 
-/// What is known of a row when its rounds are over.
+/// Results of a row after its rounds.
 #[derive(Clone, Debug)]
 pub struct Played {
     pub row: Row,
-    /// Peers that took part, in the order of the table.
+    /// Peers with results, in the order of the table.
     pub peers: Vec<&'static str>,
     pub rounds: Vec<Round>,
     pub answers: Vec<Answer>,
@@ -79,7 +79,7 @@ impl Field {
         all
     }
 
-    /// Makes the rounds of a row. After an interruption the finished rounds are judged.
+    /// Runs the rounds of a row. After an interrupt, the finished rounds are evaluated.
     pub fn play(
         &self,
         row: &Row,
@@ -130,8 +130,8 @@ impl Field {
         Played { row: row.clone(), peers, rounds, answers }
     }
 
-    /// The job with a rate of departures, where its work has one: a share of what arrives of
-    /// datagrams that are sent without pause, fabricmark's or else the bare loop's.
+    /// Sets the departure rate of a paced workload: a share of the received rate of unpaced datagrams, by fabricmark
+    /// or else by the bare loop.
     fn with_rate<'a>(&self, job: Job<'a>) -> Job<'a> {
         if !matches!(job.work, Work::Departures { .. }) {
             return job;
@@ -139,13 +139,13 @@ impl Field {
         let unpaced = Job { work: Work::Datagrams { bytes: 64, path: Path::Copy }, ..job };
         let arrived = self.ours.run(&unpaced).or_else(|_| self.bare.run(&unpaced));
         let capacity = arrived.ok().and_then(|values| values.get(&Figure::DatagramsPerS).copied());
-        // Without a capacity every run fails in its turn, and says so.
+        // Without a rate, every run fails and reports that.
         let rate_per_s = capacity.map_or(0, |rate| (rate * SHARE_OF_CAPACITY) as u64);
         Job { rate_per_s, ..job }
     }
 }
 
-/// Makes a run, with the share of a processor that it took.
+/// Performs a run; adds the share of a CPU that it used.
 fn run(contender: &dyn Contender, job: &Job<'_>) -> Result<Values, Failure> {
     let (began, before) = (Instant::now(), children_s());
     let mut values = contender.run(job)?;
@@ -156,7 +156,7 @@ fn run(contender: &dyn Contender, job: &Job<'_>) -> Result<Values, Failure> {
     Ok(values)
 }
 
-/// Processor time of all processes that were waited for, in seconds (proc_pid_stat(5)).
+/// CPU time of all reaped child processes, in seconds (proc_pid_stat(5)).
 fn children_s() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let ticks = stat_field(&stat, 16)? + stat_field(&stat, 17)?;
@@ -165,7 +165,7 @@ fn children_s() -> Option<f64> {
 
 #[cfg(test)]
 pub mod sample {
-    //! A result that tests of the output share.
+    //! A result shared by tests of the output.
 
     use super::Played;
     use crate::judge::{Round, answer as judge};

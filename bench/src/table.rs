@@ -1,4 +1,4 @@
-//! Results as tables for people.
+//! Results as text tables.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ use crate::work::Figure;
 const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
-/// What is told of emulated links.
+/// Figures of emulated links.
 const FIGURES: [Figure; 6] = [
     Figure::GoodputBps,
     Figure::RateError,
@@ -26,10 +26,10 @@ const FIGURES: [Figure; 6] = [
     Figure::CpuPerGbitS,
 ];
 
-/// A cell of somebody who does not take part.
+/// Cell of a contender that does not take part.
 const ABSENT: &str = "–";
 
-/// Reasons of failures, numbered as they come up.
+/// Reasons of failures, as numbered footnotes.
 #[derive(Debug, Default)]
 struct Notes(Vec<String>);
 
@@ -43,7 +43,7 @@ impl Notes {
     }
 }
 
-/// All tables, with the reasons of failures beneath.
+/// All tables, with footnotes.
 pub fn text(results: &[Played], peers: &[&str]) -> String {
     let mut notes = Notes::default();
     let mut out = String::new();
@@ -84,7 +84,7 @@ fn table(headings: &[&str]) -> Table {
     table
 }
 
-/// A line for each result with an answer against the best peer, or against one, beside the figures of `who`.
+/// A table of the results compared with a reference, with the figures of `who`.
 fn against(
     against: &Against,
     results: &[Played],
@@ -107,7 +107,7 @@ fn against(
     table
 }
 
-/// A line for each figure of those who emulate links.
+/// A table of emulators: one line per workload and figure.
 fn emulated(results: &[Played], notes: &mut Notes) -> Table {
     let rows: Vec<&Played> =
         results.iter().filter(|result| result.row.target == Target::Emulated).collect();
@@ -122,7 +122,7 @@ fn emulated(results: &[Played], notes: &mut Notes) -> Table {
         for figure in FIGURES {
             let mut cells = vec![result.row.name.clone(), figure.key().to_owned()];
             cells.extend(who.iter().map(|who| cell(result, who, figure, notes)));
-            // A failure alone is shown beside the figure that stands for the work.
+            // A row with failures only is shown once, with the main figure of the workload.
             let has_figure = who.iter().any(|who| median_of(&result.rounds, who, figure).is_some());
             if has_figure || figure == result.row.work.figure() {
                 table.add_row(cells);
@@ -151,7 +151,7 @@ fn others(results: &[Played], notes: &mut Notes) -> Table {
     table
 }
 
-/// The median of somebody's figure, and a mark where runs failed.
+/// Median of a contender's figure, with a footnote mark if runs failed.
 fn cell(result: &Played, who: &str, figure: Figure, notes: &mut Notes) -> String {
     let outcomes: Vec<_> = result.rounds.iter().filter_map(|round| round.get(who)).collect();
     let reason = outcomes.iter().find_map(|outcome| outcome.as_ref().err());
@@ -177,7 +177,7 @@ fn judged(answer: &Answer) -> [String; 3] {
     let value = match &answer.value {
         None => ABSENT.to_owned(),
         Some(Estimate { value, interval: Some(interval), .. }) => {
-            // The median itself stands in a column of its own.
+            // The median itself has its own column.
             let ratio = if is_ratio { number(*value) + " " } else { String::new() };
             format!("{ratio}[{}, {}]", number(interval.low), number(interval.high))
         }

@@ -1,16 +1,14 @@
-//! What a contender is to do, and the figures that come of it.
+//! Workloads and their figures.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::emulation::{Emulation, Load};
 
-/// What carries the bytes.
+/// Transport protocol, over IPv4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// TCP over IPv4.
     Tcp,
-    /// UDP over IPv4.
     Udp,
 }
 
@@ -23,39 +21,39 @@ impl fmt::Display for Transport {
     }
 }
 
-/// How both ends wait for bytes, or a sender for its next departure.
+/// How both ends wait for data, or a sender for its next departure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// In a call that blocks, or asleep.
+    /// Blocking calls, or sleep.
     Block,
-    /// By asking again and again.
+    /// Busy polling.
     Spin,
 }
 
-/// How datagrams go through the kernel.
+/// System calls that move datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// A call for each datagram.
+    /// One call per datagram.
     Copy,
-    /// Many datagrams a call: `sendmmsg` and `recvmmsg`.
+    /// Several datagrams per call: `sendmmsg` and `recvmmsg`.
     Mmsg,
-    /// Super-packets that the kernel cuts and joins: UDP_SEGMENT and UDP_GRO.
+    /// Super-packets that the kernel segments and merges: UDP_SEGMENT and UDP_GRO.
     Gso,
 }
 
-/// What a request of RDMA asks for.
+/// RDMA operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// Its next receive request gets the payload.
+    /// Send: into the peer's next posted receive buffer.
     Send,
-    /// The payload appears in the other end's memory.
+    /// RDMA write: into the peer's memory.
     Write,
-    /// The payload is fetched from there.
+    /// RDMA read: from the peer's memory.
     Read,
 }
 
 impl Verb {
-    /// Ways of a latency: both programs tell half a round trip, of a read the whole.
+    /// Factor from reported latency to RTT: perftest and qperf report RTT/2, for reads the RTT.
     pub fn ways(self) -> f64 {
         if self == Self::Read { 1.0 } else { 2.0 }
     }
@@ -71,71 +69,71 @@ impl fmt::Display for Verb {
     }
 }
 
-/// The work of a run. Sizes are payloads in bytes.
+/// The workload of a run. Sizes are payloads in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// One TCP flow written to without pause.
+    /// One TCP flow, written to without pause.
     Stream { bytes: u32 },
-    /// One payload there, one of the same size back, in a closed loop on each flow.
+    /// A request and a response of the same size, in a closed loop on each flow.
     Exchange { transport: Transport, bytes: u32, wait: Wait, flows: u32 },
-    /// Messages of RDMA's reliable connection, by polling: without pause, or one there and one back.
+    /// Messages of an RDMA reliable connection, with polling: a stream, or one message in each direction.
     Verbs {
         verb: Verb,
         bytes: u32,
-        /// Whether there is no pause.
+        /// Whether it is a stream.
         is_stream: bool,
     },
-    /// A TCP connection for each exchange of one byte.
+    /// A TCP connection per transaction, with request and response of one byte.
     Crr,
     /// Datagrams sent without pause.
     Datagrams { bytes: u32, path: Path },
     /// Datagrams of 64 bytes at a fixed rate.
     Departures {
-        /// Asleep until each departure, or asleep first and spinning in the end.
+        /// Sleep until each departure, or sleep and then spin for the last part.
         wait: Wait,
     },
-    /// A worker to which nobody talks.
+    /// An idle worker process.
     Idle,
-    /// What a link is asked to do, and what crosses it.
+    /// Traffic over an emulated link.
     Emulated(Emulation),
 }
 
-/// What is measured.
+/// A measured figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Figure {
-    /// Payload bits received, per second.
+    /// Received payload bits per second.
     GoodputBps,
-    /// Completed exchanges per second.
+    /// Completed transactions per second.
     ExchangesPerS,
-    /// Datagrams received per second.
+    /// Received datagrams per second.
     DatagramsPerS,
-    /// The time by which 99 % of departures were at most too late, in nanoseconds.
+    /// Departure lag p99: 99 % of departures were at most this late, in nanoseconds.
     SlipP99Ns,
-    /// Memory of both ends for a flow, in bytes.
+    /// Memory of both ends per flow, in bytes.
     MemoryPerFlowBytes,
-    /// Processor time of all processes of the run as a share of one processor's time. The kernel
-    /// counts in ticks, mostly of 10 ms (proc_pid_stat(5), cutime and cstime).
+    /// CPU time of all processes of the run as a share of one CPU. The kernel counts in ticks, usually of 10 ms
+    /// (proc_pid_stat(5), cutime and cstime).
     CpuShare,
     /// Memory of an idle process, in bytes (proc_pid_status(5), VmRSS).
     ResidentBytes,
-    /// Processor time of the whole machine for a gigabit of payload, in seconds (proc_stat(5)).
+    /// CPU time of the whole machine per gigabit of payload, in seconds (proc_stat(5)).
     CpuPerGbitS,
-    /// How far a stream's goodput is from that of a link with exactly this rate, as a share of it.
+    /// Relative deviation of a stream's goodput from that of a link with exactly the set rate.
     RateError,
-    /// How far the mean round trip is from that without the delay and the delay, in nanoseconds.
+    /// Deviation of the mean RTT from the RTT without the delay plus the set delay, in nanoseconds.
     DelayErrorNs,
-    /// How far the 99th percentile of the round trips is from the same, in nanoseconds.
+    /// Deviation of the RTT's 99th percentile from the same value, in nanoseconds.
     DelayErrorP99Ns,
-    /// The mean round trip without a delay, in nanoseconds.
+    /// Mean RTT without a delay, in nanoseconds.
     OwnRoundTripNs,
-    /// The median round trip, in nanoseconds.
+    /// Median RTT, in nanoseconds.
     RttP50Ns,
-    /// The mean round trip, in nanoseconds.
+    /// Mean RTT, in nanoseconds.
     RttMeanNs,
 }
 
 impl Figure {
-    /// Its key in JSON, unit included.
+    /// Key in JSON, with the unit.
     pub fn key(self) -> &'static str {
         match self {
             Self::GoodputBps => "goodput_bps",
@@ -155,12 +153,12 @@ impl Figure {
         }
     }
 
-    /// Whether more is better.
+    /// Whether a higher value is better.
     pub fn is_rate(self) -> bool {
         matches!(self, Self::GoodputBps | Self::ExchangesPerS | Self::DatagramsPerS)
     }
 
-    /// A value for people.
+    /// Formats a value with its unit.
     pub fn text(self, value: f64) -> String {
         match self {
             Self::GoodputBps => format!("{:.3} Gbit/s", value / 1e9),
@@ -184,7 +182,7 @@ impl Figure {
 }
 
 impl Work {
-    /// The figure that stands for the work in the table.
+    /// The main figure of the workload in the table.
     pub fn figure(self) -> Figure {
         match self {
             Self::Stream { .. } | Self::Verbs { is_stream: true, .. } => Figure::GoodputBps,

@@ -1,11 +1,11 @@
-//! Chores of this repository.
+//! Developer tasks of this repository.
 //!
-//! `cargo xtask sweep` runs the program at random points and holds every record against what must be
-//! true of it, by formulas of its own: docs/sweep.md.
+//! `cargo xtask sweep` runs the program at random points and checks every record against invariants, by formulas of
+//! its own: docs/sweep.md.
 
 pub mod sweep {
-    //! Points drawn over the whole factor space, run by the real program, their records held against laws that no
-    //! correct record breaks.
+    //! Random points over the whole factor space, run by the real program; their records are checked against laws that
+    //! every correct record satisfies.
 
     pub mod generate;
     pub mod laws;

@@ -1,4 +1,4 @@
-//! `cargo xtask`: chores of this repository.
+//! `cargo xtask`: developer tasks of this repository.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program: it prints")]
 
 use std::collections::HashMap;
@@ -21,10 +21,10 @@ use fabricmark_xtask::sweep::summary::{Failure, Summary};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// Runs that shrinking one failure may take.
+/// Maximum runs to shrink one failure.
 const SHRINK_RUNS: usize = 50;
 
-/// Failures of one kind that are shrunk; later ones are counted and shown as they were drawn.
+/// Number of failures of one kind that are shrunk; later ones are counted and reported as drawn.
 const SHRUNK_OF_A_KIND: u32 = 1;
 
 /// Chores of this repository
@@ -102,7 +102,7 @@ fn guest(words: &[String]) -> Result<ExitCode, String> {
     Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(70)))
 }
 
-/// The program of these sources.
+/// Builds the program from these sources; returns its path.
 fn built() -> Result<PathBuf, String> {
     if !cargo(["build", "--release", "--package", "fabricmark", "--quiet"])?.success() {
         return Err("the program cannot be built".to_owned());
@@ -155,7 +155,7 @@ struct Session<'a> {
     program: Program,
     interrupted: Arc<AtomicBool>,
     store: Option<File>,
-    /// How many failures of each kind were shrunk.
+    /// Number of shrunk failures by kind.
     kinds: HashMap<String, u32>,
 }
 
@@ -188,7 +188,7 @@ impl Session<'_> {
         summary
     }
 
-    /// The failure, shrunk unless its kind is known by now.
+    /// The failure, shrunk unless enough failures of its kind have been.
     fn failure(&mut self, k: u64, drawn: Point, run: &Run) -> Failure {
         let breaches = run.outcome.breaches().to_vec();
         let mut failure = Failure { k, shrunk: drawn.clone(), drawn, breaches };
@@ -197,7 +197,7 @@ impl Session<'_> {
         let kind = format!("{law} {} {transport}", failure.drawn.pattern);
         let shrunk = self.kinds.entry(kind).or_default();
         *shrunk += 1;
-        // A hang takes its whole time each time.
+        // Each run of a hang takes the whole time-out.
         if self.options.no_shrink || *shrunk > SHRUNK_OF_A_KIND || law == "ends" {
             return failure;
         }
@@ -215,7 +215,7 @@ impl Session<'_> {
         failure
     }
 
-    /// A line for the file, if there is one.
+    /// Appends a line to the store file, if there is one.
     fn keep(&mut self, k: u64, point: &Point, run: &Run) {
         let Some(file) = &mut self.store else { return };
         let breaches: Vec<_> = run.outcome.breaches().iter().map(Breach::json).collect();

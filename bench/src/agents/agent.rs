@@ -1,4 +1,4 @@
-//! An agent to be judged.
+//! The agent under test.
 
 use std::error::Error;
 use std::fs;
@@ -10,13 +10,12 @@ use std::process::{Child, Command, Stdio};
 use fabricmark_lab::Namespace;
 use fabricmark_stats::{Estimate, mean};
 
-/// Bytes of a page of memory.
 const PAGE_BYTES: u64 = 4096;
 
-/// Nominal coverage of every interval.
+/// Confidence level of intervals.
 const CONFIDENCE: f64 = 0.95;
 
-/// A daemon with a key of its own; it and its folder are gone with this.
+/// An agent with its own key; dropping it kills the agent and deletes its folder.
 pub struct Agent {
     child: Child,
     folder: PathBuf,
@@ -24,7 +23,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts one, in the namespace where there is one.
+    /// Starts an agent, in `namespace` if given.
     pub fn start(
         program: &Path,
         listen: &str,
@@ -54,7 +53,7 @@ impl Agent {
         self.folder.join("key.pem")
     }
 
-    /// A folder for whatever belongs to it.
+    /// Its temporary folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -64,7 +63,7 @@ impl Agent {
         memory_of(self.child.id())
     }
 
-    /// Resident memory in bytes of all its workers, and how many there are.
+    /// Total resident memory of its workers in bytes, and their number.
     pub fn workers(&self) -> (u64, usize) {
         let id = self.child.id();
         let text = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
@@ -72,11 +71,11 @@ impl Agent {
         (workers.iter().map(|&id| memory_of(id)).sum(), workers.len())
     }
 
-    /// Processor time that it has taken, without its workers, in seconds.
+    /// CPU time of the agent without its workers, in seconds.
     pub fn cpu_s(&self) -> f64 {
         let text =
             fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
-        // Behind the name in brackets, fields 14 and 15 in ticks of 10 ms (proc(5)).
+        // Fields 14 and 15, found after the name in parentheses, in ticks of 10 ms (proc(5)).
         let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
         fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
     }
@@ -101,7 +100,7 @@ pub fn command(program: &Path, key: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// The geometric mean of ratios, with its interval where there are several.
+/// Geometric mean of ratios, with a confidence interval if there are several.
 pub fn geometric_mean(ratios: &[f64]) -> Option<Estimate> {
     let logarithms: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
     let mut estimate = mean(&logarithms, CONFIDENCE)?;

@@ -1,4 +1,4 @@
-//! Many coordinators at once.
+//! Many coordinators at a time.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -15,12 +15,12 @@ use rustls::{ClientConnection, StreamOwned};
 
 use crate::agent::{Agent, command};
 
-/// Threads that connect: as many handshakes are under way at once.
+/// Threads that connect: the number of simultaneous handshakes.
 const THREADS: usize = 16;
 
 type Held = StreamOwned<ClientConnection, TcpStream>;
 
-/// Coordinators connect, are greeted and stay.
+/// Measures the cost of coordinators that connect, are accepted and stay connected.
 pub fn connect(program: &Path, clients: usize) -> Result<(), Box<dyn Error>> {
     let agent = Agent::start(program, "127.0.0.1:0", None)?;
     let identity = Identity::load(&agent.key())?;
@@ -75,7 +75,7 @@ pub fn connect(program: &Path, clients: usize) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Coordinators measure at once; memory is read each second.
+/// Lets many coordinators measure at the same time; reads the agent's memory every second.
 pub fn measure(program: &Path, clients: usize, seconds: u64) -> Result<(), Box<dyn Error>> {
     let agent = Agent::start(program, "127.0.0.1:0", None)?;
     let at = agent.address.to_string();

@@ -1,4 +1,4 @@
-//! Strangers who connect to the agent's port, without rest.
+//! A flood of unauthorised connections to the agent's port.
 
 use std::error::Error;
 use std::io::Write;
@@ -12,18 +12,18 @@ use serde_json::Value;
 
 use crate::agent::{Agent, command, geometric_mean, told};
 
-/// The first bytes of a TLS handshake, which never goes on.
+/// First bytes of a TLS handshake that never continues.
 const GREETING: [u8; 6] = [0x16, 0x03, 0x01, 0x02, 0x00, 0x01];
 
-/// Connections that each flooder keeps open: the oldest is closed.
+/// Connections that each flooder keeps open; beyond that, it closes the oldest.
 const KEPT: usize = 200;
 
-/// Compares a measurement with the agent's port flooded and one with that of a bare listener flooded.
+/// Compares the goodput of a measurement during a flood of the agent's port and during a flood of a plain listener.
 pub fn flood(program: &Path, rate: u32, pairs: usize, seconds: f64) -> Result<(), Box<dyn Error>> {
     let agent = Agent::start(program, "127.0.0.1:0", None)?;
     let bare = TcpListener::bind("127.0.0.1:0")?;
     let bare_at = bare.local_addr()?;
-    // It ends with this process.
+    // This thread ends with the process.
     thread::spawn(move || {
         while let Ok((stream, _)) = bare.accept() {
             drop(stream);
@@ -44,7 +44,7 @@ pub fn flood(program: &Path, rate: u32, pairs: usize, seconds: f64) -> Result<()
                 figure
             })
         };
-        // Who is first changes, so that a drift of the machine favours nobody.
+        // Alternate the order, so that a drift of the machine favours neither.
         let (flooded, bare) = if pair % 2 == 0 {
             let flooded = under(Some(agent.address))?;
             (flooded, under(Some(bare_at))?)
@@ -66,7 +66,7 @@ pub fn flood(program: &Path, rate: u32, pairs: usize, seconds: f64) -> Result<()
     Ok(())
 }
 
-/// Connects at a rate until it is told to stop.
+/// Opens connections at a rate until told to stop.
 fn pour(at: SocketAddr, rate: u32, stop: &AtomicBool, count: &AtomicU64) {
     let gap = Duration::from_secs(1) / rate;
     let mut due = Instant::now();

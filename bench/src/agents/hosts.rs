@@ -1,4 +1,4 @@
-//! A plan in the lab, and the same between two namespaces that stand for two hosts, in turn.
+//! Compares a plan in the lab with the same plan between two namespaces that represent two hosts.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -12,13 +12,13 @@ use fabricmark_wire::Link;
 
 use crate::agent::{Agent, command, geometric_mean, told};
 
-/// Where the agent listens in the second namespace, whose addresses are those of the lab.
+/// The agent's address in the second namespace: that of the lab.
 const AT: &str = "10.71.0.2";
 
-/// Figures by point, one value a pair.
+/// Figures by point, one value per pair.
 type Cells = BTreeMap<String, Vec<f64>>;
 
-/// Runs both in turn, compares each point and all of them together.
+/// Runs both alternately; compares each point, and all points together.
 pub fn hosts(program: &Path, plan: &Path, link: &str, pairs: usize) -> Result<(), Box<dyn Error>> {
     let lab = Lab::of_link(&link.parse::<Link>()?.into(), 1, None)?;
     let [client, server] = ["client", "server"].map(|node| lab.namespace(node));
@@ -50,7 +50,7 @@ pub fn hosts(program: &Path, plan: &Path, link: &str, pairs: usize) -> Result<()
     Ok(())
 }
 
-/// The plan over one link, with as few runs as there may be.
+/// The plan with a single link, and the minimum number of runs.
 fn reduced(text: &str, link: &str) -> String {
     let lines = text.lines().map(|line| match line.split_once(" = ") {
         Some(("link", _)) => format!("link = [\"{link}\"]"),
@@ -77,7 +77,7 @@ fn run(
     }
 }
 
-/// Adds the mean of each point's runs.
+/// Appends the mean of each point's runs.
 fn gather(program: &Path, out: &str, cells: &mut Cells) -> Result<(), Box<dyn Error>> {
     let words = ["export", "latest", "--format", "json", "--out", out];
     let output = command(program, Path::new("/dev/null"), &words).output()?;
@@ -127,7 +127,7 @@ fn judge(in_lab: &Cells, between_hosts: &Cells, pairs: usize) {
             println!("{:+.2} %  p {:.4}  {name}", 100.0 * change, comparison.p_adjusted);
         }
     }
-    // One mean a pair, whose spread over the pairs is the interval.
+    // One mean per pair; their spread gives the interval.
     let each: Vec<f64> = ratios
         .iter()
         .filter(|pair| !pair.is_empty())

@@ -1,4 +1,4 @@
-//! What orders through an agent add to a run.
+//! Time that an agent adds to a run.
 
 use std::error::Error;
 use std::path::Path;
@@ -9,10 +9,10 @@ use fabricmark_stats::mean;
 
 use crate::agent::{Agent, command, told};
 
-/// Runs of a command, and the length of each: what the start of the program takes is a small part.
+/// Runs per command: enough that the start of the program is a small part of the time.
 const RUNS: u32 = 50;
 
-/// Compares commands of many short runs on loopback with and without an agent.
+/// Compares the time of commands with many short runs on loopback, with and without an agent.
 pub fn latency(program: &Path, pairs: usize) -> Result<(), Box<dyn Error>> {
     let agent = Agent::start(program, "127.0.0.1:0", None)?;
     let at = agent.address.to_string();

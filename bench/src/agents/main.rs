@@ -1,5 +1,5 @@
-//! Agents under load: many coordinators, floods of strangers, and whether two hosts with an agent give the
-//! figures of the lab. `docs/agent.md` says what came out.
+//! Agents under load: many coordinators, floods of connections, and whether two hosts with an agent give the same
+//! figures as the lab. Results are in `docs/agent.md`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program: it prints")]
 
 mod agent;
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("fabricmark-bench-agents: {error}");
-            // Exit codes as docs/exit-codes.md has them.
+            // RunFailed of docs/exit-codes.md.
             67.into()
         }
     }

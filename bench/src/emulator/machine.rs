@@ -1,18 +1,18 @@
-//! What all processors of this machine did, whoever made them: an emulator works in a process, in threads
-//! of the kernel, or in the interrupts of whoever sends.
+//! CPU time of the whole machine, because an emulator may run in a process, in kernel threads, or in softirqs in the
+//! sender's context.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Columns of /proc/stat behind `cpu` (proc_stat(5)): user, nice, system, idle, iowait, irq, softirq.
-/// Steal, which follows, was not used by this machine.
+/// Columns of /proc/stat after `cpu` (proc_stat(5)): user, nice, system, idle, iowait, irq, softirq. Steal follows; it
+/// is not time used by this machine.
 const COLUMNS: usize = 7;
 const IDLE: usize = 3;
 const IOWAIT: usize = 4;
 
-/// Processors that were at work on average while `work` ran: from `lead` after its start on, for
-/// `window`. None where the work ends before the window does.
+/// Average number of busy CPUs while `work` runs, measured from `lead` after its start for `window`. `None` if the work
+/// ends before the window.
 pub fn busy_during<T>(
     lead: Duration,
     window: Duration,
@@ -36,7 +36,7 @@ pub fn busy_during<T>(
     })
 }
 
-/// Ticks that all processors together were at work since the start.
+/// Busy ticks of all CPUs since boot.
 fn busy_ticks(stat: &str) -> Option<u64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();

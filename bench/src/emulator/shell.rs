@@ -1,8 +1,8 @@
-//! A shell of mahimahi: a namespace of its own, joined to the one around it by two TUN devices and a
-//! process for each direction.
+//! A shell of mahimahi: its own network namespace, connected to the surrounding one by two TUN devices and a process
+//! for each direction.
 //!
-//! mahimahi is to be started by an ordinary user and becomes root by itself (setuid), so it is started as
-//! nobody. The namespace around it is a new one, so that this machine's network stays as it is.
+//! mahimahi must be started by an unprivileged user and becomes root by setuid, so it is started as nobody. The
+//! surrounding namespace is a new one, so that this machine's network is not changed.
 
 use std::fs::{self, Permissions};
 use std::io::{self, PipeWriter};
@@ -20,34 +20,33 @@ use crate::peer::is_on_path;
 use crate::place::{emulator_cpu, pinned};
 use crate::process::{Running, command};
 
-/// What mahimahi asks of the namespace around it (its check_requirements, and a loopback device that is
-/// up).
+/// Setup of the surrounding namespace: what mahimahi's check_requirements demands, and loopback up.
 const AROUND: &str = "ip link set lo up && echo 1 > /proc/sys/net/ipv4/ip_forward";
 
-/// Runs inside until its input ends, and says where that is.
+/// Runs inside until its input ends; prints its PID and the address of the other end.
 const INSIDE: &str = "echo $$ $MAHIMAHI_BASE; exec cat";
 
 /// nobody and nogroup of Debian (base-passwd).
 const NOBODY: u32 = 65_534;
 
-/// The file of a trace, in a folder of its own.
+/// Name of the trace file, in its own folder.
 const TRACE: &str = "trace";
 
-/// A shell that is up. Its client is inside, its server around it.
+/// A running shell. The client runs inside it, the server in the surrounding namespace.
 #[derive(Debug)]
 pub struct Shell {
     around: Namespace,
     running: Running,
-    /// The input of what runs inside: the shell ends when it does.
+    /// Standard input of the process inside; closing it ends the shell.
     input: Option<PipeWriter>,
-    /// A process inside.
+    /// PID of the process inside.
     inside: u32,
     address: String,
     _folder: TempDir,
 }
 
 impl Shell {
-    /// Starts one of mahimahi's programs with a trace file, where it takes one.
+    /// Starts one of mahimahi's programs, with a trace file if it needs one.
     pub fn start(line: &str, trace: Option<&str>) -> Result<Self, Failure> {
         let program = line.split(' ').next().unwrap_or_default();
         if !is_on_path(program) {
@@ -69,7 +68,7 @@ impl Shell {
         let (reader, writer) = io::pipe()?;
         command.stdin(reader).current_dir(folder.path());
         let running = Running::start(&mut command)?;
-        // Only what runs inside is to hold the end that is read.
+        // Close the read end here: only the process inside may hold it.
         drop(command);
         let Some((inside, address)) = await_inside(&running)? else {
             let failure = Failure::Failed(format!("{program} ended at once"));
@@ -80,7 +79,7 @@ impl Shell {
         Ok(Self { around, running, input: Some(writer), inside, address, _folder: folder })
     }
 
-    /// The address of the server for the client.
+    /// The server's address, as seen by the client.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -99,7 +98,7 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // It ends its own children, which lead process groups of their own.
+        // mahimahi ends its children, which lead their own process groups.
         drop(self.input.take());
         let _ = self.running.has_ended(GRACE);
     }
@@ -111,8 +110,7 @@ fn within(namespace: &Namespace, line: &[String]) -> Command {
     command
 }
 
-/// Waits for the line of what runs inside: its process and the address of the other end. None where
-/// the shell ends before.
+/// Waits for the line printed inside: PID and address of the other end. `None` if the shell ends first.
 fn await_inside(running: &Running) -> Result<Option<(u32, String)>, Failure> {
     const LOOK_EVERY: Duration = Duration::from_millis(2);
     for _ in 0..GRACE.as_millis() / LOOK_EVERY.as_millis() {
@@ -126,7 +124,7 @@ fn await_inside(running: &Running) -> Result<Option<(u32, String)>, Failure> {
     Err(Failure::Failed(format!("mahimahi is not ready after {GRACE:?}")))
 }
 
-/// `32606 10.0.0.1`, with the end of the line.
+/// Parses `32606 10.0.0.1`, including the newline.
 fn said_inside(text: &str) -> Option<(u32, String)> {
     let (line, _) = text.split_once('\n')?;
     let (process, address) = line.split_once(' ')?;
@@ -140,22 +138,21 @@ fn write_for_all(folder: &Path, text: &str) -> io::Result<()> {
     fs::set_permissions(file, Permissions::from_mode(0o644))
 }
 
-/// Bits of an IP packet that takes a whole chance to send of a trace: 1500 bytes, to which the TUN device
-/// adds the 4 of its header (PACKET_SIZE in mahimahi's `queued_packet.hh` is 1504).
+/// Bits of an IP packet that uses a whole delivery opportunity of a trace: 1500 bytes, to which the TUN device adds a
+/// header of 4 (PACKET_SIZE in mahimahi's `queued_packet.hh` is 1504).
 const CHANCE_BITS: u64 = 12_000;
 
-/// Milliseconds until a trace begins again: whole numbers of chances at multiples of 4 Mbit/s.
+/// Period of a trace in milliseconds: a whole number of opportunities at multiples of 4 Mbit/s.
 const PERIOD_MS: u64 = 3;
 
-/// A trace of a constant rate: a line for each chance to send, with its millisecond. mahimahi has no
-/// finer time.
+/// A trace with a constant rate: a line with the millisecond of each delivery opportunity, mahimahi's resolution.
 pub fn trace(rate_mbps: u32) -> String {
     let chances = u64::from(rate_mbps) * 1000 * PERIOD_MS / CHANCE_BITS;
     (1..=chances).map(|chance| format!("{}\n", (PERIOD_MS * chance).div_ceil(chances))).collect()
 }
 
-/// mm-link with that trace in both directions, and what may wait. It would take options of the command
-/// behind it for its own.
+/// The mm-link command with that trace in both directions, and a limited queue. The final `--` keeps it from parsing
+/// the options of the inner command.
 pub fn link(rate_mbps: u32) -> String {
     let waiting_bytes = u64::from(rate_mbps) * 1000 / 8 * u64::from(QUEUE_MS);
     format!(

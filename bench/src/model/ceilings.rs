@@ -1,4 +1,4 @@
-//! A table of ceilings, such as a planner of a network asks for: every kind of link and stack.
+//! A table of ceilings for every kind of link and stack, as used in network planning, against a time limit.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -9,11 +9,11 @@ use fabricmark_wire::{Family, Link, Operation, Stack, frame, goodput};
 
 use crate::{CONFIDENCE, table, with_interval};
 
-/// Ceilings in the table, and the time that it may take.
+/// Number of ceilings in the table, and the time limit for all of them.
 const CEILINGS: usize = 10_000;
 const LIMIT_MS: f64 = 50.0;
 
-/// A link, what is above it, and a payload in bytes.
+/// A link, a protocol stack, and a payload in bytes.
 type Point = (Link, Stack, u64);
 
 const OVER_IP: [&str; 6] = [
@@ -27,7 +27,7 @@ const OVER_IP: [&str; 6] = [
 const VERBS: [&str; 4] =
     ["ib:4X-HDR", "ib:4X-NDR,mtu=2048,grh", "rocev1:40G", "rocev2:100G,mtu=9000"];
 
-/// The whole table in interleaved order; says whether the interval of its time is below the limit.
+/// Computes the whole table in each round; returns whether the interval of its time is below the limit.
 pub fn time(rounds: u32) -> Result<bool, Box<dyn Error>> {
     let points = points()?;
     let mut times_ms = Vec::new();
@@ -53,7 +53,7 @@ pub fn time(rounds: u32) -> Result<bool, Box<dyn Error>> {
     Ok(is_met)
 }
 
-/// Every link with every stack that it carries, at payloads from 4 bytes up.
+/// Every link with every stack that it carries, with payloads from 4 bytes up.
 fn points() -> Result<Vec<Point>, Box<dyn Error>> {
     let mut stacks = Vec::new();
     for link in OVER_IP {
@@ -68,7 +68,7 @@ fn points() -> Result<Vec<Point>, Box<dyn Error>> {
             stacks.push((link.parse()?, rc));
         }
     }
-    // An odd step visits remainders of every kind.
+    // An odd step gives all kinds of remainders.
     let points = (0..CEILINGS).map(|place| {
         let (link, stack) = stacks[place % stacks.len()];
         (link, stack, 4 + 37 * (place as u64 % 1_700))

@@ -1,4 +1,4 @@
-//! Each header that etherparse knows, too, and whole packets of them: from bytes to values and back.
+//! Parsing and building of the headers that etherparse also supports, and of whole packets.
 
 use std::array::from_fn;
 use std::hint::black_box;
@@ -12,21 +12,21 @@ use crate::{CONFIDENCE, median, speed, table, timed, with_interval};
 /// Operations in a round: 2 to 20 ms.
 const OPERATIONS: u32 = 1_000_000;
 
-/// Goal for the ratio, and what less nobody can tell (docs/bench.md).
+/// Goal for the ratio, and the difference that cannot be distinguished (docs/bench.md).
 const GOAL: f64 = 1.00;
 const TOLERANCE: f64 = 0.01;
 
-/// Nanoseconds that one of so many operations takes.
+/// Runs a number of operations; returns nanoseconds per operation.
 type Timed = Box<dyn Fn(u32) -> f64>;
 
-/// One operation on one header, ours and theirs.
+/// One operation on one header, by fabricmark and by etherparse.
 struct Row {
     name: &'static str,
     ours: Timed,
     theirs: Timed,
 }
 
-/// Reading and writing: both get the same bytes, which are valid, and the same value.
+/// Parsing and building. Both libraries get the same valid bytes and the same value.
 fn timings<V, W>(
     bytes: &[u8],
     read: impl Fn(&[u8]) -> Option<V> + Copy + 'static,
@@ -47,7 +47,7 @@ fn timings<V, W>(
     [Box::new(reading), Box::new(writing)]
 }
 
-/// A row for reading and one for writing; ours and theirs are written by calls of the same names.
+/// A row for parsing and one for building, with the same method names for both libraries.
 macro_rules! rows {
     ($name:literal, $bytes:expr, $ours:expr, $theirs:expr) => {
         rows!($name, $bytes, $ours, $theirs, |value| value.to_bytes())
@@ -62,7 +62,7 @@ macro_rules! rows {
     }};
 }
 
-/// Bytes that differ from each other.
+/// Bytes 0, 1, 2 ...
 fn ramp<const N: usize>() -> [u8; N] {
     from_fn(|place| place as u8)
 }
@@ -75,7 +75,7 @@ fn with<const N: usize>(places: &[(usize, u8)]) -> [u8; N] {
     bytes
 }
 
-/// Headers one after the other, as a packet has them.
+/// Concatenates headers to a packet.
 #[inline(always)]
 fn joined<const N: usize>(headers: &[&[u8]]) -> [u8; N] {
     let mut packet = [0; N];
@@ -187,7 +187,7 @@ fn all() -> Vec<Row> {
     rows.into_iter().flatten().collect()
 }
 
-/// Runs all rows in interleaved rounds, prints ratios, and says whether every one meets its goal.
+/// Runs all rows in interleaved rounds, prints ratios, and returns whether all goals are met.
 pub fn compare(rounds: u32, seed: u64) -> bool {
     let mut order = Stream::new(seed, "codecs");
     let mut table = table(&["codec", "fabricmark", "etherparse", "speed ratio", "goal"]);

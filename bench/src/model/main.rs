@@ -1,5 +1,5 @@
-//! What costs no network: header codecs against those of etherparse, and a table of ceilings against its
-//! time limit. `docs/bench.md` says what came out.
+//! Benchmarks without a network: header codecs against etherparse, and a table of ceilings against its time limit.
+//! Results are in `docs/bench.md`.
 #![expect(clippy::print_stdout, reason = "this is a program: it prints")]
 
 mod ceilings;
@@ -25,10 +25,10 @@ struct Options {
     seed: u64,
 }
 
-/// Nominal coverage of every interval.
+/// Confidence level of intervals.
 const CONFIDENCE: f64 = 0.95;
 
-/// The exit code where a goal was missed, as docs/exit-codes.md has it.
+/// Exit code for a missed goal (docs/exit-codes.md).
 const MISSED: u8 = 1;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -38,7 +38,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     Ok(if is_fast && is_soon { ExitCode::SUCCESS } else { MISSED.into() })
 }
 
-/// Nanoseconds that one of `operations` takes on average.
+/// Mean time of one of `operations`, in nanoseconds.
 fn timed(operations: u32, mut work: impl FnMut()) -> f64 {
     let start = Instant::now();
     for _ in 0..operations {
@@ -47,7 +47,7 @@ fn timed(operations: u32, mut work: impl FnMut()) -> f64 {
     start.elapsed().as_nanos() as f64 / f64::from(operations)
 }
 
-/// The ratio of `theirs` to `ours`, two series of paired times: above 1 where ours is faster.
+/// Ratio of `theirs` to `ours`, two series of paired times: above 1 if ours is faster.
 fn speed(ours: &[f64], theirs: &[f64]) -> Option<Estimate> {
     let runs = ours.len();
     let rule = StopRule {
@@ -66,7 +66,7 @@ fn speed(ours: &[f64], theirs: &[f64]) -> Option<Estimate> {
     Some(ratio)
 }
 
-/// `0.98 [0.97, 0.99]`.
+/// Formats an estimate: `0.98 [0.97, 0.99]`.
 fn with_interval(estimate: &Estimate, decimals: usize) -> String {
     let value = format!("{:.decimals$}", estimate.value);
     match estimate.interval {

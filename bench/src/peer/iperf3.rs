@@ -1,4 +1,4 @@
-//! iperf3: streams. What the server received counts.
+//! iperf3: streams, counted at the server.
 
 use std::process::Command;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use crate::work::{Figure, Path, Values, Work, value};
 
 pub const PEER: Peer = Peer { name: "iperf3", pair, read };
 
-/// Whether the installed version has super-packets (`--gsro`), as from 3.18 on.
+/// Whether the installed version supports super-packets (`--gsro`): 3.18 and later.
 static HAS_GSRO: LazyLock<bool> = LazyLock::new(|| {
     let help = Command::new("iperf3").arg("--help").output();
     let says = |text: &[u8]| String::from_utf8_lossy(text).contains("--gsro");
@@ -21,7 +21,7 @@ static HAS_GSRO: LazyLock<bool> = LazyLock::new(|| {
 fn pair(work: Work, At { address, port, seconds, .. }: &At) -> Option<Pair> {
     let options = match work {
         Work::Stream { bytes } => format!("-l {bytes}"),
-        // No limit of the rate: its default for UDP is 1 Mbit/s.
+        // No rate limit: the default for UDP is 1 Mbit/s.
         Work::Datagrams { bytes, path } => {
             let gsro = if path == Path::Gso && *HAS_GSRO { "--gsro" } else { "" };
             format!("-u -b 0 -l {bytes} {gsro}")
@@ -45,13 +45,13 @@ fn read(work: Work, client: &str, _server: &str) -> Result<Values, Failure> {
     })
 }
 
-/// What the receiver of a stream got, in bit/s; without the seconds that were to be omitted.
+/// Goodput of a stream at the receiver in bit/s, without the omitted seconds.
 pub fn goodput_bps(text: &str) -> Result<f64, Failure> {
     let [seconds, bytes] = received(text, ["seconds", "bytes"])?;
     Ok(8.0 * bytes / seconds)
 }
 
-/// Numbers of what was received.
+/// Numbers of `sum_received`.
 fn received<const N: usize>(text: &str, keys: [&str; N]) -> Result<[f64; N], Failure> {
     let document: Value = serde_json::from_str(text).map_err(|_| unreadable(text))?;
     if let Some(error) = document["error"].as_str() {

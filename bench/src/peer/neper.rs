@@ -1,4 +1,4 @@
-//! neper: a program for each kind of work, the same at both ends. It waits in epoll.
+//! neper: one program per kind of workload, the same at both ends. It waits in epoll.
 
 use super::{At, Peer, number};
 use crate::contender::{Ends, Failure, Pair};
@@ -6,13 +6,13 @@ use crate::work::{Figure, Transport, Values, Wait, Work, value};
 
 pub const PEER: Peer = Peer { name: "neper", pair, read };
 
-/// What must be on PATH.
+/// Programs that must be in PATH.
 pub const PROGRAMS: [&str; 5] = ["tcp_stream", "udp_stream", "tcp_rr", "udp_rr", "tcp_crr"];
 
 fn pair(work: Work, At { address, port, data_port, seconds }: &At) -> Option<Pair> {
-    // The receiver of a stream reads as fabricmark's does, 128 KiB at a time.
+    // The receiver of a stream reads 128 KiB at a time, as fabricmark's does.
     let (program, options, written, read_at_once) = match work {
-        // It would ask the kernel to wait for more with MSG_MORE, which nobody else does.
+        // Without --no-cork it would set MSG_MORE, which no other tool does.
         Work::Stream { bytes } => {
             ("tcp_stream", "--no-cork -I 0.1".to_owned(), format!("-B {bytes}"), "-B 131072".into())
         }
@@ -27,7 +27,7 @@ fn pair(work: Work, At { address, port, data_port, seconds }: &At) -> Option<Pai
             let options = format!("-Q {bytes} -R {bytes} {nodelay}");
             (program, options, String::new(), String::new())
         }
-        // It would end connections by a reset.
+        // Without --time-wait it would close connections by a reset.
         Work::Crr => ("tcp_crr", "-Q 1 -R 1 --time-wait".to_owned(), String::new(), String::new()),
         _ => return None,
     };
@@ -44,7 +44,7 @@ fn read(work: Work, client: &str, server: &str) -> Result<Values, Failure> {
             let bps = number(server, "local_throughput")?;
             value(Figure::DatagramsPerS, bps / 8.0 / f64::from(bytes))
         }
-        // Its `throughput` of transactions is a line through samples: 29 % off in a run of 1 s.
+        // Its `throughput` of transactions is a linear fit through samples: 29 % off in a run of 1 s.
         work => {
             let elapsed_s = number(client, "time_end")? - number(client, "time_start")?;
             value(work.figure(), number(client, "num_transactions")? / elapsed_s)

@@ -1,4 +1,4 @@
-//! netperf: streams, exchanges, and exchanges with a connection each.
+//! netperf: streams, request-response (RR), and RR with a connection per transaction (CRR).
 
 use super::{At, Peer, number};
 use crate::contender::{Ends, Failure, Pair};
@@ -7,12 +7,12 @@ use crate::work::{Figure, Transport, Values, Wait, Work, value};
 /// Its sockets block, unless it was built otherwise.
 pub const PEER: Peer = Peer { name: "netperf", pair, read };
 
-/// The figures asked for (netperf's omni output selectors).
+/// Output selectors of netperf's omni tests.
 const FIGURES: &str = "-k ELAPSED_TIME,REMOTE_RECV_CALLS,REMOTE_BYTES_RECVD,TRANSACTION_RATE";
 
 fn pair(work: Work, At { address, port, seconds, .. }: &At) -> Option<Pair> {
     let (test, options) = match work {
-        // The receiver of a stream reads as fabricmark's does, 128 KiB at a time.
+        // The receiver of a stream reads 128 KiB at a time, as fabricmark's does.
         Work::Stream { bytes } => ("TCP_STREAM", format!("-m {bytes} -M 131072")),
         // Without -R 1 its datagrams leave no device.
         Work::Datagrams { bytes, .. } => ("UDP_STREAM", format!("-m {bytes} -M {bytes} -R 1")),

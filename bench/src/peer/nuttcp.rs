@@ -1,4 +1,4 @@
-//! nuttcp: streams. What the server received counts.
+//! nuttcp: streams, counted at the server.
 
 use super::{At, Peer, number};
 use crate::contender::{Ends, Failure, Pair};
@@ -12,7 +12,7 @@ const MEBIBYTE: f64 = 1_048_576.0;
 fn pair(work: Work, At { address, port, data_port, seconds }: &At) -> Option<Pair> {
     let options = match work {
         Work::Stream { bytes } => format!("-l{bytes}"),
-        // No limit of the rate: its default for UDP is 1 Mbit/s.
+        // No rate limit: the default for UDP is 1 Mbit/s.
         Work::Datagrams { bytes, .. } => format!("-u -Ru -l{bytes}"),
         _ => return None,
     };
@@ -23,7 +23,7 @@ fn pair(work: Work, At { address, port, data_port, seconds }: &At) -> Option<Pai
 
 fn read(work: Work, client: &str, _server: &str) -> Result<Values, Failure> {
     let number = |key| number(client, key);
-    // `real_seconds` has two digits only; bytes over the rate give the rest.
+    // `real_seconds` has only two digits; bytes over rate are more precise.
     let bits = 8.0 * MEBIBYTE * number("megabytes")?;
     let rate_bps = 1e6 * number("rate_Mbps")?;
     Ok(match work.figure() {

@@ -1,5 +1,5 @@
-//! perftest: a program for each verb and figure. Its latency is half a round trip, of a read a whole one, and
-//! its typical one the median.
+//! perftest: one program per verb and figure. Its latency is RTT/2, except for reads, where it is the RTT; its typical
+//! latency is the median.
 
 use std::net::IpAddr;
 
@@ -16,16 +16,16 @@ pub struct Perftest;
 pub const PROGRAMS: [&str; 5] =
     ["ib_send_lat", "ib_write_lat", "ib_read_lat", "ib_send_bw", "ib_write_bw"];
 
-/// Round trips of a run: its median is that of a fixed number, since a run of a given time prints none.
+/// Round trips of a run. A fixed number, because a run of a fixed duration prints no median.
 const ROUND_TRIPS: u32 = 5000;
 
-/// Bytes of a run, which are as many whatever its speed.
+/// Bytes of a run, independent of its speed.
 const BYTES: u32 = 32 << 20;
 
-/// Fewest messages of a run.
+/// Minimum messages of a run.
 const MESSAGES_MIN: u32 = 500;
 
-/// Most of a stream: short ones would take for ever in software.
+/// Maximum messages of a stream: short ones would take very long with Soft RoCE.
 const MESSAGES_MAX: u32 = 50_000;
 
 impl Contender for Perftest {
@@ -60,7 +60,7 @@ impl Contender for Perftest {
     }
 }
 
-/// The adapter of an address and its place in the table of addresses, as options.
+/// Options for the adapter that has an address, and for the index of its GID.
 fn adapter(address: IpAddr) -> Result<String, Failure> {
     let found = ports().into_iter().find_map(|port| {
         let gid = port.gids.iter().rfind(|gid| gid.ip() == address)?.index;
@@ -69,8 +69,8 @@ fn adapter(address: IpAddr) -> Result<String, Failure> {
     found.ok_or_else(|| Failure::NotOffered(format!("no adapter has the address {address}")))
 }
 
-/// The line of figures: bytes, round trips, then least, most, typical and others in microseconds; or bytes,
-/// messages, peak and mean in Gbit/s.
+/// Parses the line of figures: bytes, iterations, minimum, maximum, typical ... in microseconds; or bytes, messages,
+/// peak and mean in Gbit/s.
 fn read(work: Work, bytes: u32, text: &str) -> Result<Values, Failure> {
     let fields = text.lines().find_map(|line| {
         let fields: Vec<f64> =

@@ -1,4 +1,4 @@
-//! qperf: streams and exchanges, with sockets that block. Its latency is half a round trip, a mean over the run.
+//! qperf: streams and transactions with blocking sockets. Its latency is RTT/2, averaged over the run.
 
 use super::{At, Peer, unreadable};
 use crate::contender::{Ends, Failure, Pair};
@@ -27,9 +27,9 @@ fn pair(work: Work, At { address, port, data_port, seconds }: &At) -> Option<Pai
         },
         _ => return None,
     };
-    // Without -cm no address of the adapter is named, and the pair is not connected (qperf 0.4.11).
+    // Without -cm, qperf 0.4.11 does not exchange a GID of the adapter, and the queue pairs do not connect.
     let by = if matches!(work, Work::Verbs { .. }) { "-cm 1 -P 1" } else { "" };
-    // Eight digits in one unit for all; 0.3 s would be read as 0, which has no end.
+    // Eight digits and one unit for all. Fractional seconds are read as 0, which never ends.
     let client = format!(
         "qperf -lp {port} -ip {data_port} {by} -uu -e 8 -t {seconds} -m {bytes} {address} {test}"
     );

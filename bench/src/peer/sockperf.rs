@@ -1,4 +1,4 @@
-//! sockperf: exchanges (`ping-pong`), blocking and spinning, and datagrams (`throughput`).
+//! sockperf: transactions (`ping-pong`), blocking and spinning, and datagrams (`throughput`).
 
 use super::{At, Peer, number, unreadable};
 use crate::contender::{Ends, Failure, Pair};
@@ -6,7 +6,7 @@ use crate::work::{Figure, Transport, Values, Wait, Work, value};
 
 pub const PEER: Peer = Peer { name: "sockperf", pair, read };
 
-/// Its header, the least that it sends.
+/// Minimum payload: sockperf's header.
 const BYTES_MIN: u32 = 14;
 
 fn pair(work: Work, At { address, port, seconds, .. }: &At) -> Option<Pair> {
@@ -15,7 +15,7 @@ fn pair(work: Work, At { address, port, seconds, .. }: &At) -> Option<Pair> {
             let spin = if wait == Wait::Spin { "--nonblocked" } else { "" };
             ("ping-pong", bytes, transport, spin, Ends::Killed)
         }
-        // The client knows what it sent; the server says at its end what it received.
+        // The client reports what it sent; the server reports at its end what it received.
         Work::Datagrams { bytes: bytes @ BYTES_MIN.., .. } => {
             ("throughput --mps=max", bytes, Transport::Udp, "", Ends::Interrupted)
         }
@@ -32,7 +32,7 @@ fn pair(work: Work, At { address, port, seconds, .. }: &At) -> Option<Pair> {
 fn read(work: Work, client: &str, server: &str) -> Result<Values, Failure> {
     let rate = match work.figure() {
         Figure::ExchangesPerS => {
-            // Its first 400 ms and last 50 ms are left out.
+            // The first 400 ms and the last 50 ms are omitted.
             let valid = client.lines().find(|line| line.contains("[Valid Duration]"));
             let valid = valid.ok_or_else(|| unreadable(client))?.replace(';', " ");
             number(&valid, "ReceivedMessages")? / number(&valid, "RunTime")?
@@ -49,7 +49,7 @@ fn read(work: Work, client: &str, server: &str) -> Result<Values, Failure> {
     Ok(value(work.figure(), rate))
 }
 
-/// Mean and 99th percentile of half a round trip, in microseconds.
+/// Mean and 99th percentile of RTT/2, in microseconds.
 pub fn half_round_trips_us(text: &str) -> Result<(f64, f64), Failure> {
     let mean = word_behind(text, "sockperf: Summary: Latency is", "usec");
     let p99 = word_behind(text, "sockperf: ---> percentile 99.000 =", "");

@@ -7,13 +7,12 @@ use crate::emulator::OTHERS;
 use crate::place::Target;
 use crate::work::{Figure, Work};
 
-/// Rate error that a shaped link may have: what the emulator is to keep from 1 Mbit/s to 10 Gbit/s.
+/// Maximum rate error of a shaped link, the emulator's goal from 1 Mbit/s to 10 Gbit/s.
 const RATE_ERROR_MAX: f64 = 0.005;
 
-/// A frame that only fabricmark is asked for beside the others' 1500.
+/// MTU that is measured only with fabricmark; all others use 1500.
 const JUMBO: u16 = 9000;
 
-/// All rows.
 pub fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     for rtt_ms in [0, 100] {
@@ -37,7 +36,7 @@ pub fn rows() -> Vec<Row> {
         });
         rows.push(row.ask(Figure::RateError, Against::Itself, Some(Goal::Below(RATE_ERROR_MAX))));
     }
-    // mm-delay takes whole milliseconds each way, so that 2 ms is the shortest that all have.
+    // mm-delay accepts whole milliseconds in each direction, so 2 ms is the shortest RTT that all support.
     for rtt_ms in [2, 20] {
         let work = Emulation::ping_pong(rtt_ms);
         rows.push(row(format!("delay, RTT {rtt_ms} ms"), work, |row, other| {
@@ -51,7 +50,7 @@ pub fn rows() -> Vec<Row> {
     rows
 }
 
-/// A row in which everybody takes part who can do this, and what is asked about each.
+/// A row for all emulators that support a workload, with questions about each.
 fn row(name: String, work: Emulation, ask: impl Fn(Row, &'static str) -> Row) -> Row {
     let work = Work::Emulated(work);
     let mut row = Row::new(name, Target::Emulated, work);

@@ -1,4 +1,4 @@
-//! Points drawn at random: point `k` of seed `s` is a pure function of both.
+//! Random points: point `k` of seed `s` is a pure function of both.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,22 @@ use fabricmark_units::Stream;
 
 use super::point::Point;
 
-/// Slowest and fastest wire in bit/s.
+/// Minimum and maximum rate in bit/s.
 pub const RATE_BPS: (u64, u64) = (1_000_000, 10_000_000_000);
-/// Longest round trip in us.
+/// Maximum RTT in us.
 pub const RTT_MAX_US: u64 = 500_000;
-/// Largest payload and response in bytes.
+/// Maximum payload and response in bytes.
 pub const PAYLOAD_MAX: u64 = 64 << 20;
-/// Shortest and longest run in ms.
+/// Minimum and maximum duration of a run in ms.
 pub const DURATION_MS: (u64, u64) = (10, 2_000);
-/// Most flows.
+/// Maximum number of flows.
 pub const FLOWS_MAX: u64 = 16;
 
-/// How long a message, or all that may be under way at once, stays on the wire at most, in s: else most
-/// runs over slow wires would be one message long. Every thirtieth point has no such limit.
+/// Maximum serialization time of a message, or of all outstanding messages, in s. Without it, most runs over slow wires
+/// would be one message long. One point in thirty has no such limit.
 const MESSAGE_S: f64 = 2.0;
 
-/// A rate that stands for loopback and veth, where there is no wire, in bit/s.
+/// Assumed rate of loopback and veth, which have no wire, in bit/s.
 const NO_WIRE_BPS: u64 = 2_000_000_000;
 
 /// Point `k` of a seed.
@@ -39,7 +39,7 @@ impl Drawing {
         self.stream.unit() < probability
     }
 
-    /// A whole number whose logarithm is uniform.
+    /// A log-uniform integer.
     fn log(&mut self, least: u64, most: u64) -> u64 {
         let (least, most) = (least.max(1) as f64, most.max(1) as f64 + 1.0);
         let drawn = (least.ln() + self.stream.unit() * (most / least).ln()).exp();
@@ -79,7 +79,7 @@ impl Drawing {
             ("ping-ping", 7),
             ("crr", 8),
         ]);
-        // Ping-ping wants what nothing is lost of, crr connections.
+        // Ping-ping needs a lossless transport, crr a connection.
         let has_datagrams = !matches!(pattern, "ping-ping" | "crr");
         let udp = if has_datagrams { 28 } else { 1 };
         let transport = self.weighted(&[
@@ -122,7 +122,7 @@ impl Drawing {
         Point { pattern: pattern.to_owned(), target, options: self.options }
     }
 
-    /// A link of the lab and its rate.
+    /// A link of a lab, and its rate.
     fn link(&mut self, family: u64) -> (String, u64) {
         if self.chance(0.08) {
             return ("lab:veth".to_owned(), NO_WIRE_BPS);
@@ -158,7 +158,7 @@ impl Drawing {
         1
     }
 
-    /// Payload, response and outstanding; the payload.
+    /// Draws payload, response and outstanding; returns the payload.
     fn sizes(
         &mut self,
         pattern: &str,
@@ -199,7 +199,7 @@ impl Drawing {
         payload
     }
 
-    /// Round trip and what else an emulated link does.
+    /// Draws RTT and impairments of an emulated link.
     fn impairments(&mut self, has_wire: bool) {
         let rtt_us = match self.stream.below(100) {
             0..=24 => None,
@@ -270,7 +270,7 @@ impl Drawing {
         if !is_paced {
             return;
         }
-        // From a hundredth of the wire to half as much again, and no more departures than a thread makes.
+        // From a hundredth to 1.5 times the rate of the wire, and at most as many departures as a thread can make.
         let most_per_s = (1.5 * rate_bps as f64 / 8.0 / payload as f64).clamp(1.0, 100_000.0);
         let least_per_s = (most_per_s / 150.0).max(1.0);
         let per_s = self.log(least_per_s as u64, most_per_s as u64);
@@ -339,7 +339,7 @@ impl Drawing {
         }
     }
 
-    /// A path: mostly one that the program may have for this pattern, transport and pace, now and then any.
+    /// Draws a path: usually a valid one for this pattern, transport and pace, sometimes any.
     fn path(&mut self, pattern: &str, transport: &str) {
         let is_open = self.options.contains_key("pace");
         let has_flows = self.options.contains_key("flows");
@@ -371,7 +371,7 @@ impl Drawing {
         }
     }
 
-    /// What of a run counts, and what is told of it.
+    /// Draws what is counted and reported.
     fn count(&mut self, duration_ms: u64) {
         if self.chance(0.15) {
             let omit_ms = self.log(1, duration_ms);
@@ -391,14 +391,14 @@ impl Drawing {
     }
 }
 
-/// Three significant digits, in whole kbit/s.
+/// Rounds down to three significant digits and whole kbit/s.
 fn rounded(bps: u64) -> u64 {
     let digits = bps.checked_ilog10().unwrap_or(0);
     let unit = 10_u64.pow(digits.saturating_sub(2)).max(1000);
     (bps / unit).max(1) * unit
 }
 
-/// A rate as plans write it, of whole kbit/s.
+/// Formats a rate of whole kbit/s as in a plan.
 fn rate(bps: u64) -> String {
     match bps {
         _ if bps.is_multiple_of(1_000_000_000) => format!("{}G", bps / 1_000_000_000),
@@ -418,7 +418,7 @@ mod tests {
         let points = |seed| (0..200).map(|k| point(seed, k)).collect::<Vec<_>>();
         assert_eq!(points(1), points(1));
         assert_ne!(points(1), points(2));
-        // Later points do not depend on which were drawn before.
+        // A point does not depend on the points drawn before it.
         assert_eq!(point(1, 150), points(1)[150]);
     }
 

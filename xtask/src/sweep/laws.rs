@@ -1,4 +1,4 @@
-//! What is true of every record that counts, computed from its JSON by formulas of this crate.
+//! Laws that every valid record satisfies, computed from its JSON by formulas of this crate.
 
 mod books;
 mod latency;
@@ -13,27 +13,27 @@ use super::point::Point;
 use super::record::Record;
 use serde_json::{Value, json};
 
-/// A law: its name in reports, and what finds the breaches of a record. A failure is shrunk as long as the same
-/// law is broken.
+/// Name of a law in reports, and the function that finds its breaches. A failure is shrunk while the same law is
+/// broken.
 type Law = (&'static str, fn(&Record, &mut Found));
 
-/// A law that a record breaks, and the numbers that say so.
+/// A law that a record breaks, with the contradicting numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
-    /// Its name.
+    /// Name of the law.
     pub law: &'static str,
-    /// What the record says, and what it should.
+    /// The value in the record, and the expected one.
     pub numbers: String,
 }
 
 impl Breach {
-    /// As data.
+    /// As JSON.
     pub fn json(&self) -> Value {
         json!({ "law": self.law, "numbers": self.numbers })
     }
 }
 
-/// The breaches of one law after the other.
+/// Collects breaches; `law` is the law being checked.
 #[derive(Default)]
 struct Found {
     law: &'static str,
@@ -48,16 +48,16 @@ impl Found {
     }
 }
 
-/// Two clocks, and what a reading costs, may differ by this share (docs/statistics.md).
+/// Maximum relative difference of two clocks, including the cost of a reading (docs/statistics.md).
 pub const CLOCKS: f64 = 2e-4;
 
-/// A quantile carries the bucket error of a histogram of three digits; both ends of a comparison have one.
+/// Maximum bucket error of quantiles from two histograms with three digits.
 pub const BUCKET: f64 = 2.1e-3;
 
-/// Every law of a single record.
+/// All laws of a single record.
 const ALL: [&[Law]; 5] = [rates::LAWS, latency::LAWS, books::LAWS, pace::LAWS, machine::LAWS];
 
-/// What a single record breaks.
+/// All laws that a single record breaks.
 fn broken(record: &Record) -> Vec<Breach> {
     let mut found = Found::default();
     for &(law, check) in ALL.into_iter().flatten() {
@@ -67,8 +67,8 @@ fn broken(record: &Record) -> Vec<Breach> {
     found.breaches
 }
 
-/// What the document that `fabricmark measure --json` prints breaks: laws of each run that counts, and
-/// those of the whole.
+/// All laws that the output of `fabricmark measure --json` breaks: those of each valid run, and those of the whole
+/// document.
 pub fn breaches(point: &Point, document: &Value) -> Vec<Breach> {
     let records = document.pointer("/records").and_then(Value::as_array);
     let counted = records.into_iter().flatten().map(Record).filter(is_counted);
@@ -84,7 +84,7 @@ pub fn breaches(point: &Point, document: &Value) -> Vec<Breach> {
         .collect()
 }
 
-/// Whether a run counts: it ran to its end and is no warm-up.
+/// Whether a run is valid and not a warm-up.
 pub fn is_counted(record: &Record) -> bool {
     let is_warm_up = record.0.pointer("/place/warm_up").and_then(Value::as_bool) == Some(true);
     record.text("/outcome/kind") == "completed" && !is_warm_up

@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A pattern, a target, and options by their name without dashes; the value of a switch is empty.
+/// A pattern, a target, and options by name without dashes; the value of a switch is empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Point {
     /// `stream`, `rr` and so on.
     pub pattern: String,
     /// `loopback` or `lab:LINK`.
     pub target: String,
-    /// Options, such as `rtt` and `20ms`.
+    /// Options, for example `rtt` with `20ms`.
     pub options: BTreeMap<String, String>,
 }
 
 impl Point {
-    /// The words after `fabricmark`.
+    /// The arguments of `fabricmark`.
     pub fn words(&self) -> Vec<String> {
         let mut words = vec!["measure".to_owned(), self.pattern.clone(), self.target.clone()];
         for (name, value) in &self.options {
@@ -27,32 +27,32 @@ impl Point {
         words
     }
 
-    /// An option's value.
+    /// Value of an option.
     pub fn option(&self, name: &str) -> Option<&str> {
         self.options.get(name).map(String::as_str)
     }
 
-    /// The same point with another value of an option.
+    /// A copy with another value of an option.
     pub fn with(&self, name: &str, value: &str) -> Self {
         let mut other = self.clone();
         other.options.insert(name.to_owned(), value.to_owned());
         other
     }
 
-    /// The same point without an option.
+    /// A copy without an option.
     pub fn without(&self, name: &str) -> Self {
         let mut other = self.clone();
         other.options.remove(name);
         other
     }
 
-    /// Length of the run asked for, in ns; 2 s unless told.
+    /// Requested duration in ns. Default: 2 s.
     pub fn duration_ns(&self) -> u64 {
         self.option("duration").and_then(nanos).unwrap_or(2_000_000_000)
     }
 }
 
-/// As a shell reads it.
+/// A shell command line.
 impl fmt::Display for Point {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("fabricmark")?;

@@ -1,4 +1,4 @@
-//! A record as JSON, read by the paths of docs/record.schema.json: nothing of the program is used.
+//! A record as JSON, read by the paths of docs/record.schema.json, without code of the program.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,12 +15,12 @@ pub struct Record<'a>(pub &'a Value);
 #[derive(Clone, Copy, Debug)]
 pub struct Flow<'a>(pub &'a Value);
 
-/// A number by its path, such as `/received/bytes`.
+/// The number at a path such as `/received/bytes`.
 fn number(value: &Value, path: &str) -> Option<f64> {
     value.pointer(path)?.as_f64()
 }
 
-/// A text by its path; empty where there is none.
+/// The text at a path; empty if absent.
 fn text<'a>(value: &'a Value, path: &str) -> &'a str {
     value.pointer(path).and_then(Value::as_str).unwrap_or_default()
 }
@@ -38,7 +38,7 @@ impl<'a> Record<'a> {
         self.number(&format!("/figures/{name}/value"))
     }
 
-    /// A figure of the times of this pattern, such as `mean_ns`: of round trips, or of steps of ping-ping.
+    /// A figure of this pattern's times, such as `mean_ns`: of RTTs, or of steps of ping-ping.
     pub fn time_figure(&self, name: &str) -> Option<f64> {
         let times = if self.pattern() == "ping-ping" { "step" } else { "rtt" };
         self.figure(&format!("{times}_{name}"))
@@ -61,7 +61,7 @@ impl<'a> Record<'a> {
         self.text("/point/transport")
     }
 
-    /// Whether data flows one way.
+    /// Whether the pattern is a stream.
     pub fn is_stream(&self) -> bool {
         self.pattern() == "stream"
     }
@@ -79,12 +79,12 @@ impl<'a> Record<'a> {
         self.number("/point/payload").unwrap_or(0.0)
     }
 
-    /// Bytes of a response: as the payload where the pattern has none of its own.
+    /// Bytes of a response; the payload if the pattern has no response size.
     pub fn response(&self) -> f64 {
         self.number("/point/response").unwrap_or_else(|| self.payload())
     }
 
-    /// Requests of a flow that may be under way.
+    /// Maximum outstanding requests per flow.
     pub fn outstanding(&self) -> f64 {
         let asked = self.number("/point/outstanding").filter(|_| self.pattern() == "rr");
         asked.unwrap_or(1.0)
@@ -95,12 +95,12 @@ impl<'a> Record<'a> {
         if self.pattern() == "burst" { asked() } else { 1.0 }
     }
 
-    /// The round trip that was asked for, in ns.
+    /// Requested RTT in ns.
     pub fn rtt_ns(&self) -> Option<f64> {
         self.number("/point/rtt")
     }
 
-    /// The value of a word of the emulated link; empty for a switch; `None` where it is not there.
+    /// Value of an option of the emulated link; empty for a switch; `None` if absent.
     pub fn word(&self, key: &str) -> Option<&'a str> {
         let words = self.text("/point/emulate").split_whitespace();
         words
@@ -112,17 +112,17 @@ impl<'a> Record<'a> {
         self.word(key).and_then(nanos).map(|ns| ns as f64)
     }
 
-    /// Whether packets may be late, doubled or overtaken by chance.
+    /// Whether packets may have random delays, duplicates or reordering.
     pub fn has_chance(&self) -> bool {
         ["jitter", "reorder", "duplicate", "coalesce"].iter().any(|key| self.word(key).is_some())
     }
 
-    /// Whether the emulator carried it.
+    /// Whether the emulator carried the traffic.
     pub fn is_emulated(&self) -> bool {
         self.0.get("emulation").is_some_and(Value::is_object)
     }
 
-    /// The wire, where the link is an Ethernet.
+    /// The wire, if the link is Ethernet.
     pub fn wire(&self) -> Option<Wire> {
         let family = self.number("/point/family").unwrap_or(4.0);
         Wire::of(self.text("/point/link"), family as u64)
@@ -146,8 +146,8 @@ impl<'a> Record<'a> {
         self.0.pointer("/nodes").and_then(Value::as_array).into_iter().flatten()
     }
 
-    /// How long the longer end of the run was watched, in ns: connections, ramp and drain are in it. Of a stream
-    /// both ways only one direction's ends stand in the record, so that nothing is known of the other.
+    /// Observed time of the end that was observed longer, in ns, including connection setup, ramp and drain. `None`
+    /// for a bidirectional stream, whose record has the ends of only one direction.
     pub fn watched_ns(&self) -> Option<f64> {
         if self.text("/point/direction") == "both" {
             return None;
@@ -155,7 +155,7 @@ impl<'a> Record<'a> {
         self.nodes().filter_map(|node| number(node, "/usage/elapsed_ns")).reduce(f64::max)
     }
 
-    /// How much later than due the latest packet was delivered, in ns.
+    /// Maximum lateness of a packet in the emulator, in ns.
     pub fn late_ns(&self) -> f64 {
         let ways = ["there", "back"].map(|way| format!("/emulation/{way}/late_max_ns"));
         ways.iter().filter_map(|path| self.number(path)).fold(0.0, f64::max)
@@ -175,23 +175,23 @@ impl<'a> Flow<'a> {
         text(self.0, path)
     }
 
-    /// What an end counted, `sent` or `received`: 0 where it is absent.
+    /// A count at an end, `sent` or `received`; 0 if absent.
     pub fn count(&self, end: &str, name: &str) -> f64 {
         self.number(&format!("/{end}/{name}")).unwrap_or(0.0)
     }
 
-    /// What counts at an end after the ramp and before the tail: `bytes` or `calls`.
+    /// The counted `bytes` or `calls` of an end, without ramp and tail.
     pub fn counted(&self, end: &str, name: &str) -> f64 {
         let left_out = ["ramp", "tail"].map(|part| self.count(end, &format!("{part}_{name}")));
         self.count(end, name) - left_out.iter().sum::<f64>()
     }
 
-    /// Seconds that an end counted.
+    /// Counted time of an end, in seconds.
     pub fn seconds(&self, end: &str) -> f64 {
         self.count(end, "elapsed_ns") / 1e9
     }
 
-    /// A histogram by its path, with its exact sum.
+    /// The histogram at a path, with its exact sum.
     pub fn histogram(&self, path: &str) -> Option<Times> {
         let value = self.0.pointer(path).filter(|value| value.is_object())?;
         let bytes = STANDARD.decode(text(value, "/v2_base64")).ok()?;
@@ -203,9 +203,9 @@ impl<'a> Flow<'a> {
 /// Times of a run, in ns.
 #[derive(Clone, Debug)]
 pub struct Times {
-    /// The counts, with three significant digits.
+    /// Counts, with three significant digits.
     pub counts: Histogram<u64>,
-    /// The exact sum.
+    /// Exact sum in ns.
     pub sum_ns: f64,
 }
 
@@ -222,17 +222,17 @@ impl Times {
         self.sum_ns / self.len()
     }
 
-    /// The shortest, as exact as the histogram is.
+    /// Minimum, with the histogram's precision.
     pub fn min_ns(&self) -> f64 {
         self.counts.min() as f64
     }
 
-    /// The longest, as exact as the histogram is.
+    /// Maximum, with the histogram's precision.
     pub fn max_ns(&self) -> f64 {
         self.counts.max() as f64
     }
 
-    /// A quantile, as exact as the histogram is.
+    /// A quantile, with the histogram's precision.
     pub fn quantile_ns(&self, quantile: f64) -> f64 {
         self.counts.value_at_quantile(quantile) as f64
     }

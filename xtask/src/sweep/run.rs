@@ -1,4 +1,4 @@
-//! A point is run by the real program, and what comes back is told apart.
+//! Runs a point with the real program and classifies the result.
 
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt as _;
@@ -14,31 +14,31 @@ use super::laws::{Breach, breaches, is_counted};
 use super::point::Point;
 use super::record::Record;
 
-/// How long a point may take beyond ten times its duration before it counts as hung: three runs, each of which waits for
-/// send buffers for up to 20 s, for a long round trip, and for its link to become empty (79 s were seen).
+/// Time-out beyond ten times the duration: three runs, each of which waits for send buffers for up to 20 s, for a long
+/// RTT, and until its link is empty (79 s were observed).
 const GRACE: Duration = Duration::from_secs(120);
 
 const LOOK: Duration = Duration::from_millis(2);
 
-/// What became of a point.
+/// Result of a point.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It ran, and its record keeps every law.
+    /// It ran, and its record satisfies every law.
     Completed,
-    /// It ran, and the program says itself that the run does not count.
+    /// It ran, but the program itself declares the run invalid, for this reason.
     Invalid(String),
     /// The program refused the point (exit code 64 or 66), for this reason.
     Refused(String),
     /// A law is broken.
     Broken(Vec<Breach>),
-    /// The program failed where it should not: the breach is its own.
+    /// The program failed unexpectedly; the breach describes the failure.
     Failed(Breach),
-    /// Somebody interrupted it.
+    /// Interrupted by the user.
     Interrupted,
 }
 
 impl Outcome {
-    /// The breaches of an outcome that is a failure.
+    /// The breaches of a failure; empty for other outcomes.
     pub fn breaches(&self) -> &[Breach] {
         match self {
             Self::Broken(all) => all,
@@ -48,28 +48,28 @@ impl Outcome {
     }
 }
 
-/// What a run left.
+/// Result of a run of the program.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What became of it.
+    /// Classified result.
     pub outcome: Outcome,
-    /// What the program printed, where that was JSON.
+    /// JSON output of the program; `None` if it printed none.
     pub document: Option<Value>,
-    /// How long it took.
+    /// Elapsed time.
     pub took: Duration,
 }
 
-/// The program that is tried.
+/// The program under test.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Its file.
+    /// Path of the program.
     pub path: PathBuf,
-    /// A folder for its state, so that what this machine was calibrated to plays no part.
+    /// Folder for its state, so that this machine's calibration is ignored.
     pub state: PathBuf,
 }
 
 impl Program {
-    /// Runs a point once, and tells what became of it.
+    /// Runs a point once and classifies the result.
     pub fn run(&self, point: &Point, interrupted: &AtomicBool) -> Run {
         let started = Instant::now();
         let ended = self.output(point, interrupted);
@@ -90,7 +90,7 @@ impl Program {
         Run { outcome, document, took }
     }
 
-    /// What the program printed; nothing when it had to be killed.
+    /// Output of the program; `None` if it had to be killed.
     fn output(&self, point: &Point, interrupted: &AtomicBool) -> Result<Option<Ended>, String> {
         let mut child = Command::new(&self.path)
             .args(point.words())
@@ -114,7 +114,7 @@ impl Program {
             }
         };
         let Some(status) = status else {
-            // A child that is gone meanwhile needs no killing.
+            // Ignore errors: it may have ended meanwhile.
             let _ = child.kill();
             let _ = child.wait();
             return Ok(None);
@@ -129,14 +129,14 @@ fn reader(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // What was read until the pipe broke is judged as it is.
+            // Ignore errors: the text so far is evaluated.
             let _ = pipe.read_to_end(&mut bytes);
         }
         String::from_utf8_lossy(&bytes).into_owned()
     })
 }
 
-/// How a run of the program ended.
+/// Exit code and output of the program.
 #[derive(Debug)]
 struct Ended {
     code: i32,
@@ -144,7 +144,7 @@ struct Ended {
     stderr: String,
 }
 
-/// The last document of several, as `--interval` prints a line for each interval before it.
+/// The last JSON document: `--interval` prints a line for each interval before it.
 fn last_document(text: &str) -> Option<Value> {
     serde_json::Deserializer::from_str(text).into_iter().map_while(Result::ok).last()
 }
@@ -184,14 +184,14 @@ fn judge(point: &Point, ended: &Ended, document: Option<&Value>) -> Outcome {
     }
 }
 
-/// What the program says on standard error, in one line.
+/// The program's standard error, in one line.
 fn message(stderr: &str) -> String {
     let lines: Vec<&str> =
         stderr.lines().map(str::trim).filter(|line| !line.is_empty()).take(6).collect();
     lines.join(" / ")
 }
 
-/// A message with its numbers left out, so that like messages are counted together.
+/// A message with numbers replaced by `N`, so that similar messages are counted together.
 pub fn kind(message: &str) -> String {
     let mut kind = String::new();
     for character in message.chars() {
@@ -204,7 +204,7 @@ pub fn kind(message: &str) -> String {
     kind
 }
 
-/// The numbers of a failure, for people.
+/// Formats the breaches of a failure.
 pub fn said(breaches: &[Breach]) -> String {
     breaches.iter().map(|breach| format!("    {}: {}\n", breach.law, breach.numbers)).collect()
 }

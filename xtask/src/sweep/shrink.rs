@@ -1,11 +1,11 @@
-//! From a point that fails to a smaller one that fails as well.
+//! Shrinks a failing point to a simpler one that still fails.
 
 use super::point::Point;
 
-/// How often a candidate is run, since runs vary.
+/// Runs per candidate, because results vary.
 pub const TRIES: usize = 3;
 
-/// Simpler values of an option, in the order in which they are tried.
+/// Simpler values of options, in the order in which they are tried.
 const SIMPLER: [(&str, &[&str]); 9] = [
     ("payload", &["64", "1000", "65536"]),
     ("response", &["64", "1000"]),
@@ -18,12 +18,12 @@ const SIMPLER: [(&str, &[&str]); 9] = [
     ("interval", &["100ms", "10ms"]),
 ];
 
-/// Targets that are simpler than others.
+/// Targets, simplest first.
 const TARGETS: [&str; 5] =
     ["loopback", "lab:veth", "lab:ethernet:100M", "lab:ethernet:1G", "lab:ethernet:10M"];
 
-/// Brings one factor after another back to its default, or to a simpler value, while the point still fails. A
-/// candidate fails if one of [`TRIES`] runs does; at most `runs` runs in all.
+/// Resets one option after another to its default or a simpler value while the point still fails. A candidate fails if
+/// one of [`TRIES`] runs does; at most `runs` runs in all.
 pub fn shrink(point: &Point, mut runs: usize, mut fails: impl FnMut(&Point) -> bool) -> Point {
     let mut best = point.clone();
     let mut try_one = |best: &mut Point, candidate: Point| {
@@ -42,7 +42,7 @@ pub fn shrink(point: &Point, mut runs: usize, mut fails: impl FnMut(&Point) -> b
     loop {
         let mut is_smaller = false;
         for candidate in smaller(&best) {
-            // Later candidates are made from what is best by now.
+            // Apply each step to the best point so far.
             if is_step(&best, &candidate) {
                 let next = candidate.applied(&best);
                 is_smaller |= try_one(&mut best, next);
@@ -54,7 +54,7 @@ pub fn shrink(point: &Point, mut runs: usize, mut fails: impl FnMut(&Point) -> b
     }
 }
 
-/// One step towards a smaller point.
+/// A step towards a simpler point.
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
     Without(String),
@@ -72,7 +72,7 @@ impl Step {
     }
 }
 
-/// Whether a step still makes the point smaller: one that was taken before does not.
+/// Whether a step still simplifies the point.
 fn is_step(point: &Point, step: &Step) -> bool {
     match step {
         Step::Without(name) => point.option(name).is_some(),
@@ -81,7 +81,7 @@ fn is_step(point: &Point, step: &Step) -> bool {
             let place = |text: &str| simpler.iter().position(|simple| *simple == text);
             match (point.option(name), place(value)) {
                 (Some(now), Some(to)) => place(now).is_none_or(|now| to < now),
-                // Words of a link: one less.
+                // A link specification with one option less.
                 (Some(now), None) => now != value && now.len() > value.len(),
                 (None, _) => false,
             }
@@ -97,7 +97,7 @@ fn is_step(point: &Point, step: &Step) -> bool {
     }
 }
 
-/// Steps from a point, the larger first.
+/// Possible steps from a point, largest first.
 fn smaller(point: &Point) -> Vec<Step> {
     let names = point.options.keys().filter(|name| *name != "duration" && *name != "transport");
     let mut steps: Vec<Step> = names.cloned().map(Step::Without).collect();
@@ -105,7 +105,7 @@ fn smaller(point: &Point) -> Vec<Step> {
         steps.push(Step::Without("transport".to_owned()));
     }
     steps.extend(TARGETS.iter().map(|target| Step::Target((*target).to_owned())));
-    // A link without its tag, and with the usual MTU.
+    // A link without its tag, or with the default MTU.
     steps.extend(with_one_less(&point.target, ",").skip(1).map(Step::Target));
     let emulate = with_one_less(point.option("emulate").unwrap_or_default(), " ");
     let emulate = emulate.filter(|words| !words.is_empty());
@@ -117,7 +117,7 @@ fn smaller(point: &Point) -> Vec<Step> {
     steps
 }
 
-/// Words without the first, without the second, and so on.
+/// All variants of a list with one element removed.
 fn with_one_less<'a>(words: &'a str, between: &'a str) -> impl Iterator<Item = String> + 'a {
     let words: Vec<&str> = words.split(between).collect();
     (0..words.len())
@@ -145,7 +145,7 @@ mod tests {
         Point { pattern: "stream".to_owned(), target, options }
     }
 
-    /// A fault of large payloads behind a loss.
+    /// A simulated bug that needs large payloads and loss.
     fn has_fault(point: &Point) -> bool {
         let payload = point.option("payload").and_then(|text| text.parse().ok()).unwrap_or(64);
         point.option("emulate").is_some_and(|words| words.contains("loss")) && payload >= 1000

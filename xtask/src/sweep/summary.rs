@@ -1,4 +1,4 @@
-//! What a sweep found, in a table and as JSON.
+//! Results of a sweep, as text and JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,37 +17,37 @@ pub struct Summary {
     pub seed: u64,
     /// Points that were run.
     pub points: u64,
-    /// Runs whose record keeps every law.
+    /// Valid runs whose record satisfies every law.
     pub completed: u64,
-    /// Runs that the program does not count, by reason.
+    /// Invalid runs, by reason.
     pub invalid: BTreeMap<String, u64>,
-    /// Points that it refuses, by message.
+    /// Refused points, by message.
     pub refused: BTreeMap<String, u64>,
     /// Points that broke a law, by law.
     pub broken: BTreeMap<&'static str, u64>,
     /// Failures, each with its shrunk point.
     pub failures: Vec<Failure>,
-    /// How many points failed.
+    /// Number of failed points.
     pub failed: u64,
-    /// How long it took.
+    /// Elapsed time.
     pub took: Duration,
 }
 
 /// A point that failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Its number.
+    /// Number of the point.
     pub k: u64,
-    /// As it was drawn.
+    /// The point as drawn.
     pub drawn: Point,
-    /// The smallest that still fails.
+    /// The simplest point that still fails.
     pub shrunk: Point,
-    /// What is wrong with it.
+    /// The broken laws.
     pub breaches: Vec<Breach>,
 }
 
 impl Summary {
-    /// Counts a point.
+    /// Counts the result of a point.
     pub fn count(&mut self, outcome: &Outcome) {
         self.points += 1;
         match outcome {
@@ -65,7 +65,7 @@ impl Summary {
         }
     }
 
-    /// As data.
+    /// As JSON.
     pub fn json(&self) -> Value {
         let failure = |failure: &Failure| {
             json!({

@@ -1,41 +1,41 @@
-//! What a wire carries, from the sizes of headers alone. Nothing here is the program's.
+//! Capacity of a wire, from header sizes alone; independent of the program's code.
 
-/// Preamble 8, Ethernet header 14, check sequence 4, gap 12 (IEEE 802.3).
+/// Preamble 8, Ethernet header 14, FCS 4, interframe gap 12 (IEEE 802.3).
 const AROUND: f64 = 38.0;
-/// The smallest frame 64 with preamble and gap.
+/// Minimum frame of 64 bytes with preamble and gap.
 const SMALLEST: f64 = 84.0;
 /// 802.1Q tag.
 const TAG: f64 = 4.0;
-/// TCP without options (RFC 9293).
+/// TCP header without options (RFC 9293).
 const TCP: f64 = 20.0;
-/// UDP (RFC 768).
+/// UDP header (RFC 768).
 const UDP: f64 = 8.0;
-/// The largest datagram that quinn sends without MTU discovery beyond Ethernet's.
+/// Maximum datagram that quinn sends without MTU discovery beyond Ethernet's.
 const QUIC_MAX: f64 = 1452.0;
-/// The least of a short QUIC packet that is no payload: first byte, packet number, type of a stream frame,
-/// tag of AES-GCM 16 (RFC 9000, RFC 9001).
+/// Minimum overhead of a short-header QUIC packet: first byte, packet number, STREAM frame type, and AES-GCM tag of 16
+/// (RFC 9000, RFC 9001).
 const QUIC: f64 = 19.0;
-/// Common header 12 and a DATA chunk 16 (RFC 9260).
+/// SCTP common header 12 and DATA chunk header 16 (RFC 9260).
 const SCTP: f64 = 28.0;
-/// Most payload of a TLS record, and what it has around it: header 5, type 1, tag 16 (RFC 8446). Each write has records of
-/// its own.
+/// Maximum payload of a TLS record, and its overhead: header 5, type 1, tag 16 (RFC 8446). Each write starts a new
+/// record.
 const TLS: (f64, f64) = (16_384.0, 22.0);
 
-/// An Ethernet under one IP version.
+/// An Ethernet link with one IP version.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wire {
     /// Line rate in bit/s.
     pub rate_bps: f64,
-    /// Largest IP packet in bytes.
+    /// MTU: largest IP packet in bytes.
     pub mtu: f64,
-    /// 802.1Q tags of a frame.
+    /// Number of 802.1Q tags per frame.
     pub tags: f64,
-    /// Bytes of an IP header.
+    /// IP header in bytes.
     pub ip: f64,
 }
 
 impl Wire {
-    /// The wire of a link such as `ethernet:1G,mtu=9000,vlan=1`; `None` where it is no Ethernet.
+    /// The wire of a link such as `ethernet:1G,mtu=9000,vlan=1`; `None` if it is not Ethernet.
     pub fn of(link: &str, family: u64) -> Option<Self> {
         let mut words = link.strip_prefix("ethernet:")?.split(',');
         let rate_bps = rate_bps(words.next()?)?;
@@ -51,17 +51,17 @@ impl Wire {
         Some(wire)
     }
 
-    /// Bytes that an IP packet takes of the wire.
+    /// Bytes on the wire of an IP packet.
     pub fn frame(&self, packet: f64) -> f64 {
         (packet + AROUND + TAG * self.tags).max(SMALLEST)
     }
 
-    /// The most payload of a packet, behind `headers` of the transport.
+    /// Maximum payload of a packet with `headers` bytes of transport headers.
     pub fn room(&self, headers: f64) -> f64 {
         self.mtu - self.ip - headers
     }
 
-    /// The most payload that a packet of this transport holds.
+    /// Maximum payload of a packet of this transport.
     pub fn segment(&self, transport: &str) -> f64 {
         match transport {
             "udp" => self.room(0.0),
@@ -71,15 +71,15 @@ impl Wire {
         }
     }
 
-    /// IP packets of one datagram.
+    /// Number of IP packets of one datagram.
     pub fn fragments(&self, payload: f64) -> f64 {
         let whole = payload + UDP;
         if self.ip + whole <= self.mtu { 1.0 } else { (whole / self.fragment()).ceil() }
     }
 
-    /// Bytes of a datagram that a fragment carries.
+    /// Bytes of a datagram per fragment.
     fn fragment(&self) -> f64 {
-        // IPv6 has a header of 8 for fragments; all but the last carry a multiple of 8 (RFC 791, RFC 8200).
+        // IPv6 has a fragment header of 8; all fragments but the last carry a multiple of 8 (RFC 791, RFC 8200).
         ((self.mtu - self.ip - self.extra()) / 8.0).floor() * 8.0
     }
 
@@ -87,7 +87,7 @@ impl Wire {
         if self.ip > 20.0 { 8.0 } else { 0.0 }
     }
 
-    /// Bytes that one datagram takes of the wire.
+    /// Bytes on the wire of one datagram.
     pub fn datagram(&self, payload: f64) -> f64 {
         let whole = payload + UDP;
         let count = self.fragments(payload);
@@ -99,7 +99,7 @@ impl Wire {
         (count - 1.0) * self.frame(headers + full) + self.frame(headers + last)
     }
 
-    /// The most payload in bit/s that one direction carries.
+    /// Maximum goodput of one direction in bit/s.
     pub fn goodput_bps(&self, transport: &str, payload: f64) -> f64 {
         let share = match transport {
             "udp" => payload / self.datagram(payload),
@@ -118,13 +118,13 @@ impl Wire {
         self.room(headers) / self.frame(self.mtu)
     }
 
-    /// Serialisation time of a message in ns: all its bytes at the line rate, without the interframe gap after the
-    /// last packet.
+    /// Serialization time of a message in ns: all its bytes at the line rate, without the interframe gap after the last
+    /// packet.
     pub fn message_ns(&self, transport: &str, payload: f64) -> f64 {
         let bytes = match transport {
             "udp" => self.datagram(payload),
             "tcp" | "tls" | "mptcp" => {
-                // What is less than a segment may share one with what stands before or behind it.
+                // A partial segment may share a packet with adjacent data.
                 let full = (payload / self.room(TCP)).floor();
                 full * self.frame(self.mtu) + payload - full * self.room(TCP)
             }
@@ -133,8 +133,8 @@ impl Wire {
         8e9 * (bytes - 12.0).max(0.0) / self.rate_bps
     }
 
-    /// What the kernel's token bucket, which stands for a wire without an emulator, passes at once: 524 us of
-    /// the rate, two packets at least, 256 KiB at most (docs/lab.md).
+    /// Burst of the kernel's token bucket, which limits a wire without an emulator: 524 us at the rate, at least two
+    /// packets, at most 256 KiB (docs/lab.md).
     pub fn bucket_bytes(&self) -> f64 {
         let worth = self.rate_bps * 524_288e-9 / 8.0;
         worth.min(262_144.0).max(2.0 * (self.mtu + 100.0))
@@ -161,16 +161,16 @@ mod tests {
     fn full_segments_and_datagrams_have_the_shares_of_their_headers() {
         let wire = Wire::of("ethernet:100M", 4).unwrap();
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9 * b, "{a} {b}");
-        // RFC 5180 appendix A: 1538 bytes of wire for 1500 of IP.
+        // RFC 5180 appendix A: 1538 bytes on the wire for an IP packet of 1500.
         close(wire.goodput_bps("tcp", 1.0), 1e8 * 1460.0 / 1538.0);
         close(wire.goodput_bps("tls", 64.0), 1e8 * 1460.0 / 1538.0 * 64.0 / 86.0);
         close(wire.goodput_bps("udp", 1472.0), 1e8 * 1472.0 / 1538.0);
         close(wire.goodput_bps("udp", 1.0), 1e8 / 84.0);
-        // Two fragments: 1480 of 1481 bytes and one of a byte, in the smallest frame.
+        // Two fragments: 1480 of 1481 bytes, and one byte in a minimum frame.
         close(wire.goodput_bps("udp", 1473.0), 1e8 * 1473.0 / (1538.0 + 84.0));
         let tagged = Wire::of("ethernet:1G,mtu=9000,vlan=1", 6).unwrap();
         close(tagged.goodput_bps("tcp", 1.0), 1e9 * 8940.0 / 9042.0);
-        // 1448 = 8 x 181 bytes behind 48 of headers, and the rest.
+        // 1448 = 8 x 181 bytes after 48 of headers, and the rest.
         let six = Wire::of("ethernet:1G", 6).unwrap();
         close(six.datagram(2000.0), 1534.0 + (2008.0 - 1448.0 + 48.0 + 38.0));
         assert_eq!(Wire::of("veth", 4), None);
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_message_takes_its_bytes_at_the_line_rate() {
         let wire = Wire::of("ethernet:10M", 4).unwrap();
-        // 100 bytes of payload are 166 on the wire, of which the gap is not waited for: 123.2 us.
+        // 100 bytes of payload are 166 on the wire, of which the gap does not count: 123.2 us.
         assert!((wire.message_ns("udp", 100.0) - 123_200.0).abs() < 1.0);
         assert!(wire.message_ns("tcp", 1460.0) <= 8e9 * 1526.0 / 1e7);
         assert!(wire.message_ns("tcp", 1.0) < wire.message_ns("udp", 1.0));

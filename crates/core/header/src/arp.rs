@@ -1,4 +1,4 @@
-//! Address resolution: which address of the link belongs to an IPv4 address.
+//! ARP: resolves an IPv4 address to a link-layer address.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,62 +10,62 @@ use super::{Mac, Names, header};
 pub const HARDWARE_ETHERNET: u16 = 1;
 /// Hardware type of InfiniBand (RFC 4391, 9.2).
 pub const HARDWARE_INFINIBAND: u16 = 32;
-/// Asks for an address (RFC 826).
+/// Operation of an ARP request (RFC 826).
 pub const REQUEST: u16 = 1;
-/// Tells an address (RFC 826).
+/// Operation of an ARP reply (RFC 826).
 pub const REPLY: u16 = 2;
 
 header! {
-    /// ARP message between Ethernet and IPv4 addresses.
+    /// ARP message for Ethernet and IPv4 addresses.
     Arp, ArpView: 28, "ARP", "Address Resolution Protocol", "RFC 826";
-    /// Kind of link, [`HARDWARE_ETHERNET`].
+    /// Link type, [`HARDWARE_ETHERNET`].
     hardware: u16 = 0..16, "Hardware Type", Named(HARDWARE), "Packet format";
-    /// Kind of protocol address, [`ether_type::IPV4`].
+    /// Protocol address type, [`ether_type::IPV4`].
     protocol: u16 = 16..32, "Protocol Type", Named(ether_type::NAMES), "Packet format";
-    /// Length of a link's address in bytes, 6.
+    /// Length of a hardware address in bytes, 6.
     hardware_bytes: u8 = 32..40, "Hardware Length", Decimal, "Packet format";
     /// Length of a protocol address in bytes, 4.
     protocol_bytes: u8 = 40..48, "Protocol Length", Decimal, "Packet format";
     /// [`REQUEST`] or [`REPLY`].
     operation: u16 = 48..64, "Operation", Named(OPERATION), "Packet format";
-    /// The sender's address on the link.
+    /// The sender's MAC address.
     sender_mac: Mac = 64..112, "Sender Hardware Address", Format::Mac, "Packet format";
     /// The sender's IPv4 address.
     sender_ip: Ipv4Addr = 112..144, "Sender Protocol Address", Format::Ipv4, "Packet format";
-    /// The target's address on the link; without meaning in a request.
+    /// The target's MAC address; ignored in a request.
     target_mac: Mac = 144..192, "Target Hardware Address", Format::Mac, "Packet format";
     /// The target's IPv4 address.
     target_ip: Ipv4Addr = 192..224, "Target Protocol Address", Format::Ipv4, "Packet format";
 }
 
 header! {
-    /// ARP message between IPoIB and IPv4 addresses.
+    /// ARP message for IPoIB and IPv4 addresses.
     ///
-    /// An address of an IPoIB link has 20 bytes: flags, queue pair, global identifier.
+    /// An IPoIB hardware address has 20 bytes: flags, queue pair number (QPN), global identifier (GID).
     IpoibArp, IpoibArpView: 56, "IPoIB ARP", "Address Resolution Protocol", "RFC 4391, 9.2";
-    /// Kind of link, [`HARDWARE_INFINIBAND`].
+    /// Link type, [`HARDWARE_INFINIBAND`].
     hardware: u16 = 0..16, "Hardware Type", Named(HARDWARE), "9.2";
-    /// Kind of protocol address, [`ether_type::IPV4`].
+    /// Protocol address type, [`ether_type::IPV4`].
     protocol: u16 = 16..32, "Protocol Type", Named(ether_type::NAMES), "9.2";
-    /// Length of a link's address in bytes, 20.
+    /// Length of a hardware address in bytes, 20.
     hardware_bytes: u8 = 32..40, "Hardware Length", Decimal, "9.2";
     /// Length of a protocol address in bytes, 4.
     protocol_bytes: u8 = 40..48, "Protocol Length", Decimal, "9.2";
     /// [`REQUEST`] or [`REPLY`].
     operation: u16 = 48..64, "Operation", Named(OPERATION), "9.2";
-    /// Connected modes that the sender offers: 0x80 RC, 0x40 UC (RFC 4755, 3.1); else 0.
+    /// Connected modes that the sender supports: 0x80 RC, 0x40 UC (RFC 4755, 3.1); else 0.
     sender_flags: u8 = 64..72, "Sender Flags", Hex, "9.1.1";
-    /// The sender's queue pair.
+    /// The sender's queue pair number.
     sender_qp: u32 = 72..96, "Sender QPN", Hex, "9.1.1";
-    /// The sender's port.
+    /// GID of the sender's port.
     sender_gid: Ipv6Addr = 96..224, "Sender GID", Format::Ipv6, "9.1.1";
     /// The sender's IPv4 address.
     sender_ip: Ipv4Addr = 224..256, "Sender Protocol Address", Format::Ipv4, "9.2";
-    /// Connected modes that the target offers; without meaning in a request.
+    /// Connected modes that the target supports; ignored in a request.
     target_flags: u8 = 256..264, "Target Flags", Hex, "9.1.1";
-    /// The target's queue pair; without meaning in a request.
+    /// The target's queue pair number; ignored in a request.
     target_qp: u32 = 264..288, "Target QPN", Hex, "9.1.1";
-    /// The target's port; without meaning in a request.
+    /// GID of the target's port; ignored in a request.
     target_gid: Ipv6Addr = 288..416, "Target GID", Format::Ipv6, "9.1.1";
     /// The target's IPv4 address.
     target_ip: Ipv4Addr = 416..448, "Target Protocol Address", Format::Ipv4, "9.2";
@@ -99,8 +99,8 @@ mod tests {
         };
         let bytes = [
             0, 1, 8, 0, 6, 4, 0, 1, // Ethernet, IPv4, 6 and 4 bytes, request
-            2, 0, 0, 0, 0, 1, 10, 0, 0, 1, // who asks
-            0, 0, 0, 0, 0, 0, 10, 0, 0, 2, // for whom
+            2, 0, 0, 0, 0, 1, 10, 0, 0, 1, // sender
+            0, 0, 0, 0, 0, 0, 10, 0, 0, 2, // target
         ];
         assert_eq!(request.to_bytes(), bytes);
     }

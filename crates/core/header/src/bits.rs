@@ -1,29 +1,29 @@
-//! Fields of any number of bits, in and out of bytes.
+//! Reads and writes bit fields of any width.
 //!
-//! All is inlined and all places are constants, so that a field of whole bytes is a load or a store and
-//! any other one a few shifts; no loop and no check of a bound is left.
+//! Everything is inlined and called with constant offsets: a byte-aligned field compiles to one load or store, any
+//! other field to a few shifts, without loops or bounds checks.
 
 use std::array;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::Mac;
 
-/// What a field holds in code.
+/// A Rust type that can hold the value of a field.
 pub(crate) trait FieldValue: Copy {
-    /// From the lowest bits.
+    /// Converts from the lowest bits of `bits`.
     fn of_bits(bits: u128) -> Self;
 
-    /// As the lowest bits.
+    /// Converts to the lowest bits of a `u128`.
     fn to_bits(self) -> u128;
 
-    /// The value of the `width` bits from bit `at` on.
+    /// Reads the `width` bits that start at bit `at`.
     fn read(bytes: &[u8], at: usize, width: usize) -> Self;
 
-    /// Puts the value into the `width` bits from bit `at` on, which are zero.
+    /// Writes the value into the `width` bits that start at bit `at`. These bits must be zero.
     fn write(self, bytes: &mut [u8], at: usize, width: usize);
 }
 
-/// A type by its bytes in the order of the wire: how many, from them, and to them.
+/// Implements [`FieldValue`] for a type: its length in bytes, and conversions from and to big-endian bytes.
 macro_rules! field_value {
     ($($type:ty: $bytes:literal, $of_bytes:expr, $to_bytes:expr;)+) => {$(
         impl FieldValue for $type {
@@ -69,7 +69,7 @@ field_value! {
     Ipv6Addr: 16, Ipv6Addr::from_octets, |ip: Ipv6Addr| ip.octets();
 }
 
-/// The `width` bits from bit `at` on.
+/// Reads the `width` bits that start at bit `at`.
 #[inline(always)]
 pub(super) fn read(bytes: &[u8], at: usize, width: usize) -> u128 {
     let end = at + width;
@@ -78,7 +78,7 @@ pub(super) fn read(bytes: &[u8], at: usize, width: usize) -> u128 {
     (bits >> (end.next_multiple_of(8) - end)) & mask(width)
 }
 
-/// Puts the lowest `width` bits of `value` to bit `at`, into bytes that are zero there.
+/// Writes the lowest `width` bits of `value` at bit `at`. The target bits must be zero.
 #[inline(always)]
 fn write(bytes: &mut [u8], at: usize, width: usize, value: u128) {
     let end = at + width;
@@ -89,7 +89,7 @@ fn write(bytes: &mut [u8], at: usize, width: usize, value: u128) {
     }
 }
 
-/// The largest value of `width` bits.
+/// Largest value of `width` bits.
 pub(crate) const fn mask(width: usize) -> u128 {
     u128::MAX >> (128 - width)
 }

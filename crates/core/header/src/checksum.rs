@@ -1,8 +1,7 @@
-//! Sums by which a receiver tells a damaged packet: of Ethernet, of InfiniBand, of the Internet.
+//! Checksums and CRCs of Ethernet, InfiniBand and the Internet protocols.
 //!
-//! The sums of a link are handed out as the bytes of the wire: they are sent with the coefficient of
-//! the highest power first and each byte from its least significant bit, which turns the bytes of
-//! the number round.
+//! CRCs are returned in wire order. A CRC is sent with the coefficient of the highest power first, and each byte with
+//! its least significant bit first, so the bytes are those of the (reflected) CRC value in little-endian order.
 
 mod icrc;
 mod internet;
@@ -12,10 +11,10 @@ pub use internet::Internet;
 
 use crc::{Algorithm, CRC_32_ISO_HDLC, Crc};
 
-/// The sum of Ethernet and of the invariant CRC: polynomial 0x04C11DB7.
+/// CRC-32 with polynomial 0x04C11DB7: the Ethernet FCS and InfiniBand's invariant CRC.
 static CRC_32: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 
-/// The sum of the variant CRC (IBTA vol. 1, 7.8.2); check and residue are not published, and not used.
+/// InfiniBand's variant CRC (IBTA vol. 1, 7.8.2). `check` and `residue` are unused; the standard publishes no values.
 const VARIANT: Algorithm<u16> = Algorithm {
     width: 16,
     poly: 0x100b,
@@ -29,9 +28,9 @@ const VARIANT: Algorithm<u16> = Algorithm {
 
 static CRC_16: Crc<u16> = Crc::<u16>::new(&VARIANT);
 
-/// Variant CRC of an InfiniBand packet, from LRH to invariant CRC (IBTA vol. 1, 7.8.2).
+/// Variant CRC of an InfiniBand packet, computed from the LRH through the invariant CRC (IBTA vol. 1, 7.8.2).
 ///
-/// A switch that changes the virtual lane computes it anew.
+/// It holds for one link only: a switch that changes the virtual lane recomputes it.
 pub fn vcrc(packet: &[u8]) -> [u8; 2] {
     CRC_16.checksum(packet).to_le_bytes()
 }
@@ -49,11 +48,11 @@ mod tests {
     fn a_frame_with_its_check_sequence_leaves_the_residue() {
         let mut frame = b"any frame".to_vec();
         frame.extend(CRC_32.checksum(&frame).to_le_bytes());
-        // IEEE 802.3, 3.2.9: the remainder 0xc704dd7b, here reflected and complemented.
+        // IEEE 802.3, 3.2.9: residue 0xc704dd7b, here reflected and complemented.
         assert_eq!(CRC_32.checksum(&frame), !0xc704_dd7b_u32.reverse_bits());
     }
 
-    /// The sum as the shift register of IBTA vol. 1, 7.8.2, bit by bit.
+    /// Bit-by-bit reference implementation: the shift register of IBTA vol. 1, 7.8.2.
     fn register(packet: &[u8]) -> u16 {
         let mut register = 0xffff_u16;
         for bit in packet.iter().flat_map(|byte| (0..8).map(move |at| byte >> at & 1)) {

@@ -1,8 +1,8 @@
-//! Communication management: the messages that set up and end a connection between two queue pairs
-//! (P1, III.C), each behind a management datagram header, in UD packets between queue pairs 1.
+//! InfiniBand communication management (CM): the messages that set up and tear down a connection between two queue
+//! pairs (P1, III.C). Each follows a management datagram (MAD) header in a UD packet between the QP1s of two ports.
 //!
-//! A connection is requested, replied to and used; it ends by a request and a reply. What follows the
-//! fixed part of a message is private data of its sender, to [`MESSAGE_BYTES`] in all.
+//! REQ, REP and RTU set up a connection, DREQ and DREP tear it down. The fixed part of a message is followed by
+//! private data of its sender, up to [`MESSAGE_BYTES`] in all.
 
 mod request;
 
@@ -11,23 +11,22 @@ pub use request::{ConnectRequest, ConnectRequestView};
 use super::Format::{Decimal, Flag, Hex, Named};
 use super::{Layout, header};
 
-/// Queue pair of the general services, to and from which the messages go (IBTA vol. 1, chapter 13).
+/// Number of the general services queue pair, which carries CM messages (IBTA vol. 1, chapter 13).
 pub const QUEUE_PAIR: u32 = 1;
-/// Queue key of that queue pair (Linux, `IB_QP1_QKEY`).
+/// Q_Key of QP1 (Linux, `IB_QP1_QKEY`).
 pub const QUEUE_KEY: u32 = 0x8001_0000;
-/// Version of management datagrams (IBTA vol. 1, 13.4.3).
+/// Base version of management datagrams (IBTA vol. 1, 13.4.3).
 pub const BASE_VERSION: u8 = 1;
-/// Management class of communication management (IBTA vol. 1, 13.4.4).
+/// Management class of CM (IBTA vol. 1, 13.4.4).
 pub const CLASS: u8 = 0x07;
-/// Version of that class (IBTA vol. 1, 16.7).
+/// Class version of CM (IBTA vol. 1, 16.7).
 pub const CLASS_VERSION: u8 = 2;
-/// The method of all its messages, Send (IBTA vol. 1, 13.4.5).
+/// Method of every CM message, Send (IBTA vol. 1, 13.4.5).
 pub const METHOD_SEND: u8 = 0x03;
-/// Length in bytes of a message with its private data: a datagram of 256 without its header
-/// (IBTA vol. 1, 13.4.2).
+/// Length in bytes of a message with its private data: a 256-byte MAD without its header (IBTA vol. 1, 13.4.2).
 pub const MESSAGE_BYTES: usize = 256 - Mad::BYTES;
 
-/// Attributes, which tell the messages apart (IBTA vol. 1, 16.7.3).
+/// Attribute IDs, which identify the message (IBTA vol. 1, 16.7.3).
 pub mod attribute {
     crate::named! {
         u16;
@@ -47,102 +46,102 @@ pub mod attribute {
 header! {
     /// Management datagram header.
     Mad, MadView: 24, "MAD", "Management Datagram Header", "IBTA vol. 1, 13.4.2";
-    /// Version of management datagrams, [`BASE_VERSION`].
+    /// Base version, [`BASE_VERSION`].
     base_version: u8 = 0..8, "BaseVersion", Decimal, "13.4.3";
     /// Management class, [`CLASS`].
     class: u8 = 8..16, "MgmtClass", Named(&[(CLASS as u128, "communication management")]), "13.4.3";
-    /// Version of the class, [`CLASS_VERSION`].
+    /// Class version, [`CLASS_VERSION`].
     class_version: u8 = 16..24, "ClassVersion", Decimal, "13.4.3";
-    /// A response, in classes that ask and answer by methods; not in this one.
+    /// Response bit; always clear in CM messages, which all use method Send.
     response: bool = 24..25, "R", Flag, "13.4.3";
     /// Method, [`METHOD_SEND`].
     method: u8 = 25..32, "Method", Named(&[(METHOD_SEND as u128, "Send")]), "13.4.3";
-    /// Status, 0 for none.
+    /// Status; 0 for success.
     status: u16 = 32..48, "Status", Hex, "13.4.3";
-    /// For use by the class; 0 here.
+    /// Reserved for the class; 0 in CM messages.
     class_specific: u16 = 48..64, "ClassSpecific", Hex, "13.4.3";
-    /// The same in all messages of one exchange.
+    /// Identical in all messages of one transaction.
     transaction: u64 = 64..128, "TransactionID", Hex, "13.4.3";
-    /// Which message follows, of [`attribute`].
+    /// Message that follows, one of [`attribute`].
     attribute: u16 = 128..144, "AttributeID", Named(attribute::NAMES), "13.4.3";
     reserved_144: u16 = 144..160, "Reserved", Hex, "13.4.3";
-    /// More about the attribute; 0 here.
+    /// Attribute modifier; 0 in CM messages.
     attribute_modifier: u32 = 160..192, "AttributeModifier", Hex, "13.4.3";
 }
 
 header! {
-    /// Accepts a connection.
+    /// REP: accepts a connection.
     ConnectReply, ConnectReplyView: 36, "REP", "ConnectReply", "IBTA vol. 1, 12.6.8";
-    /// The sender's number of the connection.
+    /// Communication ID of the sender of this message.
     local_id: u32 = 0..32, "Local Communication ID", Hex, "12.6.8";
-    /// The receiver's number of the connection.
+    /// Communication ID of the receiver of this message.
     remote_id: u32 = 32..64, "Remote Communication ID", Hex, "12.6.8";
-    /// The sender's queue key, for reliable datagrams; else 0.
+    /// The sender's Q_Key, for reliable datagrams; else 0.
     local_qkey: u32 = 64..96, "Local Q_Key", Hex, "12.6.8";
-    /// The sender's queue pair.
+    /// The sender's queue pair number.
     local_qp: u32 = 96..120, "Local QPN", Hex, "12.6.8";
-    /// The sender's vendor, bits 23 to 16.
+    /// The sender's vendor ID, bits 23 to 16.
     vendor_high: u8 = 120..128, "Vendor ID (high)", Hex, "12.6.8";
     /// The sender's end-to-end context, for reliable datagrams; else 0.
     local_eec: u32 = 128..152, "Local EE Context Number", Hex, "12.6.8";
-    /// The sender's vendor, bits 15 to 8.
+    /// The sender's vendor ID, bits 15 to 8.
     vendor_middle: u8 = 152..160, "Vendor ID (middle)", Hex, "12.6.8";
-    /// Sequence number of the first packet from the sender.
+    /// PSN of the first packet to the sender.
     starting_psn: u32 = 160..184, "Starting PSN", Decimal, "12.6.8";
-    /// The sender's vendor, bits 7 to 0.
+    /// The sender's vendor ID, bits 7 to 0.
     vendor_low: u8 = 184..192, "Vendor ID (low)", Hex, "12.6.8";
-    /// READ and ATOMIC requests that the sender serves at once.
+    /// Maximum number of outstanding RDMA READ and ATOMIC requests that the sender accepts.
     responder_resources: u8 = 192..200, "Responder Resources", Decimal, "12.6.8";
-    /// READ and ATOMIC requests that the sender has under way at once.
+    /// Maximum number of outstanding RDMA READ and ATOMIC requests that the sender issues.
     initiator_depth: u8 = 200..208, "Initiator Depth", Decimal, "12.6.8";
-    /// Time until the sender acknowledges: 4.096 us times two to this power.
+    /// Maximum time until the sender acknowledges, coded: 4.096 us × 2^value.
     target_ack_delay: u8 = 208..213, "Target ACK Delay", Decimal, "12.6.8";
-    /// Whether the alternate path is accepted: 0 yes, 1 not known, 2 rejected.
+    /// Whether the alternate path is accepted: 0 yes, 1 not supported, 2 rejected.
     failover_accepted: u8 = 213..215, "Failover Accepted", Decimal, "12.6.8";
-    /// The sender counts credits.
+    /// The sender implements end-to-end flow control (credits).
     end_to_end_flow_control: bool = 215..216, "End-to-End Flow Control", Flag, "12.6.8";
-    /// Retries where the sender has no buffer posted; 7 for ever.
+    /// Retries after an RNR NAK from the sender; 7 for infinite.
     rnr_retry_count: u8 = 216..219, "RNR Retry Count", Decimal, "12.6.8";
-    /// The sender receives from a shared queue.
+    /// The sender uses a shared receive queue.
     shared_receive_queue: bool = 219..220, "SRQ", Flag, "12.6.8";
     reserved_220: u8 = 220..224, "Reserved", Hex, "12.6.8";
-    /// The sender's channel adapter.
+    /// GUID of the sender's channel adapter.
     local_ca_guid: u64 = 224..288, "Local CA GUID", Hex, "12.6.8";
 }
 
 header! {
-    /// Tells that the reply has arrived and data may flow.
+    /// RTU: confirms the REP; data may flow.
     ReadyToUse, ReadyToUseView: 8, "RTU", "ReadyToUse", "IBTA vol. 1, 12.6.9";
-    /// The sender's number of the connection.
+    /// Communication ID of the sender of this message.
     local_id: u32 = 0..32, "Local Communication ID", Hex, "12.6.9";
-    /// The receiver's number of the connection.
+    /// Communication ID of the receiver of this message.
     remote_id: u32 = 32..64, "Remote Communication ID", Hex, "12.6.9";
 }
 
 header! {
-    /// Ends a connection.
+    /// DREQ: requests the end of a connection.
     DisconnectRequest, DisconnectRequestView: 12,
     "DREQ", "DisconnectRequest", "IBTA vol. 1, 12.6.10";
-    /// The sender's number of the connection.
+    /// Communication ID of the sender of this message.
     local_id: u32 = 0..32, "Local Communication ID", Hex, "12.6.10";
-    /// The receiver's number of the connection.
+    /// Communication ID of the receiver of this message.
     remote_id: u32 = 32..64, "Remote Communication ID", Hex, "12.6.10";
-    /// The receiver's queue pair, or its end-to-end context for reliable datagrams.
+    /// The receiver's queue pair number, or its end-to-end context for reliable datagrams.
     remote_qp: u32 = 64..88, "Remote QPN/EECN", Hex, "12.6.10";
     reserved_88: u8 = 88..96, "Reserved", Hex, "12.6.10";
 }
 
 header! {
-    /// Confirms that a connection has ended.
+    /// DREP: confirms the end of a connection.
     DisconnectReply, DisconnectReplyView: 8, "DREP", "DisconnectReply", "IBTA vol. 1, 12.6.11";
-    /// The sender's number of the connection.
+    /// Communication ID of the sender of this message.
     local_id: u32 = 0..32, "Local Communication ID", Hex, "12.6.11";
-    /// The receiver's number of the connection.
+    /// Communication ID of the receiver of this message.
     remote_id: u32 = 32..64, "Remote Communication ID", Hex, "12.6.11";
 }
 
 impl Mad {
-    /// The header of a message of communication management, of [`attribute`].
+    /// MAD header of the CM message with this [`attribute`].
     pub fn new(attribute: u16, transaction: u64) -> Self {
         Self {
             base_version: BASE_VERSION,
@@ -156,7 +155,7 @@ impl Mad {
     }
 }
 
-/// The message of an attribute, which follows the header; `None` where it is not known here.
+/// Layout of the message that follows the MAD header; `None` if the attribute is unknown.
 pub fn message(attribute: u16) -> Option<&'static Layout> {
     Some(match attribute {
         attribute::CONNECT_REQUEST => ConnectRequest::LAYOUT,

@@ -1,8 +1,8 @@
-//! How a header is declared, and what holds for all of them.
+//! The macros that declare headers and named values, and test macros that check every header.
 
-/// Declares a header: the value, its view, and the table of its fields.
+/// Declares a header: its value type, its view type, and the table of its fields.
 ///
-/// Every bit belongs to a field, in the order of the wire; a test of each header holds it to that.
+/// The fields must cover every bit in wire order; `round_trip!` tests that for each header.
 macro_rules! header {
     (
         $(#[$about:meta])*
@@ -15,7 +15,7 @@ macro_rules! header {
     ) => {
         $(#[$about])*
         ///
-        /// A value; what goes beyond the length of its field is cut off when it is written.
+        /// Values wider than their field are truncated when written.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub struct $value {
             $(
@@ -34,7 +34,7 @@ macro_rules! header {
             /// Length in bytes.
             pub const BYTES: usize = $bytes;
 
-            /// Its fields.
+            /// Names and fields of this header.
             pub const LAYOUT: &'static $crate::Layout = &$crate::Layout {
                 name: $name,
                 title: $title,
@@ -52,7 +52,7 @@ macro_rules! header {
                 )+],
             };
 
-            /// The bytes of the wire.
+            /// Encodes the header in wire order.
             #[inline]
             pub fn to_bytes(self) -> [u8; $bytes] {
                 let mut bytes = [0; $bytes];
@@ -64,14 +64,14 @@ macro_rules! header {
         }
 
         impl Default for $value {
-            /// Every bit 0.
+            /// All bits 0.
             fn default() -> Self {
                 $view(&[0; $bytes]).value()
             }
         }
 
         impl<'a> $view<'a> {
-            /// The header at the start of `bytes`, and what follows it; `None` where they are too few.
+            /// Splits `bytes` into this header and the rest, or returns `None` if `bytes` is too short.
             #[inline]
             pub fn of(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
                 bytes.split_first_chunk().map(|(header, rest)| (Self(header), rest))
@@ -87,7 +87,7 @@ macro_rules! header {
                 }
             )+
 
-            /// All fields.
+            /// Copies all fields into a value.
             #[inline]
             pub fn value(self) -> $value {
                 $value { $( $field: self.$field(), )+ }
@@ -97,7 +97,7 @@ macro_rules! header {
 }
 pub(crate) use header;
 
-/// Declares numbers that a field may hold, and the `NAMES` of all of them.
+/// Declares constants for the values of a field, and `NAMES`, a table of all of them.
 macro_rules! named {
     ($type:ty; $($(#[$about:meta])* $number:ident = $value:literal, $name:expr;)+) => {
         $(
@@ -112,11 +112,11 @@ pub(crate) use named;
 
 #[cfg(test)]
 pub(crate) mod laws {
-    //! What holds for every header.
+    //! Tests that apply to every header.
 
     use crate::Layout;
 
-    /// Every bit belongs to one field, in the order of the wire, and has a clause.
+    /// Checks that the fields cover every bit in wire order, without overlap, and that each cites a clause.
     pub(crate) fn fields_cover_every_bit(layout: &Layout) {
         let mut next = 0;
         for field in layout.fields {
@@ -127,7 +127,7 @@ pub(crate) mod laws {
         assert_eq!(next, 8 * layout.bytes, "{}", layout.name);
     }
 
-    /// What was written is read again, and any bytes survive reading and writing.
+    /// Tests that any bytes are unchanged by decoding and encoding, and that a truncated header is rejected.
     macro_rules! round_trip {
         ($test:ident, $value:ident, $view:ident) => {
             proptest::proptest! {

@@ -1,47 +1,47 @@
-//! Ethernet frames and their tags.
+//! Ethernet headers and VLAN tags.
 
 use super::Format::{self, Decimal, Flag, Named};
 use super::{Mac, header};
 
 header! {
-    /// Ethernet header, type form.
+    /// Ethernet II header.
     Ethernet, EthernetView: 14, "Ethernet", "Ethernet II Header", "IEEE 802.3, 3.2";
     destination: Mac = 0..48, "Destination", Format::Mac, "3.2.4";
     source: Mac = 48..96, "Source", Format::Mac, "3.2.5";
-    /// What follows, of [`ether_type`]; below 1536 the length of an IEEE 802.2 frame instead.
+    /// Type of the payload, one of [`ether_type`]; values below 1536 are the length of an IEEE 802.2 frame.
     ether_type: u16 = 96..112, "Type", Named(ether_type::NAMES), "3.2.6";
 }
 
 header! {
-    /// What follows a type of [`ether_type::VLAN`]: the rest of the tag and the type behind it.
+    /// VLAN tag without its TPID, which is the type field before it ([`ether_type::VLAN`]), and with the next type.
     Vlan, VlanView: 4, "802.1Q", "Customer VLAN Tag", "IEEE 802.1Q, 9.6";
     /// Priority code point, 0 to 7; 1 is the lowest.
     priority: u8 = 0..3, "PCP", Decimal, "9.6";
-    /// Drop eligible: to be dropped first.
+    /// Drop eligible indicator: the frame is dropped first under congestion.
     drop_eligible: bool = 3..4, "DEI", Flag, "9.6";
     /// VLAN identifier, 1 to 4094; 0 carries a priority only.
     vlan: u16 = 4..16, "VID", Decimal, "9.6";
-    /// What follows, of [`ether_type`].
+    /// Type of the payload, one of [`ether_type`].
     ether_type: u16 = 16..32, "Type", Named(ether_type::NAMES), "9.4";
 }
 
-/// Values of Ethernet's type field (IEEE 802 numbers of the IANA).
+/// Values of the type field (IANA, IEEE 802 numbers).
 pub mod ether_type {
     crate::named! {
         u16;
         /// IPv4 (RFC 894).
         IPV4 = 0x0800, "IPv4";
-        /// Address resolution (RFC 826).
+        /// ARP (RFC 826).
         ARP = 0x0806, "ARP";
-        /// Reverse address resolution (RFC 903).
+        /// Reverse ARP (RFC 903).
         RARP = 0x8035, "RARP";
-        /// A tag of a customer's VLAN (IEEE 802.1Q, table 9-1).
+        /// Customer VLAN tag (IEEE 802.1Q, table 9-1).
         VLAN = 0x8100, "802.1Q";
         /// IPv6 (RFC 2464).
         IPV6 = 0x86dd, "IPv6";
-        /// A tag of a provider's VLAN (IEEE 802.1Q, table 9-1).
+        /// Service VLAN tag (IEEE 802.1Q, table 9-1).
         SERVICE_VLAN = 0x88a8, "802.1ad";
-        /// RoCEv1: GRH and BTH (IBTA vol. 1, annex A16).
+        /// RoCEv1: a GRH and a BTH follow (IBTA vol. 1, annex A16).
         ROCE_V1 = 0x8915, "RoCEv1";
     }
 }

@@ -1,7 +1,7 @@
 //! InfiniBand headers (IBTA, InfiniBand Architecture Specification, volume 1).
 //!
-//! Here are those that route a packet, LRH and GRH; `transport` has the BTH and what may follow it,
-//! [`opcode`] what follows when.
+//! This module declares the headers that route a packet, LRH and GRH. `transport` has the BTH and the extended
+//! transport headers, [`opcode`] says which of them follow each BTH.
 
 pub mod opcode;
 mod transport;
@@ -15,29 +15,29 @@ use std::net::Ipv6Addr;
 use super::Format::{self, Decimal, Hex, Named};
 use super::{Names, header};
 
-/// The next header of an LRH where a BTH follows (IBTA vol. 1, 7.7.5).
+/// LRH next header: a BTH follows (IBTA vol. 1, 7.7.5).
 pub const LNH_BTH: u8 = 2;
-/// The next header of an LRH where a GRH follows (IBTA vol. 1, 7.7.5).
+/// LRH next header: a GRH follows (IBTA vol. 1, 7.7.5).
 pub const LNH_GRH: u8 = 3;
-/// The next header of a GRH where a BTH follows (IBTA vol. 1, 8.3.5).
+/// GRH next header: a BTH follows (IBTA vol. 1, 8.3.5).
 pub const NEXT_HEADER_BTH: u8 = 0x1b;
 
 header! {
-    /// Local route header: the data link layer (P1, figure 3).
+    /// Local route header of the link layer (P1, figure 3).
     Lrh, LrhView: 8, "LRH", "Local Route Header", "IBTA vol. 1, 7.7";
-    /// Virtual lane, 15 for management.
+    /// Virtual lane; 15 is for management.
     vl: u8 = 0..4, "VL", Decimal, "7.7.1";
-    /// Version of the link layer, 0.
+    /// Link version, 0.
     link_version: u8 = 4..8, "LVer", Decimal, "7.7.2";
     /// Service level.
     service_level: u8 = 8..12, "SL", Decimal, "7.7.3";
     reserved_12: u8 = 12..14, "Reserved", Hex, "7.7.4";
-    /// What follows: [`LNH_BTH`] within a subnet, [`LNH_GRH`] between subnets.
+    /// Next header: [`LNH_BTH`] within a subnet, [`LNH_GRH`] between subnets.
     next_header: u8 = 14..16, "LNH", Named(LNH), "7.7.5";
     /// Destination local identifier.
     dlid: u16 = 16..32, "DLID", Hex, "7.7.6";
     reserved_32: u8 = 32..37, "Reserved", Hex, "7.7.7";
-    /// Length in words of 4 bytes, from this header to the invariant CRC, both included.
+    /// Length in 32-bit words from the first byte of this header through the invariant CRC.
     packet_words: u16 = 37..48, "Packet Length", Decimal, "7.7.8";
     /// Source local identifier.
     slid: u16 = 48..64, "SLID", Hex, "7.7.9";
@@ -46,18 +46,18 @@ header! {
 const LNH: Names = &[(0, "raw"), (1, "IPv6"), (2, "BTH"), (3, "GRH")];
 
 header! {
-    /// Global route header: the network layer, with the fields of an IPv6 header (P1, figure 8).
+    /// Global route header of the network layer, with the format of an IPv6 header (P1, figure 8).
     Grh, GrhView: 40, "GRH", "Global Route Header", "IBTA vol. 1, 8.3";
     /// Version, 6.
     version: u8 = 0..4, "IPVer", Decimal, "8.3.1";
     traffic_class: u8 = 4..12, "TClass", Hex, "8.3.2";
-    /// Packets with the same one arrive in order.
+    /// Packets with the same flow label are delivered in order.
     flow_label: u32 = 12..32, "FlowLabel", Hex, "8.3.3";
-    /// Length in bytes of what follows this header, to the invariant CRC, which is included.
+    /// Length in bytes from the end of this header through the invariant CRC.
     payload_bytes: u16 = 32..48, "PayLen", Decimal, "8.3.4";
-    /// What follows: [`NEXT_HEADER_BTH`].
+    /// Next header: [`NEXT_HEADER_BTH`].
     next_header: u8 = 48..56, "NxtHdr", Named(NEXT_HEADER), "8.3.5";
-    /// Routers that the packet may still pass.
+    /// Maximum number of further hops.
     hop_limit: u8 = 56..64, "HopLmt", Decimal, "8.3.6";
     /// Source global identifier.
     source: Ipv6Addr = 64..192, "SGID", Format::Ipv6, "8.3.7";
@@ -109,7 +109,7 @@ mod tests {
             destination: "fe80::2:c903:5:4322".parse().unwrap(),
         };
         let bytes = [
-            0x6b, 0x81, 0x23, 0x45, 0x00, 0x30, 0x1b, 0x40, // all but the ports
+            0x6b, 0x81, 0x23, 0x45, 0x00, 0x30, 0x1b, 0x40, // all but the GIDs
             0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 2, 0xc9, 3, 0, 1, 0x23, 0x46, // source
             0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 2, 0xc9, 3, 0, 5, 0x43, 0x22, // destination
         ];

@@ -1,4 +1,4 @@
-//! IPv4 and IPv6.
+//! IPv4 and IPv6 headers.
 
 mod packet;
 
@@ -10,11 +10,11 @@ use super::Format::{self, Decimal, Flag, Hex, Named};
 use super::{Names, header};
 
 header! {
-    /// IPv4 header without options; [`Ipv4Packet::of`] finds those.
+    /// IPv4 header without options, which [`Ipv4Packet::of`] splits off.
     Ipv4, Ipv4View: 20, "IPv4", "Internet Protocol Version 4", "RFC 791, 3.1";
     /// Version, 4.
     version: u8 = 0..4, "Version", Decimal, "RFC 791, 3.1";
-    /// Length of header and options in words of 4 bytes, 5 to 15.
+    /// Length of header and options in 32-bit words, 5 to 15.
     header_words: u8 = 4..8, "IHL", Decimal, "RFC 791, 3.1";
     /// Differentiated services code point.
     dscp: u8 = 8..14, "DSCP", Decimal, "RFC 2474, 3";
@@ -22,18 +22,18 @@ header! {
     ecn: u8 = 14..16, "ECN", Named(ECN), "RFC 3168, 5";
     /// Length in bytes of header, options and payload.
     total_bytes: u16 = 16..32, "Total Length", Decimal, "RFC 791, 3.1";
-    /// The same in all fragments of a packet.
+    /// Identical in all fragments of a packet.
     identification: u16 = 32..48, "Identification", Hex, "RFC 791, 3.1";
     reserved_48: bool = 48..49, "Reserved", Flag, "RFC 791, 3.1";
-    /// Routers may not fragment it.
+    /// Routers must not fragment the packet.
     dont_fragment: bool = 49..50, "DF", Flag, "RFC 791, 3.1";
-    /// Another fragment follows this one.
+    /// More fragments follow this one.
     more_fragments: bool = 50..51, "MF", Flag, "RFC 791, 3.1";
-    /// Place of the payload in the packet, in units of 8 bytes.
+    /// Offset of this fragment in the original payload, in units of 8 bytes.
     fragment_offset: u16 = 51..64, "Fragment Offset", Decimal, "RFC 791, 3.1";
-    /// Routers that the packet may still pass.
+    /// Maximum number of further hops.
     ttl: u8 = 64..72, "Time to Live", Decimal, "RFC 791, 3.1";
-    /// What the payload is, of [`protocol`].
+    /// Protocol of the payload, one of [`protocol`].
     protocol: u8 = 72..80, "Protocol", Named(protocol::NAMES), "RFC 791, 3.1";
     /// Internet checksum of header and options.
     checksum: u16 = 80..96, "Header Checksum", Hex, "RFC 791, 3.1";
@@ -50,48 +50,48 @@ header! {
     dscp: u8 = 4..10, "DSCP", Decimal, "RFC 2474, 3";
     /// Explicit congestion notification.
     ecn: u8 = 10..12, "ECN", Named(ECN), "RFC 3168, 5";
-    /// Packets of one flow have the same one.
+    /// Identical in all packets of a flow.
     flow_label: u32 = 12..32, "Flow Label", Hex, "RFC 6437, 2";
-    /// Length in bytes of what follows this header.
+    /// Length in bytes of everything after this header.
     payload_bytes: u16 = 32..48, "Payload Length", Decimal, "RFC 8200, 3";
-    /// What follows, of [`protocol`].
+    /// Type of the next header, one of [`protocol`].
     next_header: u8 = 48..56, "Next Header", Named(protocol::NAMES), "RFC 8200, 3";
-    /// Routers that the packet may still pass.
+    /// Maximum number of further hops.
     hop_limit: u8 = 56..64, "Hop Limit", Decimal, "RFC 8200, 3";
     source: Ipv6Addr = 64..192, "Source", Format::Ipv6, "RFC 8200, 3";
     destination: Ipv6Addr = 192..320, "Destination", Format::Ipv6, "RFC 8200, 3";
 }
 
 header! {
-    /// IPv6 extension header of a fragment.
+    /// IPv6 fragment extension header.
     Ipv6Fragment, Ipv6FragmentView: 8, "Fragment", "IPv6 Fragment Header", "RFC 8200, 4.5";
-    /// What the packet is, of [`protocol`].
+    /// Type of the first header of the fragmented part, one of [`protocol`].
     next_header: u8 = 0..8, "Next Header", Named(protocol::NAMES), "RFC 8200, 4.5";
     reserved_8: u8 = 8..16, "Reserved", Hex, "RFC 8200, 4.5";
-    /// Place of the payload in the packet, in units of 8 bytes.
+    /// Offset of this fragment in the fragmentable part, in units of 8 bytes.
     fragment_offset: u16 = 16..29, "Fragment Offset", Decimal, "RFC 8200, 4.5";
     reserved_29: u8 = 29..31, "Reserved", Hex, "RFC 8200, 4.5";
-    /// Another fragment follows this one.
+    /// More fragments follow this one.
     more_fragments: bool = 31..32, "M", Flag, "RFC 8200, 4.5";
-    /// The same in all fragments of a packet.
+    /// Identical in all fragments of a packet.
     identification: u32 = 32..64, "Identification", Hex, "RFC 8200, 4.5";
 }
 
 const ECN: Names = &[(0, "Not-ECT"), (1, "ECT(1)"), (2, "ECT(0)"), (3, "CE")];
 
-/// Numbers of what IP carries (IANA, protocol numbers).
+/// Protocol numbers (IANA).
 pub mod protocol {
     crate::named! {
         u8;
-        /// Internet control messages (RFC 792).
+        /// ICMP (RFC 792).
         ICMP = 1, "ICMP";
         /// TCP (RFC 9293).
         TCP = 6, "TCP";
         /// UDP (RFC 768).
         UDP = 17, "UDP";
-        /// A fragment of an IPv6 packet (RFC 8200).
+        /// IPv6 fragment header (RFC 8200).
         IPV6_FRAGMENT = 44, "IPv6 fragment";
-        /// Internet control messages of IPv6 (RFC 4443).
+        /// ICMPv6 (RFC 4443).
         ICMPV6 = 58, "ICMPv6";
     }
 }

@@ -1,13 +1,13 @@
-//! IP over InfiniBand: the header between BTH or DETH and the IP packet.
+//! IP over InfiniBand: the encapsulation header between BTH or DETH and the IP packet.
 
 use super::Format::{Hex, Named};
 use super::ethernet::ether_type;
 use super::header;
 
 header! {
-    /// Encapsulation header of IP over InfiniBand, P1's 4-octet header (figure 5).
+    /// Encapsulation header of IP over InfiniBand: the 4-octet header of P1, figure 5.
     IpoibHeader, IpoibHeaderView: 4, "IPoIB", "IPoIB Encapsulation Header", "RFC 4391, 6";
-    /// What follows: IPv4, IPv6, ARP or RARP of [`ether_type`].
+    /// Type of the payload: IPv4, IPv6, ARP or RARP of [`ether_type`].
     ether_type: u16 = 0..16, "Type", Named(ether_type::NAMES), "6";
     reserved_16: u16 = 16..32, "Reserved", Hex, "6";
 }

@@ -1,14 +1,11 @@
-//! Headers as views and values: one table of fields each, from which everything else follows.
+//! Protocol headers as views and values, each generated from one table of its fields.
 //!
-//! A header is declared once by `header!`, bit by bit as its specification draws it. From that come
-//! its length, a value to build it from, a view to read it in place, and its [`Layout`], from which
-//! packets are dissected and figures drawn. Bits count from the first bit on the wire, which is the
-//! most significant one of the first byte.
+//! `header!` declares a header bit by bit, as its specification draws it. It generates the header's length, a value
+//! to build it from, a view that reads it in place, and a [`Layout`] that dissectors and diagrams use. Bit 0 is the
+//! first bit on the wire: the most significant bit of the first byte.
 //!
-//! [`checksum`] has the sums that stand in headers and behind packets.
-//!
-//! Deliberately not here: packets, which are headers in a row (the crate packet), and what they cost
-//! on a wire (the crate wire).
+//! [`checksum`] computes the checksums and CRCs of headers and packets. Packets (sequences of headers) are in the
+//! crate packet, their cost on a link in the crate wire.
 
 pub mod arp;
 mod bits;
@@ -28,73 +25,73 @@ pub(crate) use declare::{header, named};
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// One field of a header.
+/// One field of a header: the bits `at..at + bits`.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Its name in code.
+    /// Identifier in code.
     pub name: &'static str,
-    /// Its name in the specification.
+    /// Name in the specification.
     pub title: &'static str,
-    /// Its first bit, from the start of the header.
+    /// Offset of the first bit from the start of the header.
     pub at: usize,
-    /// Its length in bits, 1 to 128.
+    /// Length in bits, 1 to 128.
     pub bits: usize,
-    /// How its value is written.
+    /// How the value is printed.
     pub format: Format,
-    /// Where the specification defines it.
+    /// Clause of the specification that defines the field.
     pub clause: &'static str,
 }
 
-/// How the value of a field is written.
+/// How the value of a field is printed.
 #[derive(Clone, Copy, Debug)]
 pub enum Format {
-    /// A number in base ten.
+    /// Decimal number.
     Decimal,
-    /// A number in base sixteen, with as many digits as the field has.
+    /// Hexadecimal number, padded to the width of the field.
     Hex,
-    /// Set or not.
+    /// `yes` or `no`.
     Flag,
-    /// Six bytes with colons.
+    /// MAC address: six hexadecimal bytes separated by colons.
     Mac,
-    /// Four bytes with dots.
+    /// IPv4 address in dotted-decimal notation.
     Ipv4,
-    /// Sixteen bytes as IPv6 writes them; a GID, too (IBTA vol. 1, 4.1.1).
+    /// IPv6 address (RFC 5952), or a GID, which has the same notation (IBTA vol. 1, 4.1.1).
     Ipv6,
-    /// In base sixteen, with the name of the value where it is one of these.
+    /// Hexadecimal number, followed by the value's name if the table has one.
     Named(Names),
 }
 
-/// Names of values.
+/// Table of values and their names.
 pub type Names = &'static [(u128, &'static str)];
 
-/// The form of a header.
+/// Description of a header: its names, length and fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    /// Its short name, such as `BTH`.
+    /// Abbreviation, such as `BTH`.
     pub name: &'static str,
-    /// Its name in full.
+    /// Full name.
     pub title: &'static str,
-    /// Its length in bytes, without options.
+    /// Length in bytes, without options.
     pub bytes: usize,
-    /// Its specification.
+    /// Specification and clause.
     pub source: &'static str,
-    /// Every bit of it, in the order of the wire.
+    /// The fields, in wire order; together they cover every bit.
     pub fields: &'static [Field],
 }
 
-/// Six bytes of an Ethernet address.
+/// Ethernet MAC address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Mac(pub [u8; 6]);
 
 impl Layout {
-    /// The value of `field` in the bytes of this header; `None` where they are too few.
+    /// Value of `field`, or `None` if `bytes` is shorter than the header.
     pub fn read(&self, bytes: &[u8], field: &Field) -> Option<u128> {
         bytes.get(..self.bytes).map(|bytes| bits::read(bytes, field.at, field.bits))
     }
 }
 
 impl Field {
-    /// The value as people read it.
+    /// Formats a value of this field for display.
     pub fn text(&self, value: u128) -> String {
         let digits = self.bits.div_ceil(4);
         match self.format {

@@ -1,4 +1,4 @@
-//! UDP and TCP.
+//! UDP and TCP headers.
 
 mod option;
 
@@ -8,50 +8,50 @@ use super::Format::{Decimal, Flag, Hex};
 use super::header;
 use super::ip::{Addresses, protocol};
 
-/// UDP port behind which a BTH follows: RoCEv2 (IBTA vol. 1, annex A17).
+/// UDP destination port of RoCEv2: a BTH follows (IBTA vol. 1, annex A17).
 pub const ROCE_V2_PORT: u16 = 4791;
 
 header! {
     /// UDP header.
     Udp, UdpView: 8, "UDP", "User Datagram Protocol", "RFC 768";
-    /// Source port; 0 where no answer is expected.
+    /// Source port; 0 if no reply is expected.
     source_port: u16 = 0..16, "Source Port", Decimal, "Fields";
     destination_port: u16 = 16..32, "Destination Port", Decimal, "Fields";
-    /// Length in bytes of this header and the payload.
+    /// Length in bytes of header and payload.
     bytes: u16 = 32..48, "Length", Decimal, "Fields";
-    /// Internet checksum with pseudo header; 0 for none.
+    /// Internet checksum with pseudo header; 0 if not used.
     checksum: u16 = 48..64, "Checksum", Hex, "Fields";
 }
 
 header! {
-    /// TCP header without options; [`TcpView::split`] finds those.
+    /// TCP header without options, which [`TcpView::split`] splits off.
     Tcp, TcpView: 20, "TCP", "Transmission Control Protocol", "RFC 9293, 3.1";
     source_port: u16 = 0..16, "Source Port", Decimal, "RFC 9293, 3.1";
     destination_port: u16 = 16..32, "Destination Port", Decimal, "RFC 9293, 3.1";
-    /// Number of the first byte of the payload, or of SYN.
+    /// Sequence number of the first payload byte, or of the SYN.
     sequence: u32 = 32..64, "Sequence Number", Decimal, "RFC 9293, 3.1";
-    /// Number of the next byte expected from the peer.
+    /// Sequence number of the next byte expected from the peer.
     acknowledgement: u32 = 64..96, "Acknowledgment Number", Decimal, "RFC 9293, 3.1";
-    /// Length of header and options in words of 4 bytes, 5 to 15.
+    /// Length of header and options in 32-bit words, 5 to 15.
     header_words: u8 = 96..100, "Data Offset", Decimal, "RFC 9293, 3.1";
     reserved_100: u8 = 100..104, "Reserved", Hex, "RFC 9293, 3.1";
     /// Congestion window reduced.
     cwr: bool = 104..105, "CWR", Flag, "RFC 3168, 6.1";
-    /// Echo of a congestion notification.
+    /// ECN-Echo.
     ece: bool = 105..106, "ECE", Flag, "RFC 3168, 6.1";
     /// The urgent pointer is valid.
     urg: bool = 106..107, "URG", Flag, "RFC 9293, 3.1";
     /// The acknowledgement number is valid.
     ack: bool = 107..108, "ACK", Flag, "RFC 9293, 3.1";
-    /// To be handed to the application at once.
+    /// Push: deliver to the application without delay.
     psh: bool = 108..109, "PSH", Flag, "RFC 9293, 3.1";
-    /// The connection is broken off.
+    /// Reset the connection.
     rst: bool = 109..110, "RST", Flag, "RFC 9293, 3.1";
-    /// The connection begins.
+    /// Synchronize sequence numbers: opens a connection.
     syn: bool = 110..111, "SYN", Flag, "RFC 9293, 3.1";
     /// The sender has no more data.
     fin: bool = 111..112, "FIN", Flag, "RFC 9293, 3.1";
-    /// Bytes that the sender has room for, before scaling.
+    /// Receive window before scaling.
     window: u16 = 112..128, "Window", Decimal, "RFC 9293, 3.1";
     /// Internet checksum with pseudo header.
     checksum: u16 = 128..144, "Checksum", Hex, "RFC 9293, 3.1";
@@ -60,8 +60,7 @@ header! {
 }
 
 impl UdpView<'_> {
-    /// The payload and what follows it, from what follows the header; `None` where the length is
-    /// below 8 or beyond what is there.
+    /// Splits the bytes after the header into payload and trailer. `None` if the length is below 8 or exceeds `rest`.
     #[inline]
     pub fn split(self, rest: &[u8]) -> Option<(&[u8], &[u8])> {
         rest.split_at_checked(usize::from(self.bytes()).checked_sub(Udp::BYTES)?)
@@ -69,9 +68,9 @@ impl UdpView<'_> {
 }
 
 impl Udp {
-    /// The same header with the checksum that it needs before this payload.
+    /// Returns the header with its checksum computed over pseudo header, header and `payload`.
     ///
-    /// A checksum of 0 is sent as ones, because 0 stands for none (RFC 768).
+    /// A checksum of 0 is sent as all ones, because 0 means no checksum (RFC 768).
     #[must_use]
     pub fn with_checksum(self, addresses: Addresses, payload: &[u8]) -> Self {
         let zero = Self { checksum: 0, ..self };
@@ -81,8 +80,9 @@ impl Udp {
 }
 
 impl TcpView<'_> {
-    /// The options and the payload, from what follows the header; `None` where the data offset is
-    /// below 5 or beyond what is there.
+    /// Splits the bytes after the fixed header into options and payload.
+    ///
+    /// `None` if the data offset is below 5 or exceeds the bytes available.
     #[inline]
     pub fn split(self, rest: &[u8]) -> Option<(&[u8], &[u8])> {
         rest.split_at_checked((4 * usize::from(self.header_words())).checked_sub(Tcp::BYTES)?)
@@ -90,7 +90,7 @@ impl TcpView<'_> {
 }
 
 impl Tcp {
-    /// The same header with the checksum that it needs before these options and this payload.
+    /// Returns the header with its checksum computed over pseudo header, header, `options` and `payload`.
     #[must_use]
     pub fn with_checksum(self, addresses: Addresses, options: &[u8], payload: &[u8]) -> Self {
         let zero = Self { checksum: 0, ..self };
@@ -108,8 +108,7 @@ mod tests {
     round_trip!(a_udp_header_survives_the_wire, Udp, UdpView);
     round_trip!(a_tcp_header_survives_the_wire, Tcp, TcpView);
 
-    /// A SYN that Linux 6 sent on its loopback device, which leaves its checksum unfinished: here it
-    /// is right.
+    /// A SYN that Linux 6 sent on its loopback device, with the checksum that Linux leaves to offload filled in.
     const SYN: [u8; 60] = [
         0x45, 0x00, 0x00, 0x3c, 0xf7, 0xf0, 0x40, 0x00, 0x40, 0x06, 0x44, 0xc9, 0x7f, 0x00, 0x00,
         0x01, 0x7f, 0x00, 0x00, 0x01, 0xca, 0xc6, 0x8f, 0xbb, 0xf9, 0xad, 0xc0, 0x73, 0x00, 0x00,

@@ -1,4 +1,4 @@
-//! What kept a run from being faster, from the evidence in its record.
+//! What limited a run, by the evidence in its record.
 
 use fabricmark_plan::{Figure, Network, Pattern, Point, Wait};
 use fabricmark_record::{Bottleneck, Flow, Node, Record, TcpCounters};
@@ -6,32 +6,31 @@ use fabricmark_units::Nanos;
 use fabricmark_wire::lfn::{self, Acks, Connection, Fit, Law};
 use fabricmark_wire::{Ceiling, Kind};
 
-/// Share of a ceiling, or of a time, from which on it is what limits: a choice, below 1 since ramps and the reading of
-/// counters take a part.
+/// Share of a ceiling, or of a time, from which on it limits: a choice, below 1 because of ramps and counter reads.
 const FULL: f64 = 0.9;
 
 /// Share of the ceiling from which on the wire limits, as in the tables of a report.
 const AT_CEILING: f64 = 0.95;
 
-/// Share of the time with data to send from which on TCP's window or buffer limits. BBR paces what the window lets through,
-/// so that a window of 64 KiB over 20 ms was full in 37 % of the time only (`measure stream lab:ethernet:1G --rtt 20ms
-/// --receive-buffer 64KiB`).
+/// Share of the time with data to send from which on TCP's window or buffer limits. BBR paces what the window
+/// allows: a window of 64 KiB over 20 ms was full for only 37 % of the time (`measure stream lab:ethernet:1G --rtt
+/// 20ms --receive-buffer 64KiB`).
 const OFTEN: f64 = 0.25;
 
-/// How far the goodput may be from what the law of the congestion control allows at the loss that there was, either way, for
-/// the loss to be what limits. Laws are as far as that from measured connections, since losses come in bursts.
+/// Largest factor, in either direction, between the goodput and what the law of the congestion control allows at the
+/// measured loss, for loss to limit. Measurements deviate that far from the laws, since losses come in bursts.
 const NEAR_LAW: f64 = 3.0;
 
-/// Share of lost datagrams from which on their loss limits a stream: the band in which two rates count as the same.
+/// Share of lost datagrams from which on loss limits a stream: the band in which two rates count as equal.
 const DATAGRAM_LOSS: f64 = 0.02;
 
-/// Share of the time from which on a quota limits.
+/// Share of throttled time from which on a CPU quota limits.
 const THROTTLED: f64 = 0.05;
 
-/// Round trips from which on waiting for acknowledgements, and not the hosts, limits a stream.
+/// RTT from which on waiting for acknowledgements, and not the hosts, limits a stream.
 const LONG_RTT_NS: u64 = 1_000_000;
 
-/// What kept a run from being faster; `None` where nothing in the record shows it.
+/// What limited a run; `None` if nothing in the record shows it.
 pub fn bottleneck(record: &Record) -> Option<Bottleneck> {
     let point = &record.point;
     if point.transport.traits().network == Network::Nothing {
@@ -48,18 +47,18 @@ pub fn bottleneck(record: &Record) -> Option<Bottleneck> {
         .or_else(|| waits(record))
 }
 
-/// Whether one payload is sent after the other, without waiting for answers.
+/// Whether payloads are sent one after the other, without waiting for responses.
 fn is_train(point: &Point) -> bool {
     matches!(point.pattern, Pattern::Stream | Pattern::Burst)
 }
 
-/// A ceiling that was reached, or a floor.
+/// A ceiling or a floor that was reached.
 fn wire(record: &Record, flow: &Flow) -> Option<Bottleneck> {
     let goodput_bps = record.figures.value(Figure::Goodput).filter(|_| is_train(&record.point));
     let merges = flow.tcp.as_ref().is_some_and(TcpCounters::is_merged);
     let is_of_wire = |ceiling: &&Ceiling| {
         !ceiling.inputs.contains_key("window_bytes")
-            // That of single writes says nothing about merged ones.
+            // The ceiling of single writes says nothing about merged ones.
             && (ceiling.kind == Kind::Bound || !merges)
     };
     let ceilings = record.limits.ceilings.iter().filter(is_of_wire);
@@ -68,12 +67,12 @@ fn wire(record: &Record, flow: &Flow) -> Option<Bottleneck> {
     let mean_ns = record.figures.time_mean().map(|mean| mean.value);
     let of_floor = floor_ns.zip(mean_ns).map(|(floor_ns, mean_ns)| floor_ns / mean_ns);
     let mut shares = reached.chain(of_floor);
-    // More than a conditional ceiling is none.
+    // A goodput above a conditional ceiling shows that the ceiling does not apply.
     let share = shares.find(|share| (AT_CEILING..1.0 + DATAGRAM_LOSS).contains(share))?;
     Some(Bottleneck::Wire { share })
 }
 
-/// A pace that was kept.
+/// A pace that was held.
 fn pace(flow: &Flow) -> Option<Bottleneck> {
     let pacing = flow.pacing.as_ref().filter(|pacing| pacing.is_held())?;
     Some(Bottleneck::Pace { share: 1.0 - pacing.shortfall() })
@@ -91,12 +90,12 @@ fn quota(record: &Record) -> Option<Bottleneck> {
 
 fn emulator(record: &Record, flow: &Flow) -> Option<Bottleneck> {
     let busy_ns = record.emulation.as_ref()?.busy_ns? as f64;
-    // It is counted from before the flow to after it.
+    // It is counted from before the flow until after it.
     let share = (busy_ns / flow.sent.elapsed_ns.max(1) as f64).min(1.0);
     (share >= FULL).then_some(Bottleneck::Emulator { share })
 }
 
-/// The busier of the processors of both ends, where one is busy.
+/// The busier CPU of both ends, if it is busy.
 fn cpu(record: &Record) -> Option<Bottleneck> {
     let (node, share) = busiest(record)?;
     (share >= FULL).then_some(Bottleneck::Cpu { node, share })
@@ -107,8 +106,8 @@ fn waits(record: &Record) -> Option<Bottleneck> {
     (share < FULL).then_some(Bottleneck::Waits { share })
 }
 
-/// The node whose processor was busiest, and the share of the time; both names where they share it. Nothing where a thread
-/// that spins would be counted as busy.
+/// Node of the busiest CPU, and its busy share; both names if they share the CPU. `None` if threads spin (always
+/// busy).
 fn busiest(record: &Record) -> Option<(String, f64)> {
     if matches!(record.point.wait, Wait::Spin | Wait::BusyPoll) {
         return None;
@@ -132,7 +131,7 @@ fn busiest(record: &Record) -> Option<(String, f64)> {
     Some((name, (busy + stolen(node).unwrap_or(0.0)).min(1.0)))
 }
 
-/// The share of the run's time in which a node's load threads ran.
+/// Share of the run's time in which the load threads of a node ran.
 fn load(record: &Record, node: &Node) -> Option<f64> {
     let of_flow = |flow: &Flow| {
         let elapsed_ns = flow.sent_thread?.elapsed_ns.max(1) as f64;
@@ -142,7 +141,7 @@ fn load(record: &Record, node: &Node) -> Option<f64> {
     record.load().map(of_flow).sum()
 }
 
-/// What TCP waited for.
+/// Limits that show in TCP's own counters.
 fn tcp(record: &Record, tcp: &TcpCounters) -> Option<Bottleneck> {
     if !is_train(&record.point) {
         return None;
@@ -168,8 +167,9 @@ fn tcp(record: &Record, tcp: &TcpCounters) -> Option<Bottleneck> {
     (tcp.srtt_ns >= LONG_RTT_NS).then_some(Bottleneck::CongestionControl { share })
 }
 
-/// Payload that the sender's buffer holds, where a length was asked for: half of what was granted, for the other half is the
-/// kernel's own (socket(7)). A window of congestion that fills it is not counted as limited by it (tcp_cwnd_validate).
+/// Payload that the send buffer holds, if its size was requested: half of what was granted, since the kernel uses
+/// the other half (socket(7)). The kernel does not count a congestion window that fills the buffer as limited by it
+/// (tcp_cwnd_validate).
 fn granted_bytes(record: &Record) -> Option<f64> {
     record.point.send_buffer?;
     let flow = record.load().next()?;
@@ -177,7 +177,7 @@ fn granted_bytes(record: &Record) -> Option<f64> {
     Some(sender.side.send_buffer_bytes? as f64 / 2.0)
 }
 
-/// What the congestion control allows at a loss; nothing of one that does not answer to single losses.
+/// Goodput that the congestion control allows at a loss; `None` if it does not react to single losses.
 fn allowed_bps(tcp: &TcpCounters, loss: f64) -> Option<f64> {
     let law = match tcp.congestion.as_str() {
         "reno" => Law::Reno,
@@ -196,7 +196,7 @@ fn allowed_bps(tcp: &TcpCounters, loss: f64) -> Option<f64> {
     Some(lfn::law_goodput(law, &connection, loss)?.value.as_f64())
 }
 
-/// Where a stream of datagrams lost some.
+/// Where a datagram stream lost datagrams.
 fn datagrams(record: &Record) -> Option<Bottleneck> {
     let is_stream = record.point.pattern == Pattern::Stream && record.point.transport.is_lossy();
     let sent: u64 = record.load().map(|flow| flow.sent.calls).sum();

@@ -11,11 +11,11 @@ use fabricmark_wire::{Kind, lfn};
 
 use crate::Part;
 
-/// Flows from which on a process's memory says something about one of them.
+/// Flows from which on the memory per flow is meaningful: with fewer, the process itself dominates.
 const FLOWS_TO_SHARE_MEMORY: u32 = 100;
 
-/// The figures of the whole run, or of a group of flows in it: those of the load, of a stream both ways the sums, and what the probe
-/// found.
+/// Figures of the whole run, or of one of its groups of flows: those of the load (of a bidirectional stream, the
+/// sums of both directions), and those of the probe.
 pub(crate) fn together(parts: &[(&Part, Figures)], has_others: bool) -> Figures {
     let is_alone = parts.len() == 1 && !has_others;
     let of = |purpose: Purpose| parts.iter().filter(move |(part, _)| part.purpose == purpose);
@@ -51,7 +51,7 @@ pub(crate) fn together(parts: &[(&Part, Figures)], has_others: bool) -> Figures 
         }
     }
     if !is_alone {
-        // What the machine did for one part is not told from what it did for another.
+        // CPU time of the machine cannot be attributed to one of several parts.
         for demand in [
             Figure::SenderDemand,
             Figure::ReceiverDemand,
@@ -73,7 +73,7 @@ pub(crate) fn figures(
     provenance: Provenance,
 ) -> Figures {
     let pacing = active.pacing.as_ref();
-    // An open loop's rates are over its schedule.
+    // Rates of an open loop are over its schedule.
     let (received, asked) = match pacing.map(Pacing::window_ns) {
         Some(window_ns) => {
             let asked = active.counts.answers_over_schedule(window_ns, omit_ns);
@@ -83,11 +83,11 @@ pub(crate) fn figures(
     };
     let sent = pacing
         .map_or(active.counts, |pacing| Counts { elapsed_ns: pacing.window_ns(), ..active.counts });
-    // Over `null` nothing arrives, and the sender's figure stands.
+    // Nothing arrives over `null`; only the sender has a rate.
     let received = Some(received).filter(|_| point.transport.traits().network != Network::Nothing);
     let received_bps = received.and_then(|counts| counts.received_bps());
     let transactions_per_s = asked.received_per_s();
-    // Of a burst, what is answered has arrived.
+    // A burst that is answered has arrived.
     let answered_bps = asked.received_bps();
     let payload_bits = 8.0 * point.payload.0 as f64;
     let payloads = f64::from(point.payloads_per_request());
@@ -98,7 +98,7 @@ pub(crate) fn figures(
         pacing.map(|pacing| &pacing.slip_ns),
     );
     let mean = rtt.and_then(Histogram::mean_ns);
-    // Two ends on one machine read the same CPUs: each has the work of both.
+    // Two ends on one machine read the same CPUs: each reading includes the work of both.
     let us_per_kib =
         |end: &EndReport| end.usage.as_ref()?.service_demand_us_per_kib(end.counts.bytes);
     let us_per_transaction =
@@ -135,7 +135,7 @@ pub(crate) fn figures(
         Figure::ApplicationP99 => quantile(kernel.map(|times| &times.application_ns), 0.99),
         Figure::LandSpeed => land_speed(point, received_bps?),
         Figure::Retransmits => active.tcp.as_ref().map(|tcp| tcp.retransmitted as f64),
-        // Those of several parts.
+        // Figures of runs with several parts.
         Figure::ForwardGoodput
         | Figure::ReverseGoodput
         | Figure::IdleRttP50
@@ -149,8 +149,8 @@ pub(crate) fn figures(
         .collect()
 }
 
-/// What a slice moved, of which these are the counts of its active and its passive end: the goodput in bit/s of a stream or of
-/// bursts, else the answers each second; 0 where nothing arrived.
+/// Rate of a slice, by the counts of the sender of the stream or requests (`active`) and of the other end: goodput
+/// in bit/s of a stream or of bursts, else responses per second; 0 if nothing arrived.
 pub fn slice_rate(point: &Point, active: &Counts, passive: &Counts) -> f64 {
     let rate = match point.pattern {
         Pattern::Stream => passive.received_bps(),

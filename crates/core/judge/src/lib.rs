@@ -1,8 +1,8 @@
-//! Judges a run: from what its ends counted to flows, figures, limits, warnings, and whether it counts.
+//! Evaluates a run: from the counts of its ends to flows, figures, limits, warnings, and whether it is valid.
 //!
-//! Everything here is a function from values to values, so that a figure is the same wherever its run was carried out.
+//! All functions are pure, so that a figure does not depend on where its run was carried out.
 //!
-//! Deliberately not here: how a run is carried out (`control`), and what many runs say together (`stats`, `report`).
+//! Not here: how a run is carried out (`control`), and the evaluation of several runs (`stats`, `report`).
 
 mod bottleneck;
 mod figures;
@@ -24,57 +24,56 @@ pub use limits::{bucket_bytes, limits};
 pub use validity::violations;
 pub use warnings::{correlated, missed};
 
-/// A part of a run and what its ends counted.
+/// A part of a run, with the results of its ends.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// What it is for.
+    /// Load, or probe with or without load.
     pub purpose: Purpose,
-    /// What it carried out.
+    /// The point that it measured.
     pub point: Point,
-    /// The first part of its time, which does not count.
+    /// First part of its time, which is not counted.
     pub omit: Nanos,
-    /// What both ends counted.
+    /// Results of both ends.
     pub ends: Ends,
-    /// The rate of each slice that counts, see [`slice_rate`]; none where the run is one piece.
+    /// Rate of each counted slice, see [`slice_rate`]; empty if the run is not in slices.
     pub slice_rates: Vec<f64>,
 }
 
 /// The network between the ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Route<'a> {
-    /// Where they are.
+    /// Where the ends are.
     pub testbed: Testbed,
-    /// The wires between them, where that are others than the point's link alone.
+    /// The wires between them; `None`: only the point's link.
     pub path: Option<&'a Path>,
-    /// The nodes of client and server.
+    /// Names of the client's and the server's node.
     pub nodes: [&'a str; 2],
-    /// Whether other groups of flows ran at once.
+    /// Whether other groups of flows ran at the same time.
     pub has_others: bool,
 }
 
 impl Route<'_> {
-    /// Between client and server of a testbed, over the link of the point.
+    /// Route from client to server in a testbed, over the point's link.
     pub fn of(testbed: Testbed) -> Self {
         let nodes = [Role::Client.name(), Role::Server.name()];
         Self { testbed, path: None, nodes, has_others: false }
     }
 }
 
-/// What follows from the parts of a run.
+/// Results of the evaluation of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// One for each part, in their order.
+    /// One flow for each part, in the order of the parts.
     pub flows: Vec<Flow>,
-    /// Those of the whole run.
+    /// Figures of the whole run.
     pub figures: Figures,
-    /// What the wire allows.
+    /// Ceilings and floor of the wire.
     pub limits: Limits,
-    /// What to know before trusting the figures.
+    /// Conditions that make the figures doubtful.
     pub warnings: Vec<Warning>,
 }
 
-/// What follows from the parts of a run of a point, the load first; `link_drops` are packets that the link dropped
-/// meanwhile.
+/// Evaluates the parts of a run of a point, the load first; `link_drops` are packets that the link dropped.
 pub fn judge(
     point: &Point,
     parts: &[Part],
@@ -109,7 +108,7 @@ pub fn outcome(record: &Record) -> Outcome {
     Outcome::Invalid(broken.join("; "))
 }
 
-/// What one part of a run found: its flow, its figures, and what to know before trusting them.
+/// Evaluates one part: its flow, its figures and its warnings.
 fn judge_part(
     part: &Part,
     route: Route<'_>,
@@ -165,7 +164,7 @@ fn judge_part(
     (flow, figures, noted)
 }
 
-/// Lost datagrams of a stream, by drop counter. Losses beyond the sum of all counters are unexplained.
+/// Lost datagrams of a stream, by drop counter; those beyond the sum of all counters are unexplained.
 fn drops(point: &Point, active: &EndReport, passive: &EndReport, link_drops: u64) -> Drops {
     if !point.transport.is_lossy() || point.pattern != Pattern::Stream {
         return Drops::default();
@@ -174,7 +173,7 @@ fn drops(point: &Point, active: &EndReport, passive: &EndReport, link_drops: u64
     let lost = active.counts.calls.saturating_sub(arrived);
     let link = link_drops + passive.device_drops;
     let (socket, reassembly) = (passive.socket_drops, passive.reassembly_failures);
-    // What is dropped is a buffer, and counts as one.
+    // A drop counts as one, but drops a buffer, which may hold several datagrams.
     let explained = (socket + link + reassembly) * point.datagrams_per_buffer();
     let unexplained = lost.saturating_sub(explained);
     Drops { lost, socket, link, reassembly, unexplained }

@@ -1,4 +1,4 @@
-//! What the wire allows a point, and whether a run went beyond it.
+//! Limits that the wire sets to a point.
 
 use fabricmark_link::TokenBucket;
 use fabricmark_plan::{Direction, Headers, Operation, Pattern, Point, Socket, Testbed};
@@ -11,9 +11,9 @@ use fabricmark_wire::{
 
 use crate::Route;
 
-/// The hard bounds first, the tighter one before the other, then what holds under a condition. What bounds
-/// a stream bounds bursts, too, which are silent until they are answered. A token bucket passes a message
-/// that fits into it at once, so a shaped link has no floor of the round trip; an emulated one has, and one between hosts.
+/// Ceilings and floor of a point. Hard bounds come first, the tightest first, then conditional ceilings. Bounds of
+/// a stream also hold for bursts, which are silent until they are answered. A shaped link has no RTT floor, since a
+/// token bucket passes a message that fits into it at once; emulated links and links between hosts have one.
 pub fn limits(point: &Point, route: Route<'_>) -> Limits {
     let is_stream = matches!(point.pattern, Pattern::Stream | Pattern::Burst);
     let ceilings =
@@ -25,7 +25,7 @@ pub fn limits(point: &Point, route: Route<'_>) -> Limits {
     Limits { ceilings, rtt_floor: floor(point, route) }
 }
 
-/// The ceilings of one way; none on a link that has no wire.
+/// Ceilings of one direction; none for a link without a wire.
 fn ceilings(point: &Point, path: Option<&Path>) -> Vec<Ceiling> {
     let (link, family, Bytes(payload)) = (point.link, point.family, point.payload);
     let tcp = |option_bytes| {
@@ -62,8 +62,8 @@ fn ceilings(point: &Point, path: Option<&Path>) -> Vec<Ceiling> {
     }
 }
 
-/// The stack of a point's messages and the link as it uses it, where each message is known to the byte; of TCP without
-/// options.
+/// Stack of a point's messages, and the link as that stack uses it; TCP without options. `None` if the size of a
+/// message on the wire is not known to the byte.
 pub(crate) fn stack(point: &Point) -> Option<(Link, Stack)> {
     let (link, family) = (point.link, point.family);
     let immediate = point.operation == Some(Operation::WriteImmediate);
@@ -84,8 +84,8 @@ pub(crate) fn stack(point: &Point) -> Option<(Link, Stack)> {
     }
 }
 
-/// The ceilings with those of TCP's window over an emulated round trip: its largest one bounds any
-/// connection, the one that was asked for bounds those whose kernel grants no more.
+/// Adds the ceilings of the TCP window over an emulated RTT: the largest window bounds any connection, the
+/// requested one bounds connections whose kernel grants no more.
 fn by_window(point: &Point, ceilings: Vec<Ceiling>) -> Vec<Ceiling> {
     let is_stream = point.pattern == Pattern::Stream && point.transport.has_tcp();
     let Some(rtt) = point.rtt.filter(|_| is_stream && point.flows == 1) else { return ceilings };
@@ -106,19 +106,19 @@ fn by_window(point: &Point, ceilings: Vec<Ceiling>) -> Vec<Ceiling> {
     ceilings
 }
 
-/// The least round trip: the emulated delay both ways, unless it varies, and the packets' time on the wire. Of ping-ping
-/// the least step, which is one way.
+/// RTT floor: the emulated delay in both directions, unless it varies, plus the serialization of the packets. For
+/// ping-ping the floor of a step, which is one way.
 fn floor(point: &Point, route: Route<'_>) -> Option<Floor> {
     let words = point.words();
     let has_wire = words.is_some() || route.testbed == Testbed::Hosts;
     let has_floor =
         matches!(point.pattern, Pattern::PingPong | Pattern::PingPing | Pattern::Rr) && has_wire;
-    // MPTCP's segments cross paths that nobody describes.
+    // MPTCP segments may take paths that are not described.
     let is_one_way = point.transport.traits().socket != Socket::Mptcp;
     let (link, stack) = stack(point).filter(|_| has_floor && is_one_way)?;
     let Bytes(payload) = point.payload;
     let response = point.response.map_or(payload, |Bytes(bytes)| bytes);
-    // Jitter takes from the delay as well as it adds.
+    // Jitter shortens the delay as well as extending it.
     let varies = words.is_some_and(|words| words.jitter().is_some());
     let rtt = point.rtt.filter(|_| !varies).unwrap_or_default();
     let wires = route.path.cloned().unwrap_or_else(|| Path::direct(link));
@@ -130,7 +130,7 @@ fn floor(point: &Point, route: Route<'_>) -> Option<Floor> {
     }
 }
 
-/// Bytes that a token bucket lets pass at once, where one stands for the wire of a point.
+/// Bytes that a token bucket passes at once, if one replaces the wire of a point; else 0.
 pub fn bucket_bytes(point: &Point) -> u64 {
     let bucket = TokenBucket::of(&point.link).filter(|_| point.words().is_none());
     bucket.map_or(0, |bucket| bucket.bucket_bytes())
@@ -176,7 +176,7 @@ mod tests {
                 "{link}"
             );
         }
-        // 8 + 12 + 64 + 4 + 2 bytes, of which 8 Gbit/s cross.
+        // 8 + 12 + 64 + 4 + 2 bytes, at 8 Gbit/s.
         let ib = 64.0 / f64::from(8 + 12 + 64 + 4 + 2);
         for link in ["ipoib:4X-SDR", "ib:4X-SDR"] {
             let bps = bound_bps(&format!("transport=uc,link={link}")).unwrap();
@@ -210,7 +210,7 @@ mod tests {
         assert!((94e6..100e6).contains(&quic), "{quic}");
         let floor_ns =
             of_path("transport=udp,pattern=ping-pong").rtt_floor.unwrap().time_ns.as_f64();
-        // 1,066 bytes with preamble and gap on both wires, there and back, without the last gaps.
+        // 1,066 bytes with preamble and gap on both wires, in both directions, without the last gaps.
         assert!((10e6 + 180e3..10e6 + 190e3).contains(&floor_ns), "{floor_ns}");
     }
 
@@ -220,7 +220,7 @@ mod tests {
             let base = "pattern=stream,transport=tcp,family=4,payload=65536,congestion=cubic,link=ethernet:100G,rtt=10s";
             of(&format!("{base},direction={direction}")).ceilings[0].goodput_bps.as_f64()
         };
-        // 1 GiB less a scale unit each 10 s.
+        // 1 GiB minus a scale unit every 10 s.
         assert!((0.85e9..0.86e9).contains(&bound_bps("forward")));
         assert_eq!(bound_bps("both"), 2.0 * bound_bps("forward"));
     }

@@ -1,4 +1,4 @@
-//! What must be true of every record: physics and bookkeeping. A run of which something is not true does not count.
+//! Invariants of every record: physics and bookkeeping. A run that violates one is invalid.
 
 use std::iter;
 
@@ -12,23 +12,23 @@ use fabricmark_wire::{Kind, Stack, exceeds, frame, goodput, stream_goodput};
 
 use crate::limits::stack;
 
-/// Bucket error of a histogram, of both of two numbers that are compared.
+/// Bucket error of a histogram, for both of two numbers that are compared.
 const BUCKETS: f64 = 2e-3;
 
-/// The part of what was asked for that a stream has to count, so that its edges are no more than its middle.
+/// Least share of the requested time that a stream must count, so that its start and end do not dominate.
 const COUNTED_MIN: f64 = 0.25;
 
-/// How long a machine may keep a load thread from its first request, or from going on.
+/// How long a machine may delay the first request of a load thread, or its continuation, in nanoseconds.
 const IDLE_MAX_NS: f64 = 50e6;
 
-/// Share of a closed loop's exchanges that may have begun before the count.
+/// Share of a closed loop's exchanges that may have started before the count.
 const EDGE_MAX: f64 = 0.05;
 
-/// How late an emulator may be at the median before it is what a round trip is made of, however short that is.
+/// Median lateness of an emulator in nanoseconds, above which it may dominate an RTT, however short that is.
 const LATE_MIN_NS: f64 = 50_000.0;
 
-/// Everything that is not true of a record, a sentence each; nothing of one that may count. `bucket_bytes` may pass the
-/// wire at once, where a token bucket stands for it.
+/// All violations of a record, a sentence each; empty if the run may count. The wire may be exceeded by
+/// `bucket_bytes`, if a token bucket replaces it.
 pub fn violations(record: &Record, bucket_bytes: u64) -> Vec<String> {
     if record.measured_value().is_none() {
         return iter::once(no_figure(record)).chain(emulator(record)).collect();
@@ -88,17 +88,17 @@ fn no_figure(record: &Record) -> String {
     format!("{what}{colon}{}{remedy}", places.join(", "))
 }
 
-/// No more than the wire carries, in each direction.
+/// The goodput is no higher than the wire allows, in each direction.
 fn wire(record: &Record, bucket_bytes: u64) -> Option<String> {
     let figures = &record.figures;
     let bound_bps = record.limits.bound_bps()?;
-    // What departs by a schedule is counted over that.
+    // Data of an open loop are counted over its schedule.
     let counted_ns = |flow: &Flow| {
         let window_ns = flow.pacing.as_ref().map_or(0, Pacing::window_ns);
         flow.received.elapsed_ns.max(window_ns.saturating_sub(record.omit_ns.0))
     };
     let seconds = record.load().map(counted_ns).min()? as f64 / 1e9;
-    // The bound of both ways is twice that of one.
+    // The bound of both directions is twice that of one.
     let ways = [
         (Figure::Goodput, bound_bps),
         (Figure::ForwardGoodput, bound_bps / 2.0),
@@ -120,8 +120,8 @@ fn wire(record: &Record, bucket_bytes: u64) -> Option<String> {
     })
 }
 
-/// No more requests and responses of an open loop than the wire carries: a schedule that asks for more may be shorter than
-/// what stands in queues.
+/// Requests and responses of an open loop are no more than the wire carries. If the schedule offers more, it may be
+/// shorter than the time that queues hold.
 fn open_exchanges(record: &Record, bucket_bytes: u64) -> Option<String> {
     let (point, flow) = (&record.point, record.load().next()?);
     let window_ns = flow.pacing.as_ref()?.window_ns().saturating_sub(record.omit_ns.0);
@@ -156,7 +156,7 @@ fn open_exchanges(record: &Record, bucket_bytes: u64) -> Option<String> {
     })
 }
 
-/// No sooner than the floor, and in order.
+/// RTTs are not below the floor, and percentiles ascend.
 fn round_trips(record: &Record) -> Vec<String> {
     let mut found = Vec::new();
     let figures = &record.figures;
@@ -195,7 +195,7 @@ fn round_trips(record: &Record) -> Vec<String> {
     found
 }
 
-/// Late no more than the figures bear, and nothing lost that was not to be lost.
+/// The emulator was no later than the figures tolerate, and dropped nothing that it should have passed.
 fn emulator(record: &Record) -> Vec<String> {
     let Some(emulation) = &record.emulation else { return Vec::new() };
     let ways = [emulation.there, emulation.back];
@@ -207,10 +207,10 @@ fn emulator(record: &Record) -> Vec<String> {
             "{THE_EMULATOR} dropped {missed} of {all} packets for lack of time: this machine is too slow for the link; use a lower rate"
         ));
     }
-    // Packets that the emulator was asked to send twice leave it twice.
+    // Packets that the emulator was told to duplicate leave it twice.
     if record.point.words().is_none_or(|words| words.describe().duplicate == 0.0) {
         for (name, way) in ["there", "back"].iter().zip(ways) {
-            // Acknowledgements of the previous run and neighbour discovery are some packets.
+            // Acknowledgements of the previous run and neighbour discovery take some packets.
             let allowed = way.arrived.saturating_add(way.arrived / 50).saturating_add(16);
             let left = way.departed.saturating_add(way.dropped);
             if left > allowed {
@@ -224,7 +224,7 @@ fn emulator(record: &Record) -> Vec<String> {
     }
     let late_p99_ns = ways.iter().filter_map(|way| way.late_p99_ns).max().unwrap_or(0) as f64;
     for flow in record.load().filter(|_| record.point.pattern == Pattern::Stream) {
-        // What departs by a schedule is counted over that.
+        // Data of an open loop are counted over its schedule.
         let window_ns = flow.pacing.as_ref().map_or(0, Pacing::window_ns);
         let elapsed_ns = flow.received.elapsed_ns.max(window_ns) as f64;
         if elapsed_ns > 0.0 && late_p99_ns > THROUGHPUT_TIE * elapsed_ns {
@@ -249,10 +249,11 @@ fn emulator(record: &Record) -> Vec<String> {
     found
 }
 
-/// One packet of a thousand slows a TCP stream down, and changes a count of datagrams by less than its interval.
+/// Share of packets that may be dropped for lack of time: one of a thousand slows a TCP stream down, and changes a
+/// count of datagrams by less than its confidence interval.
 const MISSED_MAX: f64 = 1e-3;
 
-/// Whether datagrams came faster than the wire or the hosts carry them, so that it does not matter who lost some.
+/// Whether datagrams came faster than the wire or the hosts carry them, so that losses anywhere are expected.
 fn is_flood(record: &Record) -> bool {
     let goodput_bps = record.figures.value(Figure::Goodput).unwrap_or(0.0);
     let bound_bps = record.limits.bound_bps();
@@ -260,7 +261,7 @@ fn is_flood(record: &Record) -> bool {
     record.point.transport.is_lossy() && record.point.pattern == Pattern::Stream && is_full
 }
 
-/// What was received has been delivered by the emulator, with its headers.
+/// The emulator has delivered at least what was received, with its headers.
 fn passed_emulator(record: &Record) -> Vec<String> {
     let Some(emulation) = &record.emulation else { return Vec::new() };
     let [client, server] = record.nodes.as_slice() else { return Vec::new() };
@@ -279,8 +280,8 @@ fn passed_emulator(record: &Record) -> Vec<String> {
     sides.into_iter().filter_map(beyond).collect()
 }
 
-/// What was received came in by the receiver's device, with its headers. Outside of a lab packets may come in by
-/// another device than that of the address.
+/// The receiver's device has received at least what the flow received, with its headers. Outside a lab packets may
+/// arrive at another device than that of the address.
 fn passed_device(record: &Record) -> Option<String> {
     let point = &record.point;
     let traits = point.transport.traits();
@@ -293,11 +294,11 @@ fn passed_device(record: &Record) -> Option<String> {
     if record.testbed != Testbed::Lab || point.pattern != Pattern::Stream || !has_one_device {
         return None;
     }
-    // The counters of nodes are those of the first flow, while it lasted.
+    // The counters of nodes cover the first flow.
     let flow = record.load().next()?;
     let node = record.nodes.iter().find(|node| node.name == flow.to)?;
     let received_bytes = node.kernel?.device_received_bytes?;
-    // Datagrams that the sender's device does not part cross a veth with one header.
+    // Datagrams that the sender's device does not segment cross a veth with one header.
     let least_bytes = match point.path {
         DataPath::Gso => flow.received.bytes,
         _ => least_ip_bytes(point, &flow.received),
@@ -311,7 +312,7 @@ fn passed_device(record: &Record) -> Option<String> {
     })
 }
 
-/// Bytes of IP that carried what was received, at least.
+/// Least number of IP bytes that carried the received payload.
 fn least_ip_bytes(point: &Point, received: &Counts) -> u64 {
     let headers = match point.transport.traits().headers {
         Headers::Udp => point.family.header_bytes() + frame::UDP_HEADER,
@@ -320,7 +321,7 @@ fn least_ip_bytes(point: &Point, received: &Counts) -> u64 {
     received.bytes.saturating_add(received.calls.saturating_mul(headers))
 }
 
-/// Nothing is received that was not sent, nothing counted that was not received, and enough of it.
+/// No more is received than was sent, no more is counted than was received, and enough is counted.
 fn counts(record: &Record, flow: &Flow) -> Vec<String> {
     let Flow { sent, received, .. } = flow;
     let mut found = Vec::new();
@@ -332,7 +333,7 @@ fn counts(record: &Record, flow: &Flow) -> Vec<String> {
     {
         return found;
     }
-    // A copy that the link made is received once more.
+    // A copy that the link made is received, too.
     if record.load().count() > 1 && received.counted_bytes() == 0 {
         found.push(format!("no counted bytes arrived from the {}", flow.from));
     }
@@ -388,9 +389,9 @@ fn counts(record: &Record, flow: &Flow) -> Vec<String> {
     found
 }
 
-/// An open loop below line rate and without loss arrives in the time of its schedule; more time is a stall.
+/// Without loss and below line rate, data of an open loop arrive in the time of its schedule; more time is a stall.
 fn stall(record: &Record, flow: &Flow) -> Option<String> {
-    /// Share of the line rate above which the queue may spread arrivals.
+    /// Share of the line rate above which a queue may spread arrivals.
     const FULL: f64 = 0.9;
     let (point, received) = (&record.point, &flow.received);
     let pacing = flow.pacing.as_ref().filter(|pacing| pacing.departures > 0)?;
@@ -430,7 +431,7 @@ fn series(flow: &Flow) -> impl Iterator<Item = String> {
     })
 }
 
-/// Little's law in a closed loop, and no more than what was offered in an open one.
+/// Little's law in a closed loop; no more than was offered in an open loop.
 fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
     let (point, figures) = (&record.point, &record.figures);
     if let Some(pacing) = &flow.pacing {
@@ -458,16 +459,16 @@ fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
     let rtt_ns = flow.rtt_ns.as_ref()?;
     let elapsed_ns = flow.sent.elapsed_ns as f64;
     let under_way = rate_per_s * mean_ns / 1e9;
-    // Several slots are under way when counting begins; where these are more, the rate is none of the counted time.
+    // Requests of several slots are outstanding when counting begins; with too many, the rate is wrong.
     let edge_max = EDGE_MAX * slots;
     let edge = match point.pattern {
-        // Times are those of pairs of steps, and the last step may have none.
+        // RTTs are those of pairs of steps, and the last step may have none.
         Pattern::PingPing => 1.0 / flow.sent.counted_calls().max(1) as f64,
         _ if slots > 1.0 => slots * rtt_ns.max()? as f64 / elapsed_ns,
         _ => 0.0,
     };
-    // One that is never idle: where an answer is, the next request departs. Connections take time of their own. Several
-    // slots may share a connection that holds less; when the time is over, they wait for the last answer of one.
+    // Such a loop is never idle: the next request departs when a response arrives. Connections take additional time.
+    // Several slots may share a connection that holds fewer; at the end they wait for one last response.
     let asked_ns = record.duration_ns.0.saturating_sub(record.omit_ns.0) as f64;
     let is_waiting = elapsed_ns - asked_ns > EDGE_MAX * elapsed_ns;
     let is_busy = !point.transport.is_lossy()
@@ -486,8 +487,8 @@ fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
     })
 }
 
-/// By how much the rate of a part of the schedule may be above that of the whole: by the departures of one moment, and by
-/// chance (six standard deviations).
+/// How far the rate in a part of the schedule may exceed that of the whole: by the departures of one instant, and
+/// by chance (six standard deviations).
 fn edge_per_s(point: &Point, counts: &Counts, offered_per_s: f64) -> f64 {
     if counts.ramp_calls == 0 || counts.elapsed_ns == 0 {
         return 0.0;
@@ -498,13 +499,13 @@ fn edge_per_s(point: &Point, counts: &Counts, offered_per_s: f64) -> f64 {
         Pace::Fixed(_) => 1.0,
         Pace::Poisson(_) => 1.0 + 6.0 * (offered_per_s * seconds).sqrt(),
         Pace::Burst { bytes, .. } => 1.0 + bytes.0 as f64 / point.payload.0.max(1) as f64,
-        // A file may put all of its departures into any part of it.
+        // A trace may have all of its departures in any part of it.
         Pace::Trace(_) => f64::INFINITY,
     };
     departures / seconds
 }
 
-/// No more processor time than there was.
+/// CPU time used is no more than there was.
 fn processors(record: &Record) -> Option<String> {
     record.nodes.iter().find_map(|node| {
         let usage = node.usage.as_ref()?;

@@ -1,4 +1,4 @@
-//! What to know before a run is trusted.
+//! Warnings of a run.
 
 use fabricmark_plan::{Point, Purpose};
 use fabricmark_proto::EndReport;
@@ -7,10 +7,10 @@ use fabricmark_stats::{LAG1_WARNING, lag1};
 
 use crate::Part;
 
-/// Runs that a correlation needs to mean anything.
+/// Fewest runs for a meaningful correlation.
 const CORRELATION_RUNS: usize = 10;
 
-/// Load threads that share a CPU; those of an earlier part of the run do not count.
+/// Load threads that share a CPU; the idle probe does not count, since it runs earlier.
 pub(crate) fn shared_cpu(parts: &[Part]) -> Option<Warning> {
     let at_once = parts.iter().filter(|part| part.purpose != Purpose::ProbeIdle);
     let cpus = at_once.flat_map(|part| [part.ends.client.side.cpu, part.ends.server.side.cpu]);
@@ -23,7 +23,7 @@ pub(crate) fn shared_cpu(parts: &[Part]) -> Option<Warning> {
     (cpus.len() < threads).then_some(Warning::SharedCpu { ends, processors })
 }
 
-/// Two ends on one machine lose the same time, so that one word about the worse is enough.
+/// CPU time stolen by the hypervisor. Two ends on one machine lose the same time, so the larger share is enough.
 pub(crate) fn stolen(nodes: [&str; 2], [client, server]: [&EndReport; 2]) -> Option<Warning> {
     let share = |end: &EndReport| end.usage.as_ref().and_then(Usage::stolen_share).unwrap_or(0.0);
     let (node, report) = match share(server) > share(client) {
@@ -33,27 +33,27 @@ pub(crate) fn stolen(nodes: [&str; 2], [client, server]: [&EndReport; 2]) -> Opt
     report.usage.as_ref()?.warning(node)
 }
 
-/// The kernel reports twice what it granted (socket(7)).
+/// Receive buffer that is smaller than requested. The kernel reports twice what it granted (socket(7)).
 pub(crate) fn small_buffer(point: &Point, passive: &EndReport) -> Option<Warning> {
     let asked_bytes = point.receive_buffer?.0;
     let granted_bytes = passive.side.receive_buffer_bytes? / 2;
     (granted_bytes < asked_bytes).then_some(Warning::SmallBuffer { asked_bytes, granted_bytes })
 }
 
-/// As [`small_buffer`], of the end that sends.
+/// Like [`small_buffer`], for the sender's buffer.
 pub(crate) fn small_send_buffer(point: &Point, active: &EndReport) -> Option<Warning> {
     let asked_bytes = point.send_buffer?.0;
     let granted_bytes = active.side.send_buffer_bytes? / 2;
     (granted_bytes < asked_bytes).then_some(Warning::SmallSendBuffer { asked_bytes, granted_bytes })
 }
 
-/// What an emulator lost that nobody asked it to.
+/// Packets that an emulator lost without being told to.
 pub fn missed(emulation: &Emulation) -> Option<Warning> {
     let packets = emulation.there.missed + emulation.back.missed;
     (packets > 0).then_some(Warning::MissedPackets { packets })
 }
 
-/// Whether the values of a point's runs, in their order, follow one another.
+/// Whether consecutive values of a point's runs are correlated.
 pub fn correlated(values: &[f64]) -> Option<Warning> {
     let lag1 = lag1(values).filter(|_| values.len() >= CORRELATION_RUNS)?;
     (lag1 > LAG1_WARNING).then_some(Warning::Correlated { lag1 })

@@ -1,4 +1,4 @@
-//! What kept a run from being faster: each answer from a record made by hand.
+//! What limited a run, from fabricated records.
 
 use fabricmark_judge::{Route, bottleneck, limits};
 use fabricmark_plan::{Figure, Testbed};
@@ -27,7 +27,7 @@ fn flow() -> Flow {
     }
 }
 
-/// A run over a wire of 1 Gbit/s in which so much was received.
+/// A run over a wire of 1 Gbit/s with this goodput.
 fn run(levels: &str, goodput_bps: f64, change: impl FnOnce(&mut Record, &mut Flow)) -> Record {
     let mut record = fabricmark_testkit::record(point(levels));
     record.limits = limits(&record.point, Route::of(Testbed::Lab));
@@ -38,7 +38,7 @@ fn run(levels: &str, goodput_bps: f64, change: impl FnOnce(&mut Record, &mut Flo
     record
 }
 
-/// A tenth of the time with data to send each, unless a part is named.
+/// TCP counters of 10 ns with data to send; the arguments are parts of that time.
 fn counters(rwnd_limited_ns: u64, sndbuf_limited_ns: u64) -> TcpCounters {
     TcpCounters {
         data_segments: 10_000,
@@ -49,7 +49,7 @@ fn counters(rwnd_limited_ns: u64, sndbuf_limited_ns: u64) -> TcpCounters {
     }
 }
 
-/// A hundredth of the segments sent again, over 20 ms: 6 Mbit/s by Mathis's law with delayed ACKs.
+/// 1 % of the segments retransmitted, over 20 ms: 6 Mbit/s by Mathis's law with delayed ACKs.
 fn lossy(congestion: &str) -> TcpCounters {
     TcpCounters {
         congestion: congestion.to_owned(),

@@ -1,4 +1,4 @@
-//! What follows from the counts of both ends: each figure and each warning on reports made by hand.
+//! Each figure and each warning, from fabricated reports of both ends.
 
 use fabricmark_judge::{Findings, Part, Route, correlated, judge, missed};
 use fabricmark_plan::{Figure, Purpose, Testbed};
@@ -18,7 +18,7 @@ const UDP: &str = "pattern=stream,transport=udp,family=4,payload=1000,link=veth"
 const PING_PONG: &str = "pattern=ping-pong,transport=udp,family=4,payload=64,link=veth";
 const EXCHANGE: &str = "pattern=rr,transport=udp,family=4,payload=64,link=veth";
 
-/// A second in which so many payloads of 1,000 bytes were moved; the first tenth is the ramp.
+/// One second in which `calls` payloads of 1,000 bytes were transferred; the first tenth is the ramp.
 fn moved(calls: u64) -> EndReport {
     let counts = Counts {
         calls,
@@ -31,7 +31,7 @@ fn moved(calls: u64) -> EndReport {
     EndReport { counts, ..EndReport::default() }
 }
 
-/// So many answers in a second, after 1, 2, 3 ms and so on.
+/// `calls` responses in one second, after 1, 2, 3 ms ...
 fn answered(calls: u64) -> EndReport {
     let mut rtt_ns = Histogram::new();
     (1..=calls).for_each(|ms| rtt_ns.record(ms * MS));
@@ -52,7 +52,7 @@ fn alone(levels: &str, client: EndReport, server: EndReport) -> Findings {
     of_parts(&[part(Purpose::Load, levels, client, server)])
 }
 
-/// A second on one CPU that was busy for a quarter of it.
+/// One second on one CPU that was busy for a quarter of it.
 fn a_quarter_busy() -> Option<Usage> {
     let shares = CpuShares { user: 0.25, idle: 0.75, ..CpuShares::default() };
     let machine = MachineUsage { all: shares, per_cpu: vec![CpuUsage { cpu: 0, shares }] };
@@ -71,7 +71,7 @@ fn each_figure_of_a_stream_is_that_of_the_end_that_knows_it() {
         let found = alone(&levels, client, server);
         let value = |figure| found.figures.get(figure).map(|figure| figure.value);
         for (figure, expected) in [
-            // 900 payloads less a tenth of 1,000 bytes.
+            // 900 payloads of 1,000 bytes, minus a tenth.
             (Figure::Goodput, Some(6.48e6)),
             (Figure::PayloadRate, Some(6.48e6 / 8.0 / 65_536.0)),
             (Figure::Retransmits, Some(7.0)),

@@ -1,4 +1,4 @@
-//! What must be true of every record: each rule on a fabricated record that keeps it and one that breaks it.
+//! Invariants of every record: for each rule a fabricated record that satisfies it, and one that violates it.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_judge::{outcome, violations};
@@ -44,7 +44,7 @@ fn flow(sent: Counts, received: Counts) -> Flow {
     Flow { sent, received, ..fabricmark_testkit::flow() }
 }
 
-/// A second of TCP at 940 Mbit/s, of 949.28 that a wire of 1 Gbit/s carries.
+/// One second of TCP at 940 Mbit/s; a wire of 1 Gbit/s carries 949.28.
 fn tcp_stream() -> Record {
     let point = point(
         "pattern=stream,transport=tcp,family=4,payload=65536,congestion=cubic,link=ethernet:1G,rtt=10ms",
@@ -67,7 +67,7 @@ fn tcp_stream() -> Record {
     record(point, flow(sent, received), figures, Limits { ceilings, rtt_floor: None })
 }
 
-/// 400 datagrams of 1,000 bytes a second of an open loop, one of which the path copied.
+/// An open loop of 400 datagrams of 1,000 bytes a second, one of which the path duplicated.
 fn paced_datagrams() -> Record {
     let point = point(
         "pattern=stream,transport=udp,family=4,payload=1000,link=ethernet:10M,rtt=10ms,pace=fixed:400/s",
@@ -88,7 +88,7 @@ fn paced_datagrams() -> Record {
     record(point, flow, figures, Limits { ceilings, rtt_floor: None })
 }
 
-/// 95 round trips of 10.5 ms in 997.5 ms.
+/// 95 RTTs of 10.5 ms in 997.5 ms.
 fn ping_pong() -> Record {
     let point =
         point("pattern=ping-pong,transport=udp,family=4,payload=64,link=ethernet:1G,rtt=10ms");
@@ -130,7 +130,8 @@ fn a_request_of_a_probe_may_arrive_whose_response_is_lost() {
 
 #[test]
 fn a_single_datagram_is_no_faster_than_the_wire() {
-    // Due in 18 ms: one of 27,302 bytes, which a wire of 6.64 Mbit/s carries in 34.9 ms; the next is due at 31.3 ms.
+    // Due in 18 ms: a datagram of 27,302 bytes, which takes 34.9 ms on a wire of 6.64 Mbit/s; the next is due at 31.3
+    // ms.
     let mut record = paced_datagrams();
     record.point = point(
         "pattern=stream,transport=udp,family=6,payload=27302,link=ethernet:6640K,rtt=0us,pace=fixed:6980K",
@@ -217,7 +218,7 @@ fn a_run_without_a_figure_says_what_arrived_where_the_rest_went_and_that_the_emu
 
 #[test]
 fn a_part_of_a_random_schedule_may_have_more_departures_than_its_mean() {
-    // Over 0.5 s 200 departures are the mean, 14 the standard deviation.
+    // In 0.5 s the mean is 200 departures, and the standard deviation 14.
     let counted = |pace: &str, departures: u64| {
         let mut record = paced_datagrams();
         record.point.pace = pace.parse().unwrap();
@@ -239,7 +240,7 @@ fn a_part_of_a_random_schedule_may_have_more_departures_than_its_mean() {
 fn the_last_step_of_ping_ping_may_be_short_and_have_no_pair() {
     let mut record = ping_pong();
     record.point.pattern = Pattern::PingPing;
-    // Two pairs of 10.5 ms each step, and a fifth step of 10.1 ms.
+    // Two pairs of steps of 10.5 ms, and a fifth step of 10.1 ms.
     let mut steps_ns = Histogram::new();
     (0..2).for_each(|_| steps_ns.record(10_500_000));
     let mean_ns = steps_ns.mean_ns().unwrap();
@@ -277,14 +278,14 @@ fn several_slots_that_wait_for_the_last_answer_of_one_have_no_rate() {
         record.figures.set(Figure::TransactionRate, figure(outstanding / 0.0105));
         violations(&record, 0)
     };
-    // 2 %, and 50 ms and two round trips of 997.5 ms.
+    // Idle time allowed: 2 %, plus 50 ms and two RTTs of 997.5 ms.
     assert_eq!(found(900, 13.7), [""; 0]);
     assert!(found(900, 13.5)[0].contains("and there were 15; use a longer duration"));
-    // No more than a twentieth of the time is spent waiting.
+    // At most a twentieth of the time is spent waiting.
     assert_eq!(found(950, 4.0), [""; 0]);
 }
 
-/// A change to a record, and what is then said.
+/// A record, a change to it, and a part of the resulting violation.
 type Case = (fn() -> Record, fn(&mut Record), &'static str);
 
 fn usage(cpu_ns: u64) -> Usage {
@@ -405,7 +406,7 @@ fn what_cannot_be_is_said_with_its_numbers() {
         ),
         (
             paced_datagrams,
-            // 401 datagrams have 28 bytes of headers each.
+            // 401 datagrams with 28 bytes of headers each.
             |record| record.emulation.as_mut().unwrap().there.departed_bytes = Some(412_227),
             "takes at least 412228 bytes of IP",
         ),

@@ -1,4 +1,4 @@
-//! Interrupt coalescing: packets that wait for others before the host hears of them.
+//! Interrupt coalescing: a NIC holds packets back to deliver them in batches.
 
 use std::collections::VecDeque;
 
@@ -6,41 +6,40 @@ use fabricmark_units::{Instant, Nanos};
 
 use crate::{Counters, Element, Input, Invalid, Output, Packet, some};
 
-/// When the host is told: `rx-usecs` and `rx-frames` of ethtool(8).
+/// When the NIC interrupts the host: `rx-usecs` and `rx-frames` of ethtool(8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moderation {
-    /// So long after the first packet; 0 tells of each at once.
+    /// Delay after the first packet of a batch; 0 delivers each packet at once.
     pub time: Nanos,
-    /// Or as soon as so many packets wait, segments counted; 0 sets no number.
+    /// Packets, segments counted, that end a batch early; 0: no limit.
     pub frames: u32,
 }
 
-/// Moderation by the rate of packets: `adaptive-rx` of ethtool(8).
+/// Moderation by packet rate: `adaptive-rx` of ethtool(8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adaptive {
-    /// Below this rate, in packets a second, `low` holds.
+    /// Packets per second below which `low` applies.
     pub rate_low: u64,
-    /// From this rate on `high` holds.
+    /// Packets per second from which `high` applies.
     pub rate_high: u64,
-    /// Over this time the rate is counted (`sample-interval`).
+    /// Interval over which the rate is measured (`sample-interval`).
     pub sample: Nanos,
-    /// At low rates; usually short, for latency.
+    /// Moderation at low rates; usually short, for latency.
     pub low: Moderation,
-    /// Between the rates, and before the first count.
+    /// Moderation between the rates, and before the first sample.
     pub normal: Moderation,
-    /// At high rates; usually long, for throughput.
+    /// Moderation at high rates; usually long, for throughput.
     pub high: Moderation,
 }
 
-/// Holds packets and delivers them in batches, all of one batch at one instant. In by port 0, out by
-/// port 0.
+/// Holds packets and delivers them in batches, each at one instant. Input port 0, output port 0.
 #[derive(Debug)]
 pub struct Coalesce<T> {
     moderation: Moderation,
     sampler: Option<Sampler>,
     waiting: VecDeque<Packet<T>>,
     frames: u64,
-    /// When the packets that wait are told of; their number is up where it is in the past.
+    /// When the waiting batch is delivered; the current instant once it has enough packets.
     due: Instant,
 }
 
@@ -52,12 +51,12 @@ struct Sampler {
 }
 
 impl<T> Coalesce<T> {
-    /// The same moderation always.
+    /// Constant moderation.
     pub fn fixed(moderation: Moderation) -> Self {
         Self { moderation, sampler: None, waiting: VecDeque::new(), frames: 0, due: Instant(0) }
     }
 
-    /// Moderation that follows the rate of packets.
+    /// Moderation that adapts to the packet rate.
     pub fn adaptive(adaptive: Adaptive) -> Result<Self, Invalid> {
         some("the interval over which packets are counted", adaptive.sample.0)?;
         if adaptive.rate_low > adaptive.rate_high {
@@ -84,7 +83,7 @@ impl<T> Coalesce<T> {
 }
 
 impl Sampler {
-    /// What holds from now on, when an interval is over.
+    /// The new moderation, if a sample interval has ended.
     fn count(&mut self, now: Instant, frames: u64) -> Option<Moderation> {
         let elapsed = now - self.began;
         let mut next = None;
@@ -126,7 +125,7 @@ mod tests {
         Nanos(us * 1000)
     }
 
-    /// Microseconds of delivery of packets that come at `at_us`.
+    /// Delivery times in us of packets that arrive at `at_us`.
     fn delivered(coalesce: Coalesce<()>, at_us: impl IntoIterator<Item = u64>) -> Vec<u64> {
         let mut net = Net::new();
         let coalesce = net.add(coalesce);
@@ -160,10 +159,10 @@ mod tests {
             high: Moderation { time: us(100), frames: 0 },
         };
         let new = || Coalesce::adaptive(adaptive).unwrap();
-        // 2,000 packets a second: from the first count on each at once.
+        // 2,000 packets/s: each is delivered at once from the first sample on.
         let slow = delivered(new(), (0..10).map(|i| 500 * i));
         assert_eq!(slow[..4], [10, 510, 1000, 1500]);
-        // 500,000 a second: batches of 10 us, then of 100 us.
+        // 500,000 packets/s: batches of 10 us, then of 100 us.
         let fast = delivered(new(), (0..1000).map(|i| 2 * i));
         let mut batches = fast.clone();
         batches.dedup();

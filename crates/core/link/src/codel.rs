@@ -1,43 +1,43 @@
-//! CoDel: drops while packets have stood too long for too long (RFC 8289).
+//! CoDel: signals congestion while the queueing delay stays above a target for too long (RFC 8289).
 
 use fabricmark_units::{Instant, Nanos};
 
 use crate::invalid::{Invalid, some};
 
-/// The state of a queue that CoDel manages; names are those of RFC 8289, section 5.
+/// State of a queue that CoDel manages; names are those of RFC 8289, section 5.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoDel {
     target: Nanos,
     interval: Nanos,
-    /// Whether packets that allow it are marked instead of dropped.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub(crate) marks: bool,
-    /// When the time in the queue will have been above the target for an interval.
+    /// When the queueing delay will have been above the target for an interval.
     first_above: Option<Instant>,
     dropping: bool,
     signal_next: Instant,
-    /// The signal of `signal_next` was given, and the one after it is not yet planned.
+    /// The signal of `signal_next` was given; the next one is not scheduled yet.
     signalled: bool,
     count: u32,
     last_count: u32,
-    /// The largest packet so far: a backlog of one packet is no standing queue.
+    /// Largest packet so far: a backlog of one packet is not a standing queue.
     largest_bytes: u64,
 }
 
-/// What to do with the packet at the head.
+/// Decision about the packet at the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Send,
-    /// Drop it and ask for the next; or mark it and send it.
+    /// Drop it and take the next, or mark it and send it.
     Signal,
 }
 
 impl CoDel {
-    /// Time in the queue that is good: RFC 8289, section 4.2.
+    /// Acceptable queueing delay (RFC 8289, section 4.2).
     pub const TARGET: Nanos = Nanos::from_millis(5);
-    /// The longest round trip that is usual: RFC 8289, section 4.3.
+    /// Longest usual RTT (RFC 8289, section 4.3).
     pub const INTERVAL: Nanos = Nanos::from_millis(100);
-    /// A queue that signals when packets stand longer than `target` for `interval`; by marks, where
-    /// the packet allows it and `marks` is set.
+    /// Signals when the queueing delay exceeds `target` for `interval`: by CE for ECN-capable packets if `marks` is
+    /// set, else by drops.
     pub fn new(target: Nanos, interval: Nanos, marks: bool) -> Result<Self, Invalid> {
         some("the interval of CoDel", interval.0)?;
         Ok(Self {
@@ -54,15 +54,15 @@ impl CoDel {
         })
     }
 
-    /// The queue was found empty.
+    /// Records that the queue is empty.
     pub(crate) fn empty(&mut self) {
         self.first_above = None;
         self.dropping = false;
         self.signalled = false;
     }
 
-    /// Decides for a packet of `bytes` at the head, which has waited for `sojourn`, with
-    /// `backlog_bytes` behind it. Asked once for each packet that would be sent.
+    /// Decides about a packet of `bytes` at the head that waited for `sojourn`, with `backlog_bytes` behind it.
+    /// Called once for each packet to send.
     pub(crate) fn verdict(
         &mut self,
         now: Instant,
@@ -77,7 +77,7 @@ impl CoDel {
         }
         if !self.dropping {
             self.dropping = true;
-            // Where the last round of signals is not long ago, its rate is a good one to begin with.
+            // If the last dropping state ended recently, start at its rate.
             let signals = self.count.saturating_sub(self.last_count);
             let recent = (now - self.signal_next).0 < self.interval.0.saturating_mul(16);
             self.count = if signals > 1 && recent { signals } else { 1 };
@@ -97,7 +97,7 @@ impl CoDel {
         Verdict::Signal
     }
 
-    /// Whether packets have stood for longer than the target for an interval.
+    /// Whether the queueing delay has exceeded the target for an interval.
     fn stands(&mut self, now: Instant, sojourn: Nanos, backlog_bytes: u64) -> bool {
         if sojourn < self.target || backlog_bytes <= self.largest_bytes {
             self.first_above = None;
@@ -111,7 +111,7 @@ impl CoDel {
         now >= by
     }
 
-    /// The control law: signals come closer with the root of their number.
+    /// Control law: the time between signals shrinks with the square root of their number.
     fn after(&self, last: Instant) -> Instant {
         last + Nanos((self.interval.0 as f64 / f64::from(self.count).sqrt()) as u64)
     }
@@ -123,7 +123,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Milliseconds at which a queue signals that is asked each millisecond.
+    /// Times in ms of the signals of a queue that is polled every millisecond.
     fn signals(sojourn_ms: impl Fn(u64) -> u64, until_ms: u64) -> Vec<u64> {
         let mut codel = CoDel::new(CoDel::TARGET, CoDel::INTERVAL, false).unwrap();
         let mut asked = |ms| {
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_new_standing_queue_is_met_with_the_rate_of_the_last() {
-        // Drained at 500 ms after seven signals, standing again at once: 6 of them count, 40.8 ms.
+        // Drained at 500 ms after seven signals, then standing again: restarts at a count of 6, 40.8 ms.
         let standing = |ms| if ms == 500 { 0 } else { 20 };
         let after: Vec<u64> = signals(standing, 700).into_iter().filter(|&ms| ms > 500).collect();
         assert_eq!(after, [601, 642, 680]);

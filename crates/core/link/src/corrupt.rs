@@ -1,4 +1,4 @@
-//! Packets with a wrong bit.
+//! Packets with a flipped bit.
 
 use std::collections::VecDeque;
 
@@ -6,17 +6,17 @@ use fabricmark_units::{Instant, Stream};
 
 use crate::{Counters, Element, Input, Invalid, Output, Packet, share};
 
-/// Flips one bit in a share of packets: says which, and the driver does it. Of a super-packet the
-/// segment concerned leaves alone. In by port 0, out by port 0.
+/// Chooses a bit to flip in a share of packets; the driver flips it. A corrupted segment leaves its super-packet.
+/// Input port 0, output port 0.
 pub struct Corrupt<T> {
     share: f64,
     stream: Stream,
-    /// What leaves now, and whether it shall be wrong.
+    /// Pieces that leave now, and whether to corrupt them.
     passing: VecDeque<(Packet<T>, bool)>,
 }
 
 impl<T> Corrupt<T> {
-    /// Each packet with probability `share`, with chance from `stream`.
+    /// Corrupts each packet with `probability`, drawn from `stream`.
     pub fn new(probability: f64, stream: Stream) -> Result<Self, Invalid> {
         let share = share("the probability of a wrong bit", probability)?;
         Ok(Self { share, stream, passing: VecDeque::new() })
@@ -31,7 +31,7 @@ impl<T: Clone> Element<T> for Corrupt<T> {
         }
         let Some((mut packet, hit)) = passing.pop_front() else { return Output::Idle };
         let bits = 8 * packet.length.bytes();
-        // A packet that is wrong already stays as wrong as it is.
+        // A packet gets at most one flipped bit.
         if hit && packet.flipped_bit.is_none() && bits > 0 {
             packet.flipped_bit = u32::try_from(stream.below(bits)).ok();
             counters.corrupted += packet.length.into();

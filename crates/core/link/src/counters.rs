@@ -1,4 +1,4 @@
-//! What an element did, counted as the wire would: a super-packet counts as its segments.
+//! Counters of an element, as seen on the wire: each segment of a super-packet counts as a packet.
 
 use std::ops::{Add, AddAssign, SubAssign};
 
@@ -18,13 +18,13 @@ pub struct Count {
 pub enum Reason {
     /// The queue was full.
     Overflow,
-    /// A queue that manages itself (CoDel, RED) wanted its sender to slow down.
+    /// An AQM (CoDel or RED) signalled congestion.
     Congestion,
-    /// The medium lost it.
+    /// Lost by the medium.
     Loss,
     /// The link was down.
     Down,
-    /// No port leads to its destination, or there is none of the number by which it came.
+    /// No port leads to the destination, or the packet came by a port that does not exist.
     NoRoute,
 }
 
@@ -34,20 +34,20 @@ impl Reason {
         [Self::Overflow, Self::Congestion, Self::Loss, Self::Down, Self::NoRoute];
 }
 
-/// What happened to the packets of one element since it was made.
+/// Packets of one element since its creation.
 ///
-/// `arrived + duplicated = departed + dropped + held`, always, in packets and in bytes.
+/// Invariant, in packets and in bytes: `arrived + duplicated = departed + dropped + held`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Went in.
+    /// Packets in.
     pub arrived: Count,
-    /// Came out, copies included.
+    /// Packets out, copies included.
     pub departed: Count,
-    /// Copies made beyond the packets that went in.
+    /// Copies made; not part of `arrived`.
     pub duplicated: Count,
-    /// Came out with a mark of congestion that they did not have before.
+    /// Packets newly marked CE.
     pub marked: Count,
-    /// Came out with a wrong bit.
+    /// Packets with a bit that this element flipped.
     pub corrupted: Count,
     dropped: [Count; Reason::ALL.len()],
 }
@@ -58,17 +58,17 @@ impl Counters {
         self.dropped[reason as usize] += length.into();
     }
 
-    /// Dropped for one reason.
+    /// Packets dropped for one reason.
     pub fn dropped(&self, reason: Reason) -> Count {
         self.dropped[reason as usize]
     }
 
-    /// Dropped for any reason.
+    /// Packets dropped for all reasons.
     pub fn dropped_in_all(&self) -> Count {
         self.dropped.iter().fold(Count::default(), |sum, &count| sum + count)
     }
 
-    /// Inside the element now: what came in or was made there, and has neither left nor been dropped.
+    /// Packets inside the element now: entered or copied, and neither departed nor dropped.
     pub fn held(&self) -> Count {
         let inside = self.arrived + self.duplicated;
         let gone = self.departed + self.dropped_in_all();

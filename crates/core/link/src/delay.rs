@@ -1,4 +1,4 @@
-//! Time that packets spend on the way, whatever their length.
+//! Delays that do not depend on packet length.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,45 +6,45 @@ use fabricmark_units::{Instant, Nanos, Stream};
 
 use crate::{Counters, Element, Input, Invalid, Output, Packet, positive, some};
 
-/// How long each packet takes.
+/// Delay model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Delays {
-    /// All the same.
+    /// The same for all packets.
     Fixed(Nanos),
-    /// Normal; what would be below 0 takes no time.
+    /// Normal; negative delays become 0.
     Normal {
-        /// Mean, before what is below 0 is cut off.
+        /// Mean before truncation at 0.
         mean: Nanos,
         /// Standard deviation.
         deviation: Nanos,
     },
-    /// Pareto: `P(delay > x) = (least / x) ^ shape`. The mean is finite for a shape above 1 and is
-    /// then `least * shape / (shape - 1)`, the variance for one above 2.
+    /// Pareto: `P(delay > x) = (least / x) ^ shape`. The mean is finite for a shape above 1 and is then
+    /// `least * shape / (shape - 1)`; the variance is finite for a shape above 2.
     Pareto {
-        /// The shortest delay.
+        /// Minimum delay.
         least: Nanos,
-        /// How light the tail is.
+        /// Shape; the larger, the lighter the tail.
         shape: f64,
     },
-    /// Those of a trace, packet by packet, from the beginning again after the last.
+    /// Delays of a trace, one per packet; the trace repeats.
     Trace(Vec<Nanos>),
 }
 
 /// Whether a packet may overtake one with a longer delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// It waits for those before it, as on a path with queues and as netem with a rate does.
+    /// No: a packet waits for earlier ones, as on a path with queues and as tc-netem(8) does with a rate.
     ///
-    /// What a packet takes is then the longest of its own delay and of what those before it still have
-    /// to wait when it arrives: `max(X[i], X[i-1] - (A[i] - A[i-1]), ...)` of delays `X` and arrivals
-    /// `A`. The mean is longer than that of the delays drawn and the deviation is smaller, the more so
-    /// the closer packets follow each other; packets further apart than delays differ are not touched.
+    /// A packet's effective delay is the largest of its own and what earlier packets still have to wait when it
+    /// arrives: `max(X[i], X[i-1] - (A[i] - A[i-1]), ...)` for delays `X` and arrivals `A`. The mean is larger than
+    /// drawn and the deviation smaller, the more so the closer packets follow each other. Packets further apart than
+    /// delays differ are not affected.
     Kept,
-    /// It overtakes them, as over several paths.
+    /// Yes, as over several paths.
     Free,
 }
 
-/// Holds each packet for some time. In by port 0, out by port 0.
+/// Delays each packet. Input port 0, output port 0.
 pub struct Delay<T> {
     delays: Delays,
     stream: Stream,
@@ -52,10 +52,10 @@ pub struct Delay<T> {
     waiting: Waiting<T>,
 }
 
-/// The queue costs the same for each packet; the map costs the logarithm of what it holds.
+/// The queue costs O(1) per packet, the map the logarithm of the packets it holds.
 enum Waiting<T> {
     Ordered(VecDeque<(Instant, Packet<T>)>),
-    /// By instant, and for equal ones by number of arrival.
+    /// Ordered by due time, then by arrival.
     Free {
         map: BTreeMap<(Instant, u64), Packet<T>>,
         number: u64,
@@ -69,7 +69,7 @@ impl<T> Delay<T> {
         Self { delays: Delays::Fixed(delay), stream: Stream::new(0, "delay"), place: 0, waiting }
     }
 
-    /// Delays that differ; `stream` is what chance takes its numbers from.
+    /// Delays by `delays`; random ones are drawn from `stream`.
     pub fn new(delays: Delays, order: Order, stream: Stream) -> Result<Self, Invalid> {
         match &delays {
             Delays::Pareto { shape, .. } => {
@@ -103,7 +103,7 @@ impl<T> Delay<T> {
     }
 }
 
-/// Rounded; 0 below 0, and 584 years where it is longer.
+/// Rounds to whole nanoseconds; saturates at 0 and at `u64::MAX` (584 years).
 fn whole(nanos: f64) -> Nanos {
     Nanos(nanos.round() as u64)
 }
@@ -165,7 +165,7 @@ mod tests {
         Delay::new(delays, order, Stream::new(1, "delay")).unwrap()
     }
 
-    /// Number and time of four packets, one each 5 ns.
+    /// Number and departure time of four packets that arrive 5 ns apart.
     fn passed(delay: Delay<u32>) -> Vec<(u32, u64)> {
         let mut net = Net::new();
         let delay = net.add(delay);
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(passed(trace(Order::Kept)), [(0, 100), (1, 100), (2, 100), (3, 115)]);
     }
 
-    /// How long packets take that arrive one each `gap`.
+    /// Delays of packets that arrive `gap` ns apart.
     fn taken(delay: Delay<u32>, gap: u64, packets: u32) -> Vec<u64> {
         let mut net = Net::new();
         let delay = net.add(delay);
@@ -219,7 +219,7 @@ mod tests {
                 let sum: u64 = taken.iter().sum();
                 (sum as f64 / taken.len() as f64 - mean) / deviation
             };
-            // Neighbours share their wait over some 100 packets at the closest: 2,000 of them are alone.
+            // At the smallest gap, waits are correlated over some 100 packets: 2,000 independent samples.
             let (kept, free) = (of(Order::Kept), of(Order::Free));
             assert!((kept - expected).abs() < 0.05, "{gap}: {kept}");
             assert!(free.abs() < 0.02, "{gap}: {free}");

@@ -1,11 +1,10 @@
-//! Packets that arrive twice.
+//! Duplicated packets.
 
 use fabricmark_units::{Instant, Stream};
 
 use crate::{Counters, Element, Input, Invalid, Output, Packet, share};
 
-/// Sends a share of packets twice, the copy right behind; a super-packet as a whole. In by port 0, out
-/// by port 0.
+/// Duplicates a share of packets, super-packets as a whole; the copy follows its packet. Input port 0, output port 0.
 pub struct Duplicate<T> {
     share: f64,
     stream: Stream,
@@ -13,7 +12,7 @@ pub struct Duplicate<T> {
 }
 
 impl<T> Duplicate<T> {
-    /// Each packet with probability `share`, with chance from `stream`.
+    /// Duplicates each packet with `probability`, drawn from `stream`.
     pub fn new(probability: f64, stream: Stream) -> Result<Self, Invalid> {
         let share = share("the probability of a copy", probability)?;
         Ok(Self { share, stream, copy: None })

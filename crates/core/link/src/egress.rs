@@ -1,16 +1,16 @@
-//! A wire and the queue before it: what rates and the ports of switches are made of.
+//! A wire and the queue before it: the base of rates and of switch ports.
 
 use fabricmark_units::{Instant, Nanos};
 
 use crate::{Counters, Line, Packet, Queue};
 
-/// Sends packets one after another, as fast as its line allows.
+/// Sends packets one after another at the rate of the line.
 #[derive(Debug)]
 pub(crate) struct Egress<T> {
     pub line: Line,
     pub queue: Queue<T>,
     sending: Option<(Packet<T>, Instant)>,
-    /// Nothing begins before this (IEEE 802.3, annex 31B).
+    /// No transmission starts before this (IEEE 802.3, annex 31B).
     paused_until: Instant,
 }
 
@@ -19,7 +19,7 @@ impl<T: Clone> Egress<T> {
         Self { line, queue, sending: None, paused_until: Instant(0) }
     }
 
-    /// A packet that comes now and may be sent from `ready` on.
+    /// Queues a packet that arrives at `now` and may be sent from `ready` on.
     pub fn arrive(
         &mut self,
         now: Instant,
@@ -34,12 +34,12 @@ impl<T: Clone> Egress<T> {
         }
     }
 
-    /// Begins nothing for `time` from now on; what is being sent is sent to its end.
+    /// Starts no transmission for `time` from `now` on; the current one completes.
     pub fn pause(&mut self, now: Instant, time: Nanos) {
         self.paused_until = now + time;
     }
 
-    /// The packet whose last bit has left, if there is one.
+    /// The packet whose last bit has left by `now`, if any.
     pub fn depart(&mut self, now: Instant, counters: &mut Counters) -> Option<Packet<T>> {
         if self.sending.is_none() {
             self.begin(now, counters);
@@ -49,7 +49,7 @@ impl<T: Clone> Egress<T> {
         Some(packet)
     }
 
-    /// When there is something to do; nothing is due before.
+    /// When the next event is due; `None` if nothing waits.
     pub fn wake(&self) -> Option<Instant> {
         match &self.sending {
             Some((_, left)) => Some(*left),
@@ -57,7 +57,7 @@ impl<T: Clone> Egress<T> {
         }
     }
 
-    /// Takes the next packet from the queue, `now` being when the wire asked for it.
+    /// Starts to send the next packet of the queue; `now` is when the wire became free.
     fn begin(&mut self, now: Instant, counters: &mut Counters) {
         if self.paused_until > now {
             return;

@@ -1,4 +1,4 @@
-//! The one thing that every part of a link is.
+//! The interface that every part of a link implements.
 
 use fabricmark_units::{Instant, Nanos};
 
@@ -6,53 +6,52 @@ use crate::{Counters, Packet};
 
 /// A part of a link: a delay, a loss, a rate with its queue, a switch.
 ///
-/// It is told that a packet arrives, or that time has come, and answers with one thing at a time:
-/// whoever drives it asks again with [`Input::Wake`] at the same instant until the answer is
-/// [`Output::Wake`] or [`Output::Idle`]. Instants never go back. A wake-up that comes earlier than
-/// asked for changes nothing.
+/// Each call takes one input and returns one output. The driver repeats the call with [`Input::Wake`] at the same
+/// instant until the output is [`Output::Wake`] or [`Output::Idle`]. Instants never decrease. A wake-up earlier than
+/// requested changes nothing.
 pub trait Element<T> {
-    /// Takes `input` at `now` and says what comes of it. Drops, copies and marks are counted by the
-    /// element; arrivals and departures by the driver.
+    /// Processes `input` at `now`. The element counts drops, copies and marks; the driver counts arrivals and
+    /// departures.
     fn step(&mut self, now: Instant, input: Input<T>, counters: &mut Counters) -> Output<T>;
 }
 
-/// What an element is told.
+/// Input to an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input<T> {
-    /// A packet has wholly arrived.
+    /// The last bit of a packet has arrived.
     Packet {
-        /// The port by which it comes in.
+        /// Input port.
         port: u16,
-        /// The packet.
+        /// A packet or super-packet.
         packet: Packet<T>,
     },
-    /// Whoever is behind this port wants no frames for a time from now on, or 0: wants them again
-    /// (IEEE 802.3, annex 31B). Elements that start no transmission of their own do not care.
+    /// The receiver behind `port` requests a pause (IEEE 802.3, annex 31B). Elements that start no transmissions
+    /// ignore it.
     Pause {
-        /// The port that is to send nothing.
+        /// Output port that must stop sending.
         port: u16,
-        /// For how long.
+        /// Duration from now on; 0 resumes sending.
         time: Nanos,
     },
-    /// Time has come.
+    /// Nothing arrived; time has advanced.
     Wake,
 }
 
-/// What comes of it.
+/// Output of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output<T> {
     /// A packet leaves.
     Packet {
-        /// The port by which it goes out.
+        /// Output port.
         port: u16,
-        /// The packet.
+        /// A packet, a super-packet or a piece of one.
         packet: Packet<T>,
     },
-    /// Whoever is connected to this port shall be stopped for a time, or started again by 0.
+    /// Asks the sender connected to this port to pause.
     Pause {
-        /// The port through which it is asked.
+        /// Port of the request.
         port: u16,
-        /// For how long.
+        /// Duration; 0 resumes sending.
         time: Nanos,
     },
     /// Nothing until this later instant, unless something arrives.
@@ -62,7 +61,7 @@ pub enum Output<T> {
 }
 
 impl<T> Output<T> {
-    /// A wake-up where there is something to wait for.
+    /// [`Output::Wake`] at `until`, or [`Output::Idle`] for `None`.
     pub fn wait(until: Option<Instant>) -> Self {
         until.map_or(Self::Idle, Self::Wake)
     }

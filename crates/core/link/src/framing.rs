@@ -1,40 +1,38 @@
-//! What a technology adds to an IP packet on the wire, as the crate wire counts it.
+//! Link-layer overhead of an IP packet, as `fabricmark_wire` counts it.
 
 use fabricmark_units::BitRate;
 use fabricmark_wire::frame::{gap, ip_wire_bytes};
 use fabricmark_wire::{Link, MTU_DEFAULT};
 
-/// Bytes on the wire for an IP packet: those of a link.
+/// Converts the length of an IP packet to bytes on the wire of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing(Option<Link>);
 
 impl Framing {
-    /// Nothing is added: the rate is one of IP packets.
+    /// No overhead: the rate counts bits of IP packets.
     pub const NONE: Self = Self(None);
 
-    /// That of a link which carries IP packets; `None` where there is no wire, no IP, or a value out
-    /// of range.
+    /// Framing of a link; `None` if it has no wire, carries no IP, or has a value out of range.
     pub fn of(link: Link) -> Option<Self> {
         match link {
-            // On RoCEv2 those beside verbs, which are framed otherwise.
+            // On RoCEv2 links this frames IP traffic beside verbs, which have their own framing.
             Link::Ethernet { vlan, .. } | Link::RoceV2 { vlan, .. } => Some(Self::ethernet(vlan)),
             Link::Ipoib(ipoib) => (ipoib.ib_mtu > 0).then_some(Self(Some(link))),
             Link::Loopback | Link::Veth { .. } | Link::Ib(_) | Link::RoceV1 { .. } => None,
         }
     }
 
-    /// Ethernet with `vlan` 802.1Q tags: preamble to check sequence, padded to 64 bytes, and the gap
-    /// before the next frame.
+    /// Ethernet with `vlan` 802.1Q tags: preamble to FCS, padded to 64 bytes, and the interframe gap.
     pub const fn ethernet(vlan: u8) -> Self {
         Self(Some(Link::Ethernet { rate: BitRate(1), mtu: MTU_DEFAULT, vlan }))
     }
 
-    /// Bytes on the wire from the first to the last of a packet, the gap behind it left out.
+    /// Bytes on the wire from the first to the last of a packet, without the gap after it.
     pub fn wire_bytes(self, ip_packet: u64) -> u64 {
         self.0.map_or(ip_packet, |link| ip_wire_bytes(link, ip_packet))
     }
 
-    /// Bytes of silence before the next packet may begin.
+    /// Idle bytes before the next packet may start.
     pub fn gap_bytes(self) -> u64 {
         self.0.map_or(0, gap)
     }

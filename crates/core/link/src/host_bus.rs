@@ -1,4 +1,4 @@
-//! The bus between the memory of a host and its network devices.
+//! The bus between host memory and network devices.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,17 +8,17 @@ use fabricmark_wire::Bus;
 
 use crate::{Framing, Invalid, Line};
 
-/// A bus by its name, or by its rate alone.
+/// A bus by name, or only a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostBus {
-    /// Bit/s of IP packets in both directions together.
+    /// Bit/s of IP packets, both directions together.
     Rate(BitRate),
-    /// A bus that exists; headers of its transactions are not counted.
+    /// A standard bus; the headers of its transactions are not counted.
     Named(Bus),
 }
 
 impl HostBus {
-    /// The wire that it is.
+    /// The line that models the bus.
     pub fn line(self) -> Result<Line, Invalid> {
         match self {
             Self::Rate(rate) => Line::new(rate, Framing::NONE),
@@ -26,8 +26,7 @@ impl HostBus {
         }
     }
 
-    /// Whether each direction has all of the rate, as PCI Express has lanes for each; the wires of PCI-X
-    /// serve both.
+    /// Whether each direction has the full rate: PCI Express has lanes for each, PCI-X shares its wires.
     pub fn is_duplex(self) -> bool {
         matches!(self, Self::Named(Bus::Pcie { .. }))
     }

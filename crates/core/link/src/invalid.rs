@@ -1,6 +1,6 @@
-//! Why an element cannot be built; each says what would do.
+//! Errors of element parameters; each message names the remedy.
 
-/// A parameter with which no element could work.
+/// A parameter that cannot work.
 #[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum Invalid {
@@ -23,12 +23,12 @@ pub enum Invalid {
     Unread,
 }
 
-/// `value` where it is a probability.
+/// Checks that `value` is a probability.
 pub(crate) fn share(name: &'static str, value: f64) -> Result<f64, Invalid> {
     if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(Invalid::Share { name, value }) }
 }
 
-/// `value` where it is finite and above 0.
+/// Checks that `value` is finite and above 0.
 pub(crate) fn positive(name: &'static str, value: f64) -> Result<f64, Invalid> {
     if value.is_finite() && value > 0.0 {
         Ok(value)
@@ -37,8 +37,7 @@ pub(crate) fn positive(name: &'static str, value: f64) -> Result<f64, Invalid> {
     }
 }
 
-/// Nothing where `value` is not 0, and [`Invalid::Zero`] of that name where it is: so refuse elements,
-/// and what sends over them.
+/// Checks a parameter of an element or a sender: [`Invalid::Zero`] with `name` if `value` is 0.
 pub fn some(name: &'static str, value: u64) -> Result<(), Invalid> {
     if value > 0 { Ok(()) } else { Err(Invalid::Zero(name)) }
 }

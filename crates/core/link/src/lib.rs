@@ -1,7 +1,8 @@
-//! Links made of elements, in whatever time the caller lives.
+//! Link elements, networks of them, and virtual time.
 //!
-//! An [`Element`] is told of packets and of time and answers with packets and wake-ups; it has one
-//! method. Elements are joined to a [`Net`], which says what comes out and when:
+//! An [`Element`] is one part of a link, such as a delay, or a rate limit with its queue. Its one method takes a
+//! packet or the time and returns a packet or a wake-up time. A [`Net`] connects elements and returns the packets
+//! that leave it:
 //!
 //! ```
 //! use fabricmark_link::{Delay, Framing, Length, Limit, Line, Net, Packet, Queue, Rate};
@@ -15,34 +16,33 @@
 //!
 //! net.arrive(Instant(0), (rate, 0), Packet::new("hello", Length::packet(1500)));
 //! let departure = net.next(Instant(1_000_000_000)).unwrap();
-//! // 1,526 bytes of 8 ns, and the delay.
+//! // 1,526 bytes at 8 ns each, plus the delay.
 //! assert_eq!(departure.at, Instant(200_012_208));
 //! # Ok::<(), fabricmark_link::Invalid>(())
 //! ```
 //!
-//! The elements, each in a file of its own:
+//! The elements, one file each:
 //!
-//! | Element | What it does |
+//! | Element | Function |
 //! |---|---|
-//! | [`Rate`] | sends over a [`Line`] of an exact rate, a [`Queue`] before it; stops the wire before it |
-//! | [`Delay`] | fixed, normal, Pareto or from a trace; keeps order or not |
-//! | [`Loss`] | independent, in bursts, periodic or from a trace |
-//! | [`Duplicate`], [`Reorder`], [`Corrupt`] | copies, lets others overtake, flips a bit |
-//! | [`Outage`] | up and down in turns |
-//! | [`Coalesce`] | delivers in batches, as network cards interrupt |
-//! | [`Opportunities`] | bytes at given times: traces of mahimahi, departure schedules |
-//! | [`Medium`] | one rate for several ports: a host bus, a hub |
-//! | [`Switch`] | to the port of the destination; stores, or cuts through |
+//! | [`Rate`] | sends over a [`Line`] of an exact rate, from a [`Queue`]; can pause the previous sender |
+//! | [`Delay`] | fixed, normal, Pareto or trace delays; with or without reordering |
+//! | [`Loss`] | independent, bursty (Gilbert-Elliott), periodic or trace losses |
+//! | [`Duplicate`], [`Reorder`], [`Corrupt`] | duplicates packets, reorders them, flips a bit |
+//! | [`Outage`] | alternates between up and down |
+//! | [`Coalesce`] | delivers in batches, like interrupt coalescing of a NIC |
+//! | [`Opportunities`] | delivery opportunities: mahimahi traces, departure schedules |
+//! | [`Medium`] | one rate shared by several ports: a host bus, a hub |
+//! | [`Switch`] | forwards to the port of the destination, store-and-forward or cut-through |
 //!
-//! [`LinkWords`] reads a chain of them from a text: `rtt=400ms rate=10G loss=1e-6`.
+//! [`LinkWords`] builds a chain of elements from link options: `rtt=400ms rate=10G loss=1e-6`.
 //!
-//! Times are exact: a rate keeps the fraction of a nanosecond, and an event happens when it is due
-//! even where the driver comes late. Chance comes from named streams of a seed, so a net does the
-//! same again. What an element did is in its [`Counters`].
+//! Times are exact: a rate keeps fractions of a nanosecond, and an event happens at its due time even if the driver
+//! calls late. Randomness comes from named streams of a seed, so a network is reproducible. [`Counters`] hold what
+//! each element did.
 //!
-//! Deliberately not here: clocks, devices and bytes, and senders (`fabricmark_tcpsim` is one). A pause
-//! frame takes no time from one element to the next, and a super-packet moves as one, when its last bit
-//! has come.
+//! Deliberately absent: clocks, devices, packet bytes, and senders (`fabricmark_tcpsim` is one). A pause frame takes
+//! no time between elements. A super-packet moves as one unit, when its last bit has arrived.
 
 mod coalesce;
 mod codel;

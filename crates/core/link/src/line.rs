@@ -1,4 +1,4 @@
-//! When a wire of some rate is free again, exactly.
+//! Exact transmission times on a wire.
 
 use fabricmark_units::{BitRate, Instant, Nanos};
 use fabricmark_wire::{Bus, Exact, Link};
@@ -7,9 +7,8 @@ use crate::{Framing, Invalid, Length, some};
 
 /// A wire that sends one packet at a time at an exact rate.
 ///
-/// The instant at which it is free again is kept as nanoseconds and a fraction, so that the mean rate
-/// is exact however long it runs. A packet has left at the first whole nanosecond at or after its
-/// last bit.
+/// The time at which it is free again is kept in nanoseconds and a fraction, so the mean rate is exact over any
+/// duration. A packet leaves at the first whole nanosecond at or after its last bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     framing: Framing,
@@ -17,12 +16,12 @@ pub struct Line {
     bits: u64,
     seconds: u64,
     free: Instant,
-    /// Beyond `free`, in units of `1 / bits` ns: below `bits`.
+    /// Fraction of a nanosecond beyond `free`, in units of `1 / bits` ns; below `bits`.
     rest: u64,
 }
 
 impl Line {
-    /// A wire of a whole number of bit/s.
+    /// A wire of `rate` in bit/s.
     pub fn new(rate: BitRate, framing: Framing) -> Result<Self, Invalid> {
         Self::ratio(rate.0, 1, framing)
     }
@@ -34,13 +33,12 @@ impl Line {
         Ok(Self { framing, bits, seconds, free: Instant(0), rest: 0 })
     }
 
-    /// The wire of a link that carries IP packets, with its rate and its framing; `None` where there is
-    /// no wire, no IP, or a value out of range.
+    /// Rate and framing of a link; `None` if it has no wire, carries no IP, or has a value out of range.
     pub fn of(link: Link) -> Option<Self> {
         Self::exact(link.rate_bps()?, Framing::of(link)?)
     }
 
-    /// A host bus, headers of its transactions left out. `None` for a bus that does not exist.
+    /// A host bus without the headers of its transactions; `None` if the bus does not exist.
     pub fn of_bus(bus: Bus) -> Option<Self> {
         Self::exact(bus.raw_bps()?, Framing::NONE)
     }
@@ -62,8 +60,8 @@ impl Line {
         }
     }
 
-    /// Payload in bit/s of full segments back to back, each with `header_bytes` of IP and TCP headers:
-    /// no stream gets more of this wire.
+    /// Highest goodput of a stream in bit/s: full segments back to back, each with `header_bytes` of IP and TCP
+    /// headers.
     pub fn stream_bps(&self, header_bytes: u16, mss_bytes: u16) -> f64 {
         let packet = Length::packet(u32::from(header_bytes) + u32::from(mss_bytes));
         let wire_bytes = self.wire_bytes(packet) + self.framing.gap_bytes();
@@ -71,8 +69,7 @@ impl Line {
         rate_bps * f64::from(mss_bytes) / wire_bytes as f64
     }
 
-    /// Sends a packet as soon as the wire is free, but not before `earliest`; says when its last bit
-    /// has left.
+    /// Sends a packet once the wire is free, but not before `earliest`; returns when its last bit has left.
     pub(crate) fn send(&mut self, earliest: Instant, length: Length) -> Instant {
         if earliest > self.free {
             (self.free, self.rest) = (earliest, 0);
@@ -88,12 +85,12 @@ impl Line {
         self.free + Nanos(u64::from(self.rest > 0))
     }
 
-    /// How long `bytes` take, rounded down.
+    /// Transmission time of `bytes`, rounded down.
     pub(crate) fn time_of(&self, bytes: u64) -> Nanos {
         Nanos(saturated(self.parts(bytes) / u128::from(self.bits)))
     }
 
-    /// Whether this wire is at most as fast as the other.
+    /// Whether this rate is at most that of `other`.
     pub(crate) fn is_not_faster_than(&self, other: &Self) -> bool {
         u128::from(self.bits) * u128::from(other.seconds)
             <= u128::from(other.bits) * u128::from(self.seconds)
@@ -105,7 +102,7 @@ impl Line {
         self.rest = (parts % u128::from(self.bits)) as u64;
     }
 
-    /// Time in units of `1 / bits` ns; fits for any length that a packet can have.
+    /// Time in units of `1 / bits` ns; fits for any packet length.
     fn parts(&self, bytes: u64) -> u128 {
         (8_000_000_000 * u128::from(bytes)).saturating_mul(self.seconds.into())
     }

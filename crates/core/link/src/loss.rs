@@ -1,4 +1,4 @@
-//! Packets that the medium loses.
+//! Random, periodic and traced losses.
 
 use std::collections::VecDeque;
 
@@ -6,21 +6,21 @@ use fabricmark_units::{Instant, Stream};
 
 use crate::{Counters, Element, Input, Invalid, Output, Packet, Reason, share, some};
 
-/// Which packets are lost.
+/// Loss model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Losses {
-    /// Each with the same probability, whatever happened to others (Bernoulli).
+    /// Bernoulli: each packet with the same probability, independently.
     Independent(f64),
-    /// In bursts: a chain of two states with a probability of loss in each.
+    /// Bursts: a Markov chain of two states, with a loss probability in each.
     GilbertElliott(GilbertElliott),
-    /// Each nth, beginning with the nth.
+    /// Every nth packet, starting with the nth.
     Periodic(u64),
-    /// Those for which the trace says `true`; the trace repeats.
+    /// `true` for a lost packet; the trace repeats.
     Trace(Vec<bool>),
 }
 
 impl Losses {
-    /// The share of packets that is lost in the long run.
+    /// Long-run share of lost packets.
     pub fn mean(&self) -> f64 {
         match self {
             Self::Independent(share) => *share,
@@ -32,16 +32,16 @@ impl Losses {
         }
     }
 
-    /// Whether a packet's fate says nothing about that of others, so that losses are binomial.
+    /// Whether losses are independent, so that their number is binomial.
     pub fn are_independent(&self) -> bool {
         matches!(self, Self::Independent(_))
     }
 }
 
-/// The model of Gilbert (1960) and Elliott (1963). Before each packet the state may change.
+/// The Gilbert (1960) and Elliott (1963) model. The state may change before each packet.
 ///
-/// In the words of tc-netem(8): `p` is `to_bad`, `r` is `to_good`, `1-h` is `loss_bad`, `1-k` is
-/// `loss_good`. A mean burst of `n` packets that are all lost is `to_good = 1 / n`, `loss_bad = 1`.
+/// Names in tc-netem(8): `p` is `to_bad`, `r` is `to_good`, `1-h` is `loss_bad`, `1-k` is `loss_good`. For bursts of
+/// `n` packets in the mean, all lost, use `to_good = 1 / n`, `loss_bad = 1`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GilbertElliott {
     /// Probability of leaving the good state.
@@ -55,8 +55,7 @@ pub struct GilbertElliott {
 }
 
 impl GilbertElliott {
-    /// The share of packets that is lost in the long run; that of the good state, in which it begins,
-    /// where no state is ever left.
+    /// Long-run share of lost packets; that of the good state, the initial one, if no state is ever left.
     pub fn mean_loss(&self) -> f64 {
         let changes = self.to_bad + self.to_good;
         if changes == 0.0 {
@@ -66,26 +65,25 @@ impl GilbertElliott {
     }
 }
 
-/// Loses packets, and single segments of super-packets. In by port 0, out by port 0.
+/// Drops packets, and single segments of super-packets. Input port 0, output port 0.
 ///
-/// A super-packet leaves in as many pieces as the lost segments make of it. A driver that cannot cut
-/// its packets has to cut them before they come here.
+/// Lost segments split a super-packet into pieces. A driver that cannot split its packets must segment them before.
 pub struct Loss<T> {
     fate: Fate,
     spared: VecDeque<Packet<T>>,
 }
 
-/// What decides for the next packet.
+/// Decides about the next packet.
 struct Fate {
     losses: Losses,
     stream: Stream,
-    /// Packets so far, up to the period.
+    /// Index of the packet in the period or trace.
     place: u64,
     bad: bool,
 }
 
 impl<T> Loss<T> {
-    /// Losses with chance from `stream`.
+    /// Losses drawn from `stream`.
     pub fn new(losses: Losses, stream: Stream) -> Result<Self, Invalid> {
         match &losses {
             Losses::Independent(probability) => {
@@ -150,7 +148,7 @@ mod tests {
     use crate::net::Net;
     use crate::packet::Length;
 
-    /// One character a packet: lost or not.
+    /// One character per packet: `x` is lost.
     fn fates(losses: Losses, packets: usize) -> String {
         let mut loss = Loss::<()>::new(losses, Stream::new(5, "loss")).unwrap();
         (0..packets).map(|_| if loss.fate.loses() { 'x' } else { '.' }).collect()
@@ -187,8 +185,8 @@ mod tests {
         assert!((model.mean_loss() - 0.053_703_7).abs() < 1e-7);
         let fates = fates(Losses::GilbertElliott(model), 400_000);
         let lost = share_lost(&fates);
-        // The state has the autocorrelation 0.73 a step, so 400,000 packets are worth more than
-        // 400,000 * 0.27 / 1.73 independent ones: five standard errors.
+        // The state has autocorrelation 0.73 per step, so 400,000 packets are worth more than 400,000 * 0.27 / 1.73
+        // independent ones: five standard errors.
         let error = 5.0 * (0.0537 * 0.9463 / 62_400.0f64).sqrt();
         assert!((lost - model.mean_loss()).abs() < error, "{lost} {error}");
     }

@@ -1,30 +1,30 @@
-//! One rate that several ports share: a host bus, or the half-duplex medium of a hub.
+//! One rate shared by several ports: a host bus, or the half-duplex medium of a hub.
 
 use fabricmark_units::Instant;
 
 use crate::{Counters, Element, Input, Invalid, Line, Output, Packet, Queue, Reason, some};
 
-/// Moves one packet at a time, whichever port it comes from; ports that have something take turns.
+/// Sends one packet at a time from any port; ports with waiting packets take turns (round robin).
 ///
-/// A bus lets a packet out by the port of the same number: two interfaces, or the two directions of
-/// one, are two ports; a pause that comes in by a port stops what waits there. A hub lets it out by all others (P5): what its stations send never collides, as
-/// if each knew when it is its turn.
+/// On a bus a packet leaves by the port it came from: two interfaces, or the two directions of one, are two ports; a
+/// pause that arrives by a port stops what waits there. On a hub a packet leaves by all other ports (P5). Stations
+/// never collide, as if each knew its turn.
 #[derive(Debug)]
 pub struct Medium<T> {
     line: Line,
     queues: Vec<Queue<T>>,
-    /// By port: nothing of it begins before this.
+    /// Earliest start of the next transmission, by port.
     paused_until: Vec<Instant>,
     repeats: bool,
-    /// The port that sends, its packet, and when the last bit has left.
+    /// The port that sends, its packet, and when its last bit has left.
     sending: Option<(usize, Packet<T>, Instant)>,
-    /// The port that was sent from, its packet, and the next port that gets it.
+    /// Source port of a packet, the packet, and the next port to receive it.
     repeating: Option<(usize, Packet<T>, usize)>,
     turn: usize,
 }
 
 impl<T: Clone> Medium<T> {
-    /// A bus with a port for each queue.
+    /// A bus with a port for each queue; at least one.
     pub fn bus(line: Line, queues: Vec<Queue<T>>) -> Result<Self, Invalid> {
         some("the number of ports of a bus", queues.len() as u64)?;
         let paused_until = vec![Instant(0); queues.len()];
@@ -32,13 +32,13 @@ impl<T: Clone> Medium<T> {
         Ok(Self { line, queues, paused_until, repeats: false, sending, repeating, turn: 0 })
     }
 
-    /// A hub with a port for each queue, in which the frames of the station there wait.
+    /// A hub with a port for each queue, which holds the frames of its station; at least two.
     pub fn hub(line: Line, queues: Vec<Queue<T>>) -> Result<Self, Invalid> {
         some("the number of ports of a hub beyond one", queues.len().saturating_sub(1) as u64)?;
         Ok(Self { repeats: true, ..Self::bus(line, queues)? })
     }
 
-    /// Begins with the packet of the port whose turn it is.
+    /// Starts to send the packet of the next port in turn.
     fn begin(&mut self, now: Instant, counters: &mut Counters) {
         let ports = self.queues.len();
         for port in (0..ports).map(|i| (self.turn + i) % ports) {
@@ -55,13 +55,13 @@ impl<T: Clone> Medium<T> {
         }
     }
 
-    /// When the first pause ends of a port at which something waits.
+    /// When the first pause ends among ports with waiting packets.
     fn resume(&self) -> Option<Instant> {
         let ports = self.queues.iter().zip(&self.paused_until);
         ports.filter(|(queue, _)| !queue.is_empty()).map(|(_, until)| *until).min()
     }
 
-    /// The next copy for a port of a hub; the last is the packet itself.
+    /// The next copy for a port of a hub; the last one is the packet itself.
     fn repeat(&mut self, counters: &mut Counters) -> Option<Output<T>> {
         let (from, packet, to) = self.repeating.take()?;
         let to = if to == from { to + 1 } else { to };
@@ -77,7 +77,7 @@ impl<T: Clone> Medium<T> {
     }
 }
 
-/// Ports beyond 65,535 could not have been named by whoever sent to them.
+/// Saturates: packets cannot arrive by ports beyond 65,535.
 fn number(port: usize) -> u16 {
     u16::try_from(port).unwrap_or(u16::MAX)
 }
@@ -135,7 +135,7 @@ mod tests {
         Line::of_bus(text.parse().unwrap()).unwrap()
     }
 
-    /// Time, port and number of what comes out.
+    /// Time, port and number of the packets that leave.
     fn out(net: &mut Net<u32>) -> Vec<(u64, u16, u32)> {
         std::iter::from_fn(|| net.next(Instant(1_000_000_000)))
             .map(|departure| (departure.at.0, departure.from.1, departure.packet.payload))
@@ -189,7 +189,7 @@ mod tests {
         send(&mut net, hub, 0, 7);
         send(&mut net, hub, 1, 8);
         send(&mut net, hub, 2, 9);
-        // 1526 bytes of 80 ns, and 1538 more for each frame before.
+        // 1526 bytes of 80 ns, and 1538 more for each earlier frame.
         let [first, second, third] = [122_080, 245_120, 368_160];
         let expected = [
             (first, 1, 7),
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_relay_on_a_hub_has_half_of_its_rate() {
-        // What station 0 sends to 1 and 1 sends on to 2 crosses the medium twice (models of P5).
+        // Station 0 sends to 1 and 1 forwards to 2: the data cross the medium twice (models of P5).
         let line = Line::new(BitRate(100_000_000), Framing::ethernet(0)).unwrap();
         let mut net = Net::new();
         let hub = net.add(Medium::hub(line, queues(3)).unwrap());

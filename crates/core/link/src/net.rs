@@ -1,4 +1,4 @@
-//! Elements joined to a net, and the time in it.
+//! A network of connected elements, and its time.
 
 use std::collections::VecDeque;
 
@@ -6,37 +6,35 @@ use fabricmark_units::{Instant, Nanos};
 
 use crate::{Count, Counters, Element, Input, Output, Packet};
 
-/// The number of an element in its net.
+/// Index of an element in its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id(usize);
 
-/// A port of an element: packets go in or come out here.
+/// An input or output port of an element.
 pub type Port = (Id, u16);
 
-/// A packet that came out of a net.
+/// A packet that left the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Departure<T> {
-    /// When it came out.
+    /// When it left.
     pub at: Instant,
-    /// The port, which is connected to nothing.
+    /// The unconnected output port by which it left.
     pub from: Port,
-    /// The packet.
+    /// The packet that entered, or a copy or piece of it.
     pub packet: Packet<T>,
 }
 
-/// Elements and how they are connected.
+/// Elements and their connections.
 ///
-/// A net is told when packets arrive and asked what comes out until some instant. Both drivers do
-/// only this: one takes the instants from an event list, the other from a clock. Every event happens
-/// at the instant at which it is due, however late the net is asked, so a late driver adds no drift;
-/// of two events at one instant the element that was added first has the first turn, and arrivals
-/// come after what is due.
+/// A driver passes in arrivals and asks for departures up to an instant. It takes the instants from an event list
+/// (virtual time) or from a clock (real time). Each event happens at its due time, so a late driver adds no drift. Of
+/// simultaneous events, the element that was added first acts first, and arrivals come after due events.
 ///
-/// Asking costs one look at each element, so a net is meant to have tens of them, not thousands.
-/// A circle of elements that takes no time would turn for ever.
+/// Each event scans all elements: a network is meant for tens of elements, not thousands. A loop of elements without
+/// delay never terminates.
 pub struct Net<T> {
     nodes: Vec<Node<T>>,
-    /// When each element wants to be woken; [`NEVER`] where it is idle.
+    /// Wake-up time of each element; [`NEVER`] if it is idle.
     wakes: Vec<Instant>,
     inbox: VecDeque<(usize, Input<T>)>,
     departures: VecDeque<Departure<T>>,
@@ -45,7 +43,7 @@ pub struct Net<T> {
 
 struct Node<T> {
     element: Box<dyn Element<T>>,
-    /// By number of the outgoing port.
+    /// Destination of each output port, by port number.
     edges: Vec<Option<Port>>,
     counters: Counters,
 }
@@ -59,7 +57,7 @@ impl<T> Default for Net<T> {
 }
 
 impl<T> Net<T> {
-    /// A net without elements at instant 0.
+    /// An empty network at instant 0.
     pub fn new() -> Self {
         Self {
             nodes: Vec::new(),
@@ -70,7 +68,7 @@ impl<T> Net<T> {
         }
     }
 
-    /// Adds an element. What comes out of its ports leaves the net until they are connected.
+    /// Adds an element. Packets leave the network by its output ports until they are connected.
     pub fn add(&mut self, element: impl Element<T> + 'static) -> Id {
         let element = Box::new(element);
         self.nodes.push(Node { element, edges: Vec::new(), counters: Counters::default() });
@@ -78,7 +76,7 @@ impl<T> Net<T> {
         Id(self.nodes.len() - 1)
     }
 
-    /// Lets what comes out of one port go into another, instead of wherever it went before.
+    /// Connects an output port to an input port, replacing its earlier connection.
     pub fn connect(&mut self, (from, port): Port, to: Port) {
         let edges = &mut self.nodes[from.0].edges;
         if edges.len() <= usize::from(port) {
@@ -94,21 +92,21 @@ impl<T> Net<T> {
         }
     }
 
-    /// Lets a packet in by a port, after everything that is due until then.
+    /// Passes a packet to an input port, after all events that are due by `at`.
     ///
-    /// An instant before the one that the net has reached counts as that one; so whoever answers to
-    /// departures asks for them until `at` first.
+    /// An `at` in the past counts as the current instant. A driver that reacts to departures must first ask for those
+    /// until `at`.
     pub fn arrive(&mut self, at: Instant, port: Port, packet: Packet<T>) {
         self.tell(at, port.0, Input::Packet { port: port.1, packet });
     }
 
-    /// Stops whoever sends out of a port for `time` from `at` on, or starts it again by 0.
+    /// Pauses the transmission from an output port for `time` from `at` on; 0 resumes it.
     pub fn pause(&mut self, at: Instant, port: Port, time: Nanos) {
         self.tell(at, port.0, Input::Pause { port: port.1, time });
     }
 
-    /// The next packet that comes out until and at `until`; `None` when there is none, and the net
-    /// has then reached that instant.
+    /// The next packet that leaves at or before `until`. `None` if there is none; the network has then reached
+    /// `until`.
     pub fn next(&mut self, until: Instant) -> Option<Departure<T>> {
         while self.departures.is_empty() && self.turn(until) {}
         if self.departures.is_empty() {
@@ -117,22 +115,22 @@ impl<T> Net<T> {
         self.departures.pop_front()
     }
 
-    /// When the net next has something to do; `None` while it holds no packet.
+    /// When the next event is due; `None` while the network holds no packet.
     pub fn deadline(&self) -> Option<Instant> {
         if self.departures.is_empty() { self.earliest().map(|(_, at)| at) } else { Some(self.now) }
     }
 
-    /// The instant that the net has reached.
+    /// The current instant of the network.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// What an element did so far.
+    /// Counters of an element since it was added.
     pub fn counters(&self, element: Id) -> &Counters {
         &self.nodes[element.0].counters
     }
 
-    /// What all elements hold now.
+    /// Packets and bytes inside all elements now.
     pub fn held(&self) -> Count {
         self.nodes.iter().fold(Count::default(), |sum, node| sum + node.counters.held())
     }
@@ -144,7 +142,7 @@ impl<T> Net<T> {
         self.settle();
     }
 
-    /// Wakes the element that is due first, if it is due until `until`.
+    /// Wakes the element with the earliest due time; `false` if none is due by `until`.
     fn turn(&mut self, until: Instant) -> bool {
         let Some((element, at)) = self.earliest().filter(|&(_, at)| at <= until) else {
             return false;
@@ -160,7 +158,7 @@ impl<T> Net<T> {
         (*at < NEVER).then_some((element, *at))
     }
 
-    /// Tells elements what came to them until nothing more happens now.
+    /// Passes pending inputs to their elements until none is left at this instant.
     fn settle(&mut self) {
         while let Some((element, mut input)) = self.inbox.pop_front() {
             let node = &mut self.nodes[element];
@@ -255,7 +253,7 @@ mod tests {
         assert_eq!((net.deadline(), net.held().bytes), (Some(Instant(15)), 100));
         assert_eq!(net.next(Instant(14)), None);
         assert_eq!((net.deadline(), net.now()), (Some(Instant(15)), Instant(14)));
-        // An arrival in the past is one now, and a late question is answered with the time of the event.
+        // An arrival in the past counts as one now; a late call returns the due times of events.
         net.arrive(Instant(3), (delay, 0), packet(1));
         assert_eq!(net.next(Instant(90)).map(|departure| departure.at), Some(Instant(15)));
         assert_eq!(net.next(Instant(90)).map(|departure| departure.at), Some(Instant(19)));

@@ -1,34 +1,33 @@
-//! Bytes that may leave at given times: the link traces of mahimahi, and the departure schedules of P5.
+//! Delivery opportunities: bytes that may leave at given times, by mahimahi traces or the departure schedules of P5.
 
 use fabricmark_units::{Instant, Nanos};
 
 use crate::{Counters, Element, Input, Invalid, Output, Packet, Queue, Trace, some};
 
-/// Lets bytes leave at given times. In by port 0, out by port 0.
+/// Lets bytes leave at given times. Input port 0, output port 0.
 ///
-/// Packets share an opportunity where they fit and use as many as they need: each leaves with its
-/// last byte.
+/// Packets that fit share an opportunity; a packet that does not fit uses several and leaves with its last byte.
 #[derive(Debug)]
 pub struct Opportunities<T> {
     calendar: Calendar,
     queue: Queue<T>,
-    /// How many bytes have not left of the packet whose first may have, and that packet.
+    /// The packet that is being sent, and its bytes that have not left yet.
     leaving: Option<(u64, Packet<T>)>,
-    /// What is left of the last opportunity.
+    /// Unused bytes of the last opportunity.
     credit_bytes: u64,
 }
 
-/// When there are opportunities.
+/// Times of the opportunities.
 #[derive(Debug)]
 struct Calendar {
-    /// Within a period, in order.
+    /// Offsets within a period, in order.
     stamps_ms: Vec<u32>,
     period: Nanos,
-    /// Of each opportunity.
+    /// Bytes of each opportunity.
     bytes: u64,
-    /// Whether they stay until the next opportunity where nobody waits for them.
+    /// Whether unused bytes stay available until the next opportunity.
     stay: bool,
-    /// The beginning of the period in which the next opportunity is, and its number there.
+    /// Start of the period of the next opportunity, and its index in the period.
     base: Instant,
     place: usize,
 }
@@ -38,7 +37,7 @@ impl Calendar {
         self.base + Nanos::from_millis(self.stamps_ms[self.place].into())
     }
 
-    /// Goes on to the opportunity after the next.
+    /// Moves past the next opportunity.
     fn turn(&mut self) {
         self.go_to(self.place + 1);
     }
@@ -51,7 +50,7 @@ impl Calendar {
         }
     }
 
-    /// Goes to the last opportunity until and at `now`; all between are over.
+    /// Moves past all opportunities at or before `now`.
     fn skip(&mut self, now: Instant) {
         let passed = (now - self.base).0;
         self.base = self.base + Nanos(passed / self.period.0 * self.period.0);
@@ -61,14 +60,14 @@ impl Calendar {
 }
 
 impl<T: Clone> Opportunities<T> {
-    /// At each time of a trace, which begins at instant 0, up to 1500 bytes of what waits then.
+    /// At each time of a trace that starts at instant 0, up to 1500 bytes of what waits then may leave.
     pub fn trace(trace: Trace, queue: Queue<T>) -> Self {
         let period = Nanos::from_millis(trace.period_ms());
         Self::new(trace.stamps_ms, period, Trace::BYTES, false, queue)
     }
 
-    /// A departure schedule: up to `bytes` in each period, the first of which begins at instant 0, as
-    /// soon as they come (P5, figure 8). Model 1 of P5 is 15,582 bytes each 5947 us.
+    /// A departure schedule: up to `bytes` leave in each period, as soon as they arrive (P5, figure 8). The first
+    /// period starts at instant 0. Model 1 of P5 is 15,582 bytes each 5947 us.
     pub fn schedule(bytes: u64, period: Nanos, queue: Queue<T>) -> Result<Self, Invalid> {
         some("the number of bytes in a period", bytes)?;
         some("the period of departures", period.0)?;
@@ -140,7 +139,7 @@ mod tests {
         Queue::drop_tail(Limit::Packets(1000))
     }
 
-    /// Times of departure of packets given by time of arrival and bytes.
+    /// Departure times of packets given by arrival time and bytes.
     fn departures(element: Opportunities<()>, arrivals: &[(u64, u32)]) -> Vec<u64> {
         let mut net = Net::new();
         let element = net.add(element);
@@ -163,10 +162,10 @@ mod tests {
     #[test]
     fn what_an_opportunity_leaves_over_serves_who_waits_and_nobody_else() {
         let element = || Opportunities::trace(Trace::parse("1").unwrap(), queue());
-        // Two packets in one; one in two, whose rest the next takes.
+        // Two packets share an opportunity; one uses two, and the next uses the rest.
         let times = departures(element(), &[(0, 700), (0, 800), (0, 1600), (0, 1400)]);
         assert_eq!(times, [MS, MS, 3 * MS, 3 * MS]);
-        // The opportunities of 1 to 7 ms are gone; that of 7 ms is missed by an arrival at 7 ms.
+        // The opportunities of 1 to 7 ms have expired; an arrival at 7 ms misses that of 7 ms.
         assert_eq!(departures(element(), &[(0, 100), (7 * MS, 100)]), [MS, 8 * MS]);
     }
 
@@ -175,14 +174,14 @@ mod tests {
         let element = || Opportunities::schedule(3000, Nanos(100 * US), queue()).unwrap();
         let times = departures(element(), &[(0, 1500); 5]);
         assert_eq!(times, [0, 0, 100 * US, 100 * US, 200 * US]);
-        // Within a period at once, while there are bytes; a rest of 1000 goes at the next beginning.
+        // Within a period packets leave at once while bytes are left; the other 1000 bytes leave in the next period.
         let times = departures(element(), &[(30 * US, 2000), (90 * US, 2000), (450 * US, 10)]);
         assert_eq!(times, [30 * US, 100 * US, 450 * US]);
     }
 
     #[test]
     fn the_models_of_p5_send_a_file_in_the_time_that_they_plan() {
-        // Model 1: 10 bursts of 15,582 bytes end when the tenth period begins.
+        // Model 1: 10 bursts of 15,582 bytes end when the tenth period starts.
         let element = Opportunities::schedule(15_582, Nanos(5947 * US), queue()).unwrap();
         let times = departures(element, &[(0, 7791); 20]);
         assert_eq!(times.last(), Some(&(9 * 5947 * US)));

@@ -4,8 +4,7 @@ use fabricmark_units::{Instant, Nanos};
 
 use crate::{Counters, Element, Input, Invalid, Output, Reason, some};
 
-/// Drops what comes while the link is down: up for some time, down for some time, and again. In by
-/// port 0, out by port 0.
+/// Drops packets while the link is down: up for a time, down for a time, repeatedly. Input port 0, output port 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
     up: Nanos,
@@ -14,14 +13,14 @@ pub struct Outage {
 }
 
 impl Outage {
-    /// Up for `up`, then down for `down`. At instant 0 it is `phase` into the first period.
+    /// Up for `up`, then down for `down`. Instant 0 is `phase` into the first period.
     pub fn new(up: Nanos, down: Nanos, phase: Nanos) -> Result<Self, Invalid> {
         let period = up + down;
         some("the period of up and down", period.0)?;
         Ok(Self { up, period, phase: Nanos(phase.0 % period.0) })
     }
 
-    /// Whether packets pass now.
+    /// Whether packets pass at `now`.
     pub fn is_up(&self, now: Instant) -> bool {
         (u128::from(now.0) + u128::from(self.phase.0)) % u128::from(self.period.0)
             < u128::from(self.up.0)

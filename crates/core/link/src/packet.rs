@@ -1,16 +1,16 @@
-//! What travels through a link: a payload that the link never looks into, and what it must know of it.
+//! A packet in a link: an opaque payload, and the fields that elements need.
 
-/// The congestion codepoint of the IP header (RFC 3168, section 5).
+/// ECN codepoint of the IP header (RFC 3168, section 5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ecn {
-    /// The sender does not know marks: congestion drops.
+    /// Not-ECT: the transport does not support ECN, so congestion is signalled by drops.
     #[default]
     NotCapable,
-    /// ECT(0): marks instead of drops, please.
+    /// ECT(0): mark instead of drop.
     Capable0,
-    /// ECT(1), by which a sender asks for marks of L4S (RFC 9331).
+    /// ECT(1): requests L4S marking (RFC 9331).
     Capable1,
-    /// CE: a queue on the way was congested.
+    /// CE: a queue on the path was congested.
     Congested,
 }
 
@@ -21,24 +21,22 @@ impl Ecn {
     }
 }
 
-/// A packet, or a super-packet: a train of segments that share headers until it is cut for the wire,
-/// as segmentation offload hands them over (64 KiB at once).
+/// A packet, or a super-packet: segments that share headers until segmentation offload cuts them (up to 64 KiB).
 ///
-/// It moves through a net as one and costs what its segments cost; loss and full queues cut it.
-/// `T` is whatever the driver needs to find the bytes again. It is cloned where a packet is cut or
-/// copied and dropped where a packet is, so it should count references.
+/// A super-packet moves through a network as one unit and takes the wire time of its segments; loss and full queues
+/// split it. `T` lets the driver find the bytes. It is cloned when a packet is split or copied and dropped with the
+/// packet, so it should be reference-counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<T> {
-    /// The driver's own.
+    /// Driver data that the link never reads.
     pub payload: T,
-    /// How long it is.
+    /// Length of the packet or of all segments.
     pub length: Length,
-    /// The congestion codepoint: the driver reads it from the packet and writes a mark back.
+    /// ECN codepoint: the driver reads it from the packet and writes marks back.
     pub ecn: Ecn,
-    /// Where it goes, in the numbers that the routes of switches use.
+    /// Destination: an index into the route table of a switch.
     pub destination: u16,
-    /// The bit that was flipped on the way, counted from the first of the IP header. The driver flips
-    /// it. Such a packet has one segment.
+    /// Bit to flip, counted from the first bit of the IP header; the driver flips it. Only single segments have one.
     pub flipped_bit: Option<u32>,
 }
 
@@ -46,29 +44,29 @@ pub struct Packet<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Length {
     header_bytes: u16,
-    /// 0 in a packet that is not cut.
+    /// 0 if the packet was never a super-packet.
     segment_bytes: u16,
     payload_bytes: u32,
     offset_bytes: u32,
 }
 
 impl<T> Packet<T> {
-    /// A packet without congestion codepoint to destination 0.
+    /// A Not-ECT packet to destination 0.
     pub fn new(payload: T, length: Length) -> Self {
         Self { payload, length, ecn: Ecn::default(), destination: 0, flipped_bit: None }
     }
 }
 
 impl<T: Clone> Packet<T> {
-    /// Takes the first `segments` off; some must remain.
+    /// Splits off the first `segments`, which must be fewer than all.
     pub(crate) fn take_first(&mut self, segments: u32) -> Self {
         let (first, rest) = self.length.split(segments);
         self.length = rest;
         Self { length: first, ..self.clone() }
     }
 
-    /// Asks `chosen` once for each segment and hands over the pieces in order: each chosen segment
-    /// alone with `true`, and what is between them with `false`.
+    /// Calls `chosen` once per segment and `piece` once per piece, in order: each chosen segment alone with `true`,
+    /// the runs between them with `false`.
     pub(crate) fn cut(
         mut self,
         mut chosen: impl FnMut() -> bool,
@@ -99,8 +97,8 @@ impl Length {
         Self { header_bytes: 0, segment_bytes: 0, payload_bytes: bytes, offset_bytes: 0 }
     }
 
-    /// A super-packet: `payload_bytes` cut into segments of `segment_bytes`, each behind its own copy
-    /// of `header_bytes` of IP and transport. Segments of 0 bytes mean that it is not cut.
+    /// A super-packet: `payload_bytes` in segments of `segment_bytes`, each with its own `header_bytes` of IP and
+    /// transport headers. With `segment_bytes` 0 it is a single packet.
     pub const fn train(header_bytes: u16, payload_bytes: u32, segment_bytes: u16) -> Self {
         if segment_bytes == 0 || payload_bytes <= segment_bytes as u32 {
             return Self::packet(payload_bytes.saturating_add(header_bytes as u32));
@@ -116,7 +114,7 @@ impl Length {
         }
     }
 
-    /// Bytes of all IP packets, each with its headers.
+    /// Bytes of all IP packets, headers included.
     pub fn bytes(self) -> u64 {
         u64::from(self.payload_bytes) + u64::from(self.segments()) * u64::from(self.header_bytes)
     }
@@ -140,18 +138,18 @@ impl Length {
         }
     }
 
-    /// Bytes of headers before the payload of each segment; 0 where the packet was never cut.
+    /// Header bytes of each segment; 0 if the packet was never a super-packet.
     pub fn header_bytes(self) -> u16 {
         self.header_bytes
     }
 
-    /// Where the payload of this piece begins in the payload of the super-packet that entered the net.
+    /// Offset of this piece's payload in the payload of the super-packet that entered the network.
     pub fn offset_bytes(self) -> u32 {
         self.offset_bytes
     }
 
-    /// The first `segments` and the rest, `0 < segments < self.segments()`. Both remember the headers
-    /// and their offset, also where only one segment is left.
+    /// The first `segments` and the rest, `0 < segments < self.segments()`. Both keep header size and offset, even if
+    /// only one segment is left.
     fn split(self, segments: u32) -> (Self, Self) {
         let taken = segments * u32::from(self.segment_bytes);
         let first = Self { payload_bytes: taken, ..self };

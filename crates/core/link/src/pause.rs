@@ -1,10 +1,10 @@
-//! Back-pressure: a queue that stops the wire before it instead of dropping what comes.
+//! Backpressure: a queue that pauses the previous sender instead of dropping packets.
 
 use fabricmark_units::{BitRate, Instant, Nanos};
 
 use crate::invalid::{Invalid, some};
 
-/// When a queue asks for a pause and when it wants frames again (IEEE 802.3, annex 31B).
+/// Queue levels at which to request and to end a pause (IEEE 802.3, annex 31B).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marks {
     high_bytes: u64,
@@ -13,16 +13,16 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// The longest pause that a frame can ask for: 65,535 times 512 bits.
+    /// Longest pause that a frame can request: 65,535 times 512 bit times.
     pub fn longest_pause(rate: BitRate) -> Nanos {
         Nanos(65_535 * 512 * 1_000_000_000 / rate.0.max(1))
     }
 
-    /// Stops the wire before it when `high_bytes` wait, and starts it when `low_bytes` are left. Each
-    /// request is for `time` and is repeated at half of it while the queue has not drained.
+    /// Requests a pause when `high_bytes` wait and ends it when `low_bytes` are left. Each request is for `time` and
+    /// is repeated after half of it until the queue has drained.
     ///
-    /// What arrives after the request needs room above the high mark: one frame that had begun, and
-    /// what is on its way over a delay.
+    /// Room above the high mark must hold what arrives after the request: a frame that has started, and packets in
+    /// flight.
     pub fn new(high_bytes: u64, low_bytes: u64, time: Nanos) -> Result<Self, Invalid> {
         some("half of the time of a pause", time.0 / 2)?;
         if low_bytes >= high_bytes {
@@ -32,11 +32,11 @@ impl Marks {
     }
 }
 
-/// Marks, and whether the wire before is stopped.
+/// Marks, and whether the previous sender is paused.
 #[derive(Debug)]
 pub(crate) struct BackPressure {
     marks: Marks,
-    /// When the last request was made; `None` while the wire before may send.
+    /// When the last request was made; `None` if the previous sender is not paused.
     asked: Option<Instant>,
 }
 
@@ -58,7 +58,7 @@ impl BackPressure {
         }
     }
 
-    /// When the request has to be repeated.
+    /// When the request must be repeated.
     pub fn wake(&self) -> Option<Instant> {
         self.asked.map(|asked| self.again(asked))
     }

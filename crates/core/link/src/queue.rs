@@ -1,4 +1,4 @@
-//! Packets that wait for a wire.
+//! Queues before a wire.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use crate::codel;
 use crate::red;
 use crate::{CoDel, Count, Counters, Ecn, Length, Packet, Reason, Red};
 
-/// How much may wait; the packet that is being sent does not.
+/// Capacity of a queue, without the packet that is being sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// Bytes of IP packets.
@@ -18,16 +18,16 @@ pub enum Limit {
     Packets(u64),
 }
 
-/// A queue, first in, first out.
+/// A FIFO queue.
 ///
-/// Of a super-packet it drops or marks single segments, as it would where they came one by one.
+/// It drops or marks single segments of a super-packet, as if they arrived one by one.
 #[derive(Debug)]
 pub struct Queue<T> {
     manager: Manager,
     store: Store<T>,
 }
 
-/// Who signals congestion before the queue is full.
+/// How congestion is signalled before the queue is full.
 #[derive(Debug)]
 enum Manager {
     Nobody,
@@ -50,17 +50,17 @@ struct Waiting<T> {
 }
 
 impl<T: Clone> Queue<T> {
-    /// A queue that drops newcomers while it is full, and does nothing else.
+    /// Drops arrivals while it is full, and does nothing else.
     pub fn drop_tail(limit: Limit) -> Self {
         Self::managed(limit, Manager::Nobody)
     }
 
-    /// A queue whose packets do not stand for long; full, it drops newcomers.
+    /// Managed by CoDel; drops arrivals while it is full.
     pub fn codel(limit: Limit, codel: CoDel) -> Self {
         Self::managed(limit, Manager::CoDel(codel))
     }
 
-    /// A queue that drops by chance before it is full; full, it drops newcomers.
+    /// Managed by RED; drops arrivals while it is full.
     pub fn red(limit: Limit, red: Red) -> Self {
         Self::managed(limit, Manager::Red(red))
     }
@@ -70,7 +70,7 @@ impl<T: Clone> Queue<T> {
         Self { manager, store }
     }
 
-    /// Waiting packets.
+    /// Packets and bytes that wait.
     pub fn held(&self) -> Count {
         self.store.held
     }
@@ -79,8 +79,8 @@ impl<T: Clone> Queue<T> {
         self.store.waiting.is_empty()
     }
 
-    /// Takes in what has room, or anything where the wire is not `busy`. It must not be sent before
-    /// `ready`, which a cut-through switch may set before `now`.
+    /// Queues the part that fits, or all of it if the wire is not `busy`. The packet must not be sent before `ready`,
+    /// which a cut-through switch may set before `now`.
     pub(crate) fn push(
         &mut self,
         now: Instant,
@@ -115,7 +115,7 @@ impl<T: Clone> Queue<T> {
         );
     }
 
-    /// The next packet to send and when it is ready.
+    /// The next packet to send, and the earliest time to send it.
     pub(crate) fn pop(
         &mut self,
         now: Instant,
@@ -168,7 +168,7 @@ impl<T: Clone> Store<T> {
         self.waiting.push_back(newcomer);
     }
 
-    /// How many segments fit. The last may be shorter than the others and just fit.
+    /// Number of segments that fit. The last may be shorter than the others and just fit.
     fn room(&self, length: Length) -> u32 {
         let (packets, bytes) = match self.limit {
             Limit::Packets(most) => (most.saturating_sub(self.held.packets), u64::MAX),
@@ -209,7 +209,7 @@ mod tests {
         let (queue, counters) = pushed(Limit::Packets(2), &[full, full, full]);
         assert_eq!(queue.held().packets, 2);
         assert_eq!(counters.dropped(Reason::Overflow), Count { packets: 1, bytes: 1500 });
-        // A smaller packet finds the room that a larger one did not.
+        // A smaller packet fits where a larger one does not.
         let (queue, _) = pushed(Limit::Bytes(2000), &[full, full, Length::packet(500)]);
         assert_eq!(queue.held(), Count { packets: 2, bytes: 2000 });
     }

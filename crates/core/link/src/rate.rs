@@ -1,4 +1,4 @@
-//! A wire of some rate with a queue before it.
+//! A rate limit: a wire with a queue before it.
 
 use fabricmark_units::Instant;
 
@@ -6,11 +6,11 @@ use crate::egress::Egress;
 use crate::pause::BackPressure;
 use crate::{Counters, Element, Input, Line, Marks, Output, Queue};
 
-/// Sends what comes in by port 0 out by port 0, one packet at a time. A packet leaves when its last
-/// bit does; a super-packet when that of its last segment does.
+/// Sends packets from port 0 to port 0, one at a time. A packet leaves with its last bit, a super-packet with that of
+/// its last segment.
 ///
-/// With marks, port 1 asks for pauses: connect it to the control port, 1, of the rate before. A pause
-/// that comes in by any port stops this one.
+/// With marks, port 1 sends pause requests: connect it to the control port, 1, of the previous rate. A pause that
+/// arrives by any port stops this one.
 #[derive(Debug)]
 pub struct Rate<T> {
     egress: Egress<T>,
@@ -18,12 +18,12 @@ pub struct Rate<T> {
 }
 
 impl<T: Clone> Rate<T> {
-    /// A line that sends, and the queue for what comes while it does.
+    /// Sends over `line`; packets that arrive while it is busy wait in `queue`.
     pub fn new(line: Line, queue: Queue<T>) -> Self {
         Self { egress: Egress::new(line, queue), pressure: None }
     }
 
-    /// The same, with marks at which its queue stops and starts the wire before.
+    /// Adds marks at which the queue pauses and resumes the previous sender.
     #[must_use]
     pub fn with_marks(self, marks: Marks) -> Self {
         Self { pressure: Some(BackPressure::new(marks)), ..self }
@@ -103,12 +103,12 @@ mod tests {
         net.pause(Instant(70_000), (rate, 0), Nanos(500_000));
         net.pause(Instant(80_000), (rate, 0), Nanos(0));
         let mut left = || net.next(Instant(1_000_000)).map(|departure| departure.at.0);
-        // The third began before the second pause, a gap after the second frame.
+        // The third frame started before the second pause, a gap after the second frame.
         assert_eq!(left(), Some(50_100 + 24_512));
         assert_eq!(left(), None);
     }
 
-    /// 100 packets at once into 10 Gbit/s and then 1 Gbit/s with room for ten.
+    /// Drops and last departure of 100 packets at once over 10 Gbit/s, then 1 Gbit/s with room for ten.
     fn slowed_down(marks: Option<Marks>) -> (u64, u64) {
         let fast = Line::new(BitRate(10_000_000_000), Framing::ethernet(0)).unwrap();
         let mut net = Net::new();
@@ -130,12 +130,12 @@ mod tests {
 
     #[test]
     fn a_queue_that_stops_the_wire_before_drops_nothing_and_is_never_empty() {
-        // While the 100 come in 123 us, 9 leave, one is being sent and 10 wait.
+        // While the 100 arrive in 123 us, 9 leave, one is being sent and 10 wait.
         assert_eq!(slowed_down(None).0, 80);
-        // A pause of 20 us is shorter than the time to drain, so it is asked for again and again.
+        // A pause of 20 us is shorter than the time to drain, so the request is repeated.
         for pause in [20_000, 1_000_000] {
             let marks = Marks::new(9_000, 3_000, Nanos(pause)).unwrap();
-            // The first frame at 10 Gbit/s, 1526 bytes of 0.8 ns, then 100 of 1538 but for one gap.
+            // The first frame at 10 Gbit/s, 1526 bytes of 0.8 ns, then 100 of 1538 bytes at 1 Gbit/s less one gap.
             let last = 1_221 + 99 * 12_304 + 12_208;
             assert_eq!(slowed_down(Some(marks)), (0, last), "{pause}");
         }

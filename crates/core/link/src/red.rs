@@ -5,47 +5,46 @@ use fabricmark_units::{Instant, Nanos, Stream};
 
 use crate::invalid::{Invalid, positive, share};
 
-/// What RED is set by.
+/// Parameters of RED.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedSettings {
-    /// Average of waiting bytes up to which nothing happens.
+    /// Average queue in bytes below which nothing is signalled.
     pub min_bytes: u64,
-    /// Average at which the probability is `probability`; it grows to 1 at twice as much, and beyond
-    /// that all is dropped.
+    /// Average queue in bytes at which a signal has `probability`. The probability grows to 1 at twice `max_bytes`;
+    /// above that all packets are dropped.
     pub max_bytes: u64,
     /// Probability of a signal at `max_bytes`; the authors advise 0.1.
     pub probability: f64,
     /// Weight of each arrival in the average; the authors advise 0.002.
     pub weight: f64,
-    /// Time that a usual packet takes on the wire: by so many packets an idle time counts.
+    /// Transmission time of a typical packet; converts idle time to a number of packets.
     pub packet_time: Nanos,
-    /// Whether packets that allow it are marked instead of dropped, up to twice `max_bytes`
-    /// (RFC 3168, section 7).
+    /// Whether ECN-capable packets are marked instead of dropped, up to twice `max_bytes` (RFC 3168, section 7).
     pub marks: bool,
 }
 
-/// The state of a queue that RED manages.
+/// State of a queue that RED manages.
 #[derive(Debug)]
 pub struct Red {
     settings: RedSettings,
     stream: Stream,
     average_bytes: f64,
-    /// Packets without a signal since the last one.
+    /// Packets since the last signal.
     count: f64,
     idle_since: Option<Instant>,
 }
 
-/// What to do with a packet that arrives.
+/// Decision about an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Keep,
-    /// Mark it where that is allowed, or drop it.
+    /// Mark it if allowed, else drop it.
     Signal,
     Drop,
 }
 
 impl Red {
-    /// A queue that has been empty since instant 0, with chance from `stream`.
+    /// A queue that is empty since instant 0; random numbers come from `stream`.
     pub fn new(settings: RedSettings, stream: Stream) -> Result<Self, Invalid> {
         share("the probability of RED", settings.probability)?;
         share("the weight of RED", settings.weight)?;
@@ -57,7 +56,7 @@ impl Red {
         Ok(Self { settings, stream, average_bytes: 0.0, count: 0.0, idle_since })
     }
 
-    /// The queue was found empty.
+    /// Records that the queue is empty.
     pub(crate) fn empty(&mut self, now: Instant) {
         self.idle_since.get_or_insert(now);
     }
@@ -66,7 +65,7 @@ impl Red {
         self.settings.marks
     }
 
-    /// Decides for a packet that arrives when so many bytes wait.
+    /// Decides about a packet that arrives while `waiting_bytes` wait.
     pub(crate) fn verdict(&mut self, now: Instant, waiting_bytes: u64) -> Verdict {
         let RedSettings { weight, packet_time, .. } = self.settings;
         match self.idle_since.take() {
@@ -90,7 +89,7 @@ impl Red {
         Verdict::Keep
     }
 
-    /// Of a signal to one packet, before it is spread; 1 means that all are dropped.
+    /// Probability of a signal before it is spread; 1 means that all packets are dropped.
     fn probability(&self) -> f64 {
         let RedSettings { min_bytes, max_bytes, probability, .. } = self.settings;
         let (min, max) = (min_bytes as f64, max_bytes as f64);
@@ -121,7 +120,7 @@ mod tests {
         Red::new(settings, Stream::new(1, "red")).unwrap()
     }
 
-    /// Of 20,000 arrivals at a queue that always holds the same.
+    /// Share of signals among 20,000 arrivals at a queue of constant length.
     fn share_signalled(waiting_bytes: u64) -> f64 {
         let mut red = red(1.0);
         red.verdict(Instant(0), waiting_bytes);
@@ -135,7 +134,7 @@ mod tests {
         assert_eq!(share_signalled(9_999), 0.0);
         // The gap between two signals is uniform over 1 to 1/p, so its mean is (1 + 1/p) / 2.
         for (waiting, probability) in [(20_000, 0.05f64), (30_000, 0.1), (45_000, 0.55)] {
-            // At 0.55 it is 1, or 2 with the rest.
+            // At 0.55 the gap is 1, else 2.
             let expected =
                 if probability > 0.5 { 1.0 / 1.45 } else { 2.0 / (1.0 + 1.0 / probability) };
             // Gaps vary by at most their range over sqrt(12); five standard errors of their number.

@@ -1,4 +1,4 @@
-//! Packets that others overtake.
+//! Reordered packets.
 
 use std::collections::VecDeque;
 
@@ -6,8 +6,8 @@ use fabricmark_units::{Instant, Nanos, Stream};
 
 use crate::{Counters, Element, Input, Invalid, Output, Packet, share, some};
 
-/// Holds a share of packets back until `gap` later ones have passed: their reordering extent
-/// (RFC 4737, section 4.2). A super-packet is one packet here. In by port 0, out by port 0.
+/// Holds a share of packets back until `gap` later ones have passed: their reordering extent (RFC 4737, section 4.2).
+/// A super-packet counts as one packet. Input port 0, output port 0.
 pub struct Reorder<T> {
     share: f64,
     gap: u32,
@@ -19,15 +19,15 @@ pub struct Reorder<T> {
 
 struct Held<T> {
     packet: Packet<T>,
-    /// Packets that have still to overtake it.
+    /// Packets that still have to pass.
     gap: u32,
-    /// It goes at this instant, overtaken or not.
+    /// Release time, if fewer packets pass.
     due: Instant,
 }
 
 impl<T> Reorder<T> {
-    /// Holds each packet back with probability `share` until `gap` others have passed it or `longest`
-    /// is over, so that none is held for ever.
+    /// Holds each packet back with probability `chance` until `gap` others have passed or `longest` is over, so that
+    /// none is held for ever.
     pub fn new(chance: f64, gap: u32, longest: Nanos, stream: Stream) -> Result<Self, Invalid> {
         let share = share("the probability of being overtaken", chance)?;
         some("the number of packets that overtake", gap.into())?;
@@ -48,7 +48,7 @@ impl<T> Element<T> for Reorder<T> {
                 self.passing = Some(packet);
             }
         }
-        // Whoever was held first has the fewest to wait for and the earliest time.
+        // The packet held first has the fewest left to wait for and the earliest release time.
         let passing = self.passing.take().or_else(|| {
             let next = self.held.front()?;
             let goes = next.gap == 0 || next.due <= now;
@@ -67,7 +67,7 @@ mod tests {
     use crate::net::Net;
     use crate::packet::Length;
 
-    /// Numbers and times of packets that come each 10 ns.
+    /// Numbers and times of packets that arrive 10 ns apart.
     fn passed(share: f64, gap: u32, seed: u64) -> Vec<(u32, u64)> {
         let mut net = Net::new();
         let stream = Stream::new(seed, "reorder");

@@ -1,41 +1,40 @@
-//! A switch: packets go out by the port that leads to their destination.
+//! A switch: forwards packets by the port that leads to their destination.
 
 use fabricmark_units::{Instant, Nanos};
 
 use crate::egress::Egress;
 use crate::{Counters, Element, Input, Line, Output, Packet, Queue, Reason};
 
-/// Sends each packet out by one of its ports, each a full-duplex line with a queue before it.
+/// Forwards each packet by one of its ports; each port is a full-duplex line with a queue before it.
 ///
-/// Packets come in when their last bit does. A cut-through switch begins to send earlier than that, as
-/// soon as it has seen the first bytes, and so its packets leave earlier; it stores and forwards where
-/// the line out is faster than the line in. Of two packets to one port the one that has wholly come
-/// goes first, also where the other one began to come before it. A pause that comes in by a port stops
-/// what goes out there.
+/// Packets arrive with their last bit. A cut-through switch starts to send once it has seen the first bytes, so its
+/// packets leave earlier; if the outgoing line is faster than the incoming one, it stores and forwards. Of two
+/// packets to one port, the one that has completely arrived goes first, even if the other one began to arrive
+/// earlier. A pause that arrives by a port stops transmission there.
 #[derive(Debug)]
 pub struct Switch<T> {
     ports: Vec<Egress<T>>,
-    /// The port for each destination.
+    /// Output port of each destination.
     routes: Vec<u16>,
     forwarding: Forwarding,
     delay: Nanos,
 }
 
-/// When a switch may begin to send a packet on.
+/// When a switch may start to forward a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarding {
     /// Once it holds the whole packet.
     Store,
-    /// Once it has seen the first bytes.
+    /// Once it has the first bytes.
     CutThrough {
-        /// How many: 14 on Ethernet, preamble and destination address; 4 on InfiniBand.
+        /// Number of these bytes: 14 on Ethernet, preamble and destination address; 4 on InfiniBand.
         look_bytes: u32,
     },
 }
 
 impl<T: Clone> Switch<T> {
-    /// A switch with a port for each line and its queue. Packets to destination `d` go out by port
-    /// `routes[d]`. Every packet is delayed by `delay` inside, for as many at once as there are.
+    /// A switch with a port for each line and its queue. Packets to destination `d` leave by port `routes[d]`.
+    /// `delay` is the time that each packet spends inside; it limits no rate.
     pub fn new(
         ports: Vec<(Line, Queue<T>)>,
         routes: Vec<u16>,
@@ -46,13 +45,14 @@ impl<T: Clone> Switch<T> {
         Self { ports, routes, forwarding, delay }
     }
 
-    /// The port to the destination of a packet that came in by `from`; none leads back there.
+    /// The port to the destination of a packet that arrived by `from`; `None` if there is none or it is `from`
+    /// itself.
     fn route(&self, packet: &Packet<T>, from: usize) -> Option<usize> {
         let port = usize::from(*self.routes.get(usize::from(packet.destination))?);
         (port != from && port < self.ports.len()).then_some(port)
     }
 
-    /// When a packet, whose last bit comes in now, may begin to go out.
+    /// When a packet whose last bit arrives at `now` may start to leave.
     fn ready(&self, now: Instant, from: usize, to: usize, packet: &Packet<T>) -> Instant {
         let ready = now + self.delay;
         let (Forwarding::CutThrough { look_bytes }, Some(from)) =
@@ -118,7 +118,7 @@ mod tests {
 
     const CUT: Forwarding = Forwarding::CutThrough { look_bytes: 14 };
 
-    /// How long after its last bit came in that of a packet goes out.
+    /// Time in ns from the arrival of a packet's last bit to its departure.
     fn time_through(rates_mbps: [u64; 4], forwarding: Forwarding, delay: Nanos) -> u64 {
         let mut net = Net::new();
         let switch = net.add(switch(rates_mbps, forwarding, delay));
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn cutting_through_to_a_faster_line_is_storing() {
         assert_eq!(time_through([1000, 10_000, 1000, 1000], CUT, Nanos(0)), 1221);
-        // To a slower one it begins after 14 bytes of the faster: 1526 * 8 - 1512 * 0.8 ns.
+        // To a slower line it starts after 14 bytes of the faster: 1526 * 8 - 1512 * 0.8 ns.
         assert_eq!(time_through([10_000, 1000, 1000, 1000], CUT, Nanos(0)), 12_208 - 1209);
     }
 

@@ -1,24 +1,24 @@
-//! The kernel's token bucket that stands for a wire: its settings, and what it passes at once.
+//! The kernel's token bucket as a model of a wire: its parameters and its burst size.
 
 use fabricmark_units::BitRate;
 use fabricmark_wire::{Link, frame};
 
-/// Settings of a token bucket that imitates an Ethernet wire.
+/// Parameters of a token bucket that imitates an Ethernet wire.
 ///
-/// The plain bucket counts neither FCS, preamble nor gap, and lets a 64 KiB super-packet of
-/// segmentation offload pass as one; it then carries 1 to 2 % more than the wire. A peak rate far
-/// above the rate makes the kernel cut super-packets to `mtu` first, and `overhead` and `mpu` add
-/// what the wire adds. Measured against its ceilings in `docs/notebook/measured.md`.
+/// A plain bucket counts neither FCS, preamble nor interframe gap and passes a 64 KiB super-packet of segmentation
+/// offload as one packet, so it carries 1 to 2 % more than the wire. A peak rate far above the rate makes the kernel
+/// segment super-packets to `mtu` first; `overhead` and `mpu` add the wire's overhead. Measured against the ceilings
+/// of the wire in `docs/notebook/measured.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
     rate: BitRate,
     mtu: u16,
-    /// 802.1Q tags in each frame; `None` where the rate is one of IP packets.
+    /// 802.1Q tags per frame; `None` if the rate counts IP packets.
     vlan: Option<u8>,
 }
 
 impl TokenBucket {
-    /// That of a link whose wire it can stand for: Ethernet.
+    /// The bucket of a link; `None` unless it is Ethernet.
     pub fn of(link: &Link) -> Option<Self> {
         match *link {
             Link::Ethernet { rate, mtu, vlan } => Some(Self::new(rate, mtu, Some(vlan))),
@@ -31,28 +31,29 @@ impl TokenBucket {
         }
     }
 
-    /// A bucket of this rate for packets of up to `mtu` bytes of IP.
+    /// A bucket for IP packets of up to `mtu` bytes; `vlan` is the number of 802.1Q tags, `None` if the rate counts
+    /// IP packets.
     pub fn new(rate: BitRate, mtu: u16, vlan: Option<u8>) -> Self {
         Self { rate, mtu, vlan }
     }
 
-    /// Depth of the bucket in bytes: what may pass at once after a pause.
+    /// Bucket size in bytes: the largest burst after idle time.
     ///
-    /// 524 us of the rate, which is 64 KiB at 1 Gbit/s: the kernel's timer then never lets the
-    /// bucket overflow. At least two packets, at most 256 KiB.
+    /// 524 us of the rate, which is 64 KiB at 1 Gbit/s, so that the kernel's timer never lets the bucket overflow. At
+    /// least two packets, at most 256 KiB.
     pub fn bucket_bytes(&self) -> u64 {
         let worth = u128::from(self.rate.0) * 524_288 / 8_000_000_000;
         let two_packets = 2 * self.largest_bytes();
         u64::try_from(worth).unwrap_or(u64::MAX).clamp(two_packets, 256 << 10)
     }
 
-    /// The largest packet in bytes as the queue counts it: with room for its headers.
+    /// Largest packet in bytes as the qdisc counts it: the MTU and room for headers.
     pub fn largest_bytes(&self) -> u64 {
         u64::from(self.mtu) + 100
     }
 
-    /// What the wire adds beyond the 14 bytes of the Ethernet header, which the queue already counts,
-    /// and the least that a packet takes on it: words of tbf and htb, with a space before them.
+    /// Options of tbf and htb for the wire's overhead, with a leading space: `overhead`, without the 14 bytes of the
+    /// Ethernet header that the qdisc already counts, and `mpu`, the smallest packet on the wire.
     pub fn framing(&self) -> String {
         let Some(vlan) = self.vlan else { return String::new() };
         let overhead = beyond_header(vlan);
@@ -60,7 +61,7 @@ impl TokenBucket {
         format!(" overhead {overhead} mpu {smallest}")
     }
 
-    /// The words of a tbf before which `limit_bytes` may wait.
+    /// Arguments of `tc` for a tbf with a queue of `limit_bytes`.
     pub fn words(&self, limit_bytes: u64) -> String {
         let (rate, bucket, largest) = (self.rate.0, self.bucket_bytes(), self.largest_bytes());
         let framing = self.framing();
@@ -71,7 +72,7 @@ impl TokenBucket {
     }
 }
 
-/// Bytes of preamble, tags, check sequence and gap: what a wire adds to a frame as a queue counts it.
+/// Bytes of preamble, tags, FCS and gap: the overhead of the wire beyond the frame that a qdisc counts.
 pub fn beyond_header(vlan: u8) -> u64 {
     frame::PREAMBLE + frame::GAP + frame::FCS + u64::from(vlan) * frame::VLAN_TAG
 }

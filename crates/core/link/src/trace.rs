@@ -1,14 +1,14 @@
-//! Traces of links as mahimahi records them.
+//! Link traces in mahimahi's format.
 
 use std::num::ParseIntError;
 
-/// Milliseconds at which 1500 bytes may leave, in order; after the last it begins again.
+/// Delivery opportunities: milliseconds at which 1500 bytes may leave, in order. The trace repeats after the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     pub(crate) stamps_ms: Vec<u32>,
 }
 
-/// Why a text is no trace.
+/// Why a text is not a valid trace.
 #[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
@@ -33,15 +33,14 @@ pub enum TraceError {
 }
 
 impl Trace {
-    /// Most lines of a trace: 25 s at 1 Gbit/s, 8 MiB in memory.
+    /// Maximum number of lines: 25 s at 1 Gbit/s, 8 MiB in memory.
     pub const LINES_MAX: usize = 1 << 21;
 
-    /// Bytes of IP packets that leave at each time. In mahimahi they are 1504, the tunnel's four
-    /// included.
+    /// Bytes of IP packets per opportunity. mahimahi's 1504 include the four bytes of its tunnel.
     pub const BYTES: u64 = 1500;
 
-    /// Reads a trace of mahimahi: one time a line, in milliseconds from the beginning, not falling.
-    /// A time that stands twice is two opportunities.
+    /// Reads a mahimahi trace: one time per line, in milliseconds from the start, not decreasing. A repeated time is
+    /// another opportunity.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let mut stamps_ms = Vec::new();
         for (text, line) in text.lines().zip(1..) {
@@ -61,12 +60,12 @@ impl Trace {
         }
     }
 
-    /// The mean rate in bit/s.
+    /// Mean rate in bit/s of IP packets.
     pub fn mean_rate_bps(&self) -> f64 {
         (8 * Self::BYTES * 1000) as f64 * self.stamps_ms.len() as f64 / self.period_ms() as f64
     }
 
-    /// The last time: never 0.
+    /// The last time in ms; never 0.
     pub(crate) fn period_ms(&self) -> u64 {
         self.stamps_ms.last().copied().unwrap_or(1).into()
     }

@@ -1,4 +1,4 @@
-//! What one direction of a link does, in words: `rtt=400ms rate=10G loss=1e-6`.
+//! Link options of one direction: `rtt=400ms rate=10G loss=1e-6`.
 
 mod build;
 mod describe;
@@ -18,19 +18,19 @@ use value::Room;
 pub use value::{Discipline, Distribution};
 use word::{Key, Value, Word};
 
-/// Bytes of the longest super-packet with the headers of its segments, which are at most 44.
+/// Length in bytes of the longest super-packet with the headers of its segments, of which there are at most 44.
 pub const SUPER_PACKET_MAX: u64 = (64 << 10) + 44 * 120;
 
-/// What one direction of a link does, and what of it is to change while it runs.
+/// Options of one direction of a link, or changes to them at run time.
 ///
-/// The text form has words between spaces, in any order, each once; `docs/lab.md` lists them.
+/// Text form: options separated by spaces, in any order, each once; `docs/lab.md` lists them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkWords {
     words: BTreeMap<Key, Word>,
     trace: Option<Trace>,
 }
 
-/// Why a text does not say what a link does.
+/// Why a text is not a valid list of link options.
 #[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WordsError {
@@ -45,7 +45,7 @@ pub enum WordsError {
 }
 
 impl LinkWords {
-    /// Adds one word, as a key and its value; the value of a flag such as `ecn` is `true` or `none`.
+    /// Adds an option. The value of a flag such as `ecn` is `true` or `none`.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), WordsError> {
         let (key, word) = Word::parse(key, value)?;
         if let Some(first) = self.words.get(&key) {
@@ -56,14 +56,14 @@ impl LinkWords {
         Ok(())
     }
 
-    /// What is said of a key, unless it is said to be absent.
+    /// The value of a key; `None` if it is unset or `none`.
     fn get(&self, key: Key) -> Option<&Value> {
         self.words.get(&key).map(|word| &word.value).filter(|value| **value != Value::Absent)
     }
 
-    /// Lets what `change` says hold instead of what was said before.
+    /// Replaces options by those of `change`.
     ///
-    /// A new `link` brings its own rate, framing and MTU; those said before go with the old one.
+    /// A new `link` brings its own rate, framing and MTU, so it also clears the present ones.
     pub fn merge(&mut self, change: &Self) {
         if change.words.contains_key(&Key::Link) {
             self.words.retain(|key, _| !matches!(key, Key::Pace | Key::Framing | Key::Mtu));
@@ -74,19 +74,19 @@ impl LinkWords {
         }
     }
 
-    /// The file of `trace=`, which the caller reads and hands to [`set_trace`](Self::set_trace).
+    /// File name of `trace=`. The caller reads the file and passes its text to [`set_trace`](Self::set_trace).
     pub fn trace_file(&self) -> Option<&str> {
         let Value::Trace(file) = self.get(Key::Pace)? else { return None };
         Some(file)
     }
 
-    /// What stands in the file of `trace=`.
+    /// Sets the trace to the text of the file of `trace=`.
     pub fn set_trace(&mut self, text: &str) -> Result<(), TraceError> {
         self.trace = Some(Trace::parse(text)?);
         Ok(())
     }
 
-    /// The largest IP packet in bytes: of `mtu`, else of `link`, else 1500.
+    /// Largest IP packet in bytes: `mtu`, else that of `link`, else 1500.
     pub fn mtu(&self) -> u16 {
         match self.get(Key::Mtu) {
             Some(Value::Mtu(bytes)) => *bytes,
@@ -94,7 +94,7 @@ impl LinkWords {
         }
     }
 
-    /// The mean delay in this direction.
+    /// Mean one-way delay: `delay`, or half of `rtt` rounded up. Default: 0.
     pub fn delay(&self) -> Nanos {
         match self.get(Key::Delay) {
             Some(Value::RoundTrip(rtt)) => Nanos(rtt.0.div_ceil(2)),
@@ -103,28 +103,28 @@ impl LinkWords {
         }
     }
 
-    /// The standard deviation of the delay in this direction; `None` where all are delayed alike.
+    /// Standard deviation of the one-way delay; `None` if the delay is constant.
     pub fn jitter(&self) -> Option<Nanos> {
         let &Value::Time(jitter) = self.get(Key::Jitter)? else { return None };
         Some(jitter)
     }
 
-    /// Which packets the medium loses; `None` where it loses none.
+    /// Loss model; `None` without loss.
     pub fn losses(&self) -> Option<Losses> {
         let Value::Loss(loss) = self.get(Key::Loss)? else { return None };
         Some(loss.losses())
     }
 
-    /// The rate of the wire in bit/s; `None` where there is none, or no single one.
+    /// Rate in bit/s; `None` if unlimited, or set by a schedule or a trace.
     pub fn rate_bps(&self) -> Option<f64> {
         self.ratio().map(|(bits, seconds)| bits as f64 / seconds as f64)
     }
 
-    /// Whether super-packets must be cut before they come here, for packets to meet what the words
-    /// say of single ones: delays that differ, losses, copies, signals of congestion, pauses of a queue
-    /// without room for one.
+    /// Whether super-packets must be segmented before they enter the link, because an option applies to single
+    /// packets: jitter, loss, corruption, duplication, reordering, AQM, or `pause` with less room than a
+    /// super-packet.
     ///
-    /// Elsewhere only a full queue cuts a super-packet.
+    /// Otherwise only a full queue splits a super-packet.
     pub fn needs_single_packets(&self) -> bool {
         let singles =
             [Key::Jitter, Key::Loss, Key::Corrupt, Key::Duplicate, Key::Reorder, Key::Discipline];
@@ -133,7 +133,7 @@ impl LinkWords {
         said.any(|value| *value != Value::Discipline(Discipline::DropTail)) || is_narrow
     }
 
-    /// The same with a queue that holds what the wire carries in `time`.
+    /// The same options with a queue that holds what the wire sends in `time`.
     #[must_use]
     pub fn with_queue(mut self, time: Nanos) -> Self {
         let value = Value::Queue(Room::Time(time));
@@ -141,18 +141,18 @@ impl LinkWords {
         self
     }
 
-    /// Whether nothing is said of the queue before the wire, nor of outages, in which it fills.
+    /// Whether no option sets the queue or outages.
     pub fn has_default_queue(&self) -> bool {
         let said = [Key::Queue, Key::Discipline, Key::Ecn, Key::Pause, Key::Up, Key::Down];
         said.iter().all(|key| !self.words.contains_key(key))
     }
 
-    /// Whether the queue stops the wire before it.
+    /// Whether the queue pauses the sender before it (`pause`).
     pub fn pauses(&self) -> bool {
         self.get(Key::Pause).is_some()
     }
 
-    /// The technology of the wire, where one is named.
+    /// The link of `link=`; `None` if unset.
     pub fn link(&self) -> Option<Link> {
         let &Value::Link(link) = self.get(Key::Link)? else { return None };
         Some(link)
@@ -173,7 +173,7 @@ impl FromStr for LinkWords {
 }
 
 impl fmt::Display for LinkWords {
-    /// The words in a fixed order; the parser reads them back.
+    /// Prints the options in a fixed order that the parser reads back.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, word) in self.words.values().enumerate() {
             let gap = if place > 0 { " " } else { "" };

@@ -1,4 +1,4 @@
-//! A net of empty queues is as fast as the model says a wire can be, and no faster.
+//! A network with empty queues takes exactly the latency floor of the wire model.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_link::{Delay, Forwarding, Length, Limit, Line, Net, Packet, Queue, Rate, Switch};
@@ -16,12 +16,12 @@ fn queue() -> Queue<()> {
     Queue::drop_tail(Limit::Packets(1000))
 }
 
-/// The model's floor for a UDP datagram, in nanoseconds.
+/// The model's floor for a UDP datagram in ns.
 fn floor_ns(path: &Path, family: Family, payload: u64) -> f64 {
     one_way_floor(path, Stack::Udp { family }, payload).unwrap().time_ns.as_f64()
 }
 
-/// When the last bit of the datagram has gone through the net, sent from instant 0 on.
+/// When the last bit of a datagram sent at instant 0 leaves the network, in ns.
 fn emulated_ns(path: &Path, family: Family, payload: u64) -> u64 {
     let mut net = Net::new();
     let link = path.hops[0].link;
@@ -78,7 +78,7 @@ proptest! {
         };
         // 8 ns a byte: no rounding anywhere.
         prop_assert_eq!(late_ns(&path("ethernet:1G")), 0.0);
-        // Elsewhere each line rounds up by less than a nanosecond, and cutting through once more.
+        // Elsewhere each line rounds up by less than a nanosecond, and cut-through once more.
         for text in ["ethernet:10G", "ethernet:25G,vlan=1", "ipoib:4X-FDR", "ipoib:4X-QDR,grh"] {
             let late = late_ns(&path(text));
             let rounded = -1e-6..f64::from(2 * switches) + 1.0;

@@ -1,4 +1,4 @@
-//! Laws that any link obeys.
+//! Invariants of every chain of elements.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_link::{
@@ -10,8 +10,7 @@ use fabricmark_link::{
 use fabricmark_units::{BitRate, Instant, Nanos, Stream};
 use proptest::prelude::*;
 
-/// An element, by the number of its kind and a seed for whatever it is set by. The last kinds do not
-/// keep order.
+/// An element by kind, with parameters derived from `seed`. The last kinds do not keep order.
 fn element(kind: u8, seed: u64) -> Box<dyn Element<u32>> {
     let mut chance = Stream::new(seed, "settings");
     let mut number = |below| chance.below(below);
@@ -89,11 +88,11 @@ fn element(kind: u8, seed: u64) -> Box<dyn Element<u32>> {
 }
 
 const KINDS: u8 = 19;
-/// Those below keep order.
+/// Kinds below this keep order.
 const ORDERED: u8 = 17;
-/// The rate with marks, which asks for pauses by port 1.
+/// The rate with marks, which requests pauses by port 1.
 const PRESSING: u8 = 3;
-/// What comes in by port 0 of a hub or a switch goes out by port 1.
+/// Kinds whose packets enter by port 0 and leave by port 1: a hub and a switch.
 const THROUGH: [u8; 2] = [15, 16];
 
 fn line(rate_bps: u64) -> Line {
@@ -122,7 +121,7 @@ fn queue(seed: u64) -> Queue<u32> {
     }
 }
 
-/// Asks to be woken much earlier than its element needs.
+/// Requests wake-ups much earlier than its element needs.
 struct Impatient(Box<dyn Element<u32>>);
 
 impl Element<u32> for Impatient {
@@ -137,7 +136,7 @@ impl Element<u32> for Impatient {
     }
 }
 
-/// A chain of elements by kind and seed, from port 0 of the first on.
+/// A chain of elements by kind and seed, starting at port 0 of the first.
 fn chain(
     elements: &[(u8, u64)],
     wrap: impl Fn(Box<dyn Element<u32>>) -> Box<dyn Element<u32>>,
@@ -155,7 +154,7 @@ fn chain(
     (net, ids)
 }
 
-/// Gap before it in ns, bytes, and bytes of a segment (0: no super-packet).
+/// Gap before the packet in ns, bytes, and bytes of a segment (0: no super-packet).
 type Arrival = (u64, u32, u16);
 
 fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
@@ -168,10 +167,10 @@ fn packet(number: u32, bytes: u32, segment: u16) -> Packet<u32> {
     Packet { ecn, ..Packet::new(number, Length::train(40, bytes, segment)) }
 }
 
-/// Instant, number of the packet, offset in it, bytes.
+/// Instant, packet number, offset in the packet, bytes.
 type Row = (u64, u32, u32, u64);
 
-/// What came out, in order.
+/// Departures in order.
 fn run(net: &mut Net<u32>, first: Id, arrivals: &[Arrival]) -> Vec<Row> {
     let mut out = Vec::new();
     let mut at = 0;
@@ -206,7 +205,7 @@ proptest! {
             if place > 0 {
                 prop_assert_eq!(counters.arrived, before);
             }
-            // Nothing is due any more, so nothing is held: no wake-up was missed.
+            // Nothing is due any more, so nothing may be held: no wake-up was missed.
             prop_assert_eq!(
                 counters.arrived + counters.duplicated,
                 counters.departed + counters.dropped_in_all()
@@ -235,7 +234,7 @@ proptest! {
     ) {
         let (mut net, ids) = chain(&elements, |element| element);
         let out = run(&mut net, ids[0], &arrivals);
-        // A copy follows its packet, which may be a piece: so pieces of one packet are not compared.
+        // A copy follows its packet, which may be a piece, so pieces of one packet are not compared.
         prop_assert!(out.is_sorted_by_key(|row| row.1));
     }
 
@@ -271,7 +270,7 @@ proptest! {
 
 #[test]
 fn a_queue_of_random_arrivals_waits_as_long_as_the_formula_of_pollaczek_and_khinchine_says() {
-    // M/D/1: 1000 ns a packet, and a mean wait of load / (2 (1 - load)) of it.
+    // M/D/1: 1000 ns per packet, and a mean wait of load / (2 (1 - load)) times that.
     for load in [0.5, 0.8] {
         let line = Line::new(BitRate(8_000_000_000), Framing::NONE).unwrap();
         let mut net = Net::new();
@@ -293,14 +292,14 @@ fn a_queue_of_random_arrivals_waits_as_long_as_the_formula_of_pollaczek_and_khin
         waited(&mut net, Instant(u64::MAX - 1));
         let mean = waits / f64::from(PACKETS);
         let expected = 1000.0 * load / (2.0 * (1.0 - load));
-        // Waits of neighbours are alike: over 400,000 packets the mean varies by about 1 %.
+        // Successive waits are correlated: over 400,000 packets the mean varies by about 1 %.
         assert!((mean / expected - 1.0).abs() < 0.03, "{load}: {mean} {expected}");
     }
 }
 
 #[test]
 fn a_standing_queue_is_signalled_by_codel_and_by_marks_where_it_may() {
-    // 12 Mbit/s into 10: 1000 packets a second too many for 200 of them, for 2 s.
+    // 12 Mbit/s into 10 Mbit/s for 2 s: 1000 packets/s arrive and 833 leave.
     for (marks, ecn, reason) in [
         (false, Ecn::Capable0, Reason::Congestion),
         (true, Ecn::NotCapable, Reason::Congestion),
@@ -318,8 +317,8 @@ fn a_standing_queue_is_signalled_by_codel_and_by_marks_where_it_may() {
         let counters = net.counters(rate);
         let (dropped, marked) = (counters.dropped(Reason::Congestion), counters.marked);
         let signals = dropped.packets + marked.packets;
-        // The queue stands from about 30 ms on, so signals begin at 130 ms: the nth is then
-        // 100 ms * (sum of 1 / sqrt(k) for k < n) later, and 1870 ms are 104 of them.
+        // The queue stands from about 30 ms on, so signals start at 130 ms. The nth follows 100 ms * (sum of 1 /
+        // sqrt(k) for k < n) later: 104 signals in 1870 ms.
         assert!((95..=110).contains(&signals), "{signals}");
         assert_eq!(marked.packets > 0, reason == Reason::Overflow);
         assert_eq!(dropped.packets > 0, reason == Reason::Congestion);

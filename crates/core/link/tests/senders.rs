@@ -1,4 +1,4 @@
-//! Senders that react to what comes back, over nets in both directions.
+//! Closed-loop senders over networks in both directions.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_link::{
@@ -6,7 +6,7 @@ use fabricmark_link::{
 };
 use fabricmark_units::{BitRate, Instant, Nanos};
 
-/// A path there, by a rate, and back; its ends are this test.
+/// A forward path with a rate, and a return path; the test is both ends.
 struct Path {
     net: Net<u64>,
     there: Id,
@@ -29,7 +29,7 @@ impl Path {
         self.net.arrive(at, (self.there, 0), Packet::new(number, Length::packet(1500)));
     }
 
-    /// The next acknowledgement and when it comes; each packet is answered at once.
+    /// The next acknowledgement and its arrival time; each packet is acknowledged at once.
     fn acknowledged(&mut self, until: Instant) -> Option<(Instant, u64)> {
         loop {
             let departure = self.net.next(until)?;
@@ -45,7 +45,7 @@ impl Path {
 
 #[test]
 fn a_window_of_packets_is_carried_once_a_round_trip() {
-    // 12 us a packet at 1 Gbit/s; a round trip of 10 ms is 833 1/3 packets and one more.
+    // 12 us per packet at 1 Gbit/s; a round trip of 10 ms is 833 1/3 packets and one more.
     let round_trip = 10_012_000;
     for window in [1, 100, 834, 835, 2000] {
         let queue = Queue::drop_tail(Limit::Packets(10_000));
@@ -54,22 +54,21 @@ fn a_window_of_packets_is_carried_once_a_round_trip() {
             path.send(Instant(0), number);
         }
         let mut carried = 0;
-        // The answers to 100 windows are in, and none to the next.
+        // All acknowledgements of 100 windows have arrived, none of the next.
         let end = Instant(101 * round_trip - 1);
         while let Some((at, number)) = path.acknowledged(end) {
             carried += 1;
             path.send(at, number + window);
         }
-        // Where the window fills the path, an acknowledgement comes each 12 us after the first.
+        // If the window fills the path, an acknowledgement arrives every 12 us after the first.
         let full = 1 + (end.0 - round_trip) / 12_000;
         assert_eq!(carried, full.min(100 * window), "{window}");
     }
 }
 
-/// Additive increase, multiplicative decrease: the mean wait in ms and the share of the rate that a
-/// sender of many bytes gets in the last 100 of 160 s.
+/// An AIMD sender with unlimited data: mean queueing delay in ms and share of the rate in the last 100 of 160 s.
 fn aimd(queue: Queue<u64>) -> (f64, f64) {
-    // 1.2 ms a packet; the round trip holds 83 1/3 of them.
+    // 1.2 ms per packet; a round trip holds 83 1/3 packets.
     let (one_way, packet_ns) = (Nanos::from_millis(50), 1_200_000);
     let mut path = Path::new(10_000_000, one_way, queue);
     let (mut sent, mut in_flight, mut window) = (0u64, 0f64, 300f64);
@@ -88,7 +87,7 @@ fn aimd(queue: Queue<u64>) -> (f64, f64) {
         now = at;
         in_flight -= 1.0;
         if number > expected {
-            // Order is kept, so all between are lost: one answer for each window.
+            // Order is kept, so the packets between are lost; the window is halved at most once per window.
             in_flight -= (number - expected) as f64;
             if expected >= recover {
                 window = (window / 2.0).max(2.0);
@@ -112,10 +111,10 @@ fn aimd(queue: Queue<u64>) -> (f64, f64) {
 fn codel_takes_away_a_standing_queue_and_leaves_the_rate() {
     let codel = CoDel::new(CoDel::TARGET, CoDel::INTERVAL, false).unwrap();
     let (wait_ms, share) = aimd(Queue::codel(Limit::Packets(1000), codel));
-    // RFC 8289, section 1: the delay of a managed queue stays near the target without loss of
-    // utilisation. One Reno flow whose window is halved at one round trip leaves some of the rate.
+    // RFC 8289, section 1: the delay of a managed queue stays near the target without loss of utilisation. One Reno
+    // flow that halves its window at an RTT without queueing leaves some of the rate unused.
     assert!(wait_ms < 20.0 && share > 0.8, "{wait_ms} {share}");
-    // Without management the same sender keeps a queue of 300 ms between a third full and full.
+    // Without AQM the same sender keeps a queue of 300 ms between a third full and full.
     let (wait_ms, share) = aimd(Queue::drop_tail(Limit::Packets(250)));
     assert!((150.0..250.0).contains(&wait_ms) && share > 0.99, "{wait_ms} {share}");
 }

@@ -1,4 +1,4 @@
-//! What users of a link write, and what they get for it.
+//! Link options: text, values and the elements they build.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_link::{
@@ -16,7 +16,7 @@ fn refused(text: &str) -> WordsError {
     text.parse::<LinkWords>().unwrap_err()
 }
 
-/// Why words that can be read cannot be built.
+/// The error of options that parse but cannot be built.
 fn unbuilt(text: &str) -> Invalid {
     match words(text).build::<u32>(1, "link") {
         Ok(_) => panic!("`{text}` was built"),
@@ -24,7 +24,7 @@ fn unbuilt(text: &str) -> Invalid {
     }
 }
 
-/// The chain that the words ask for, by its elements.
+/// The chain of elements of the options.
 fn net(words: &LinkWords) -> (Net<u32>, Vec<Id>) {
     let mut net = Net::new();
     let ids: Vec<Id> =
@@ -33,7 +33,7 @@ fn net(words: &LinkWords) -> (Net<u32>, Vec<Id>) {
     (net, ids)
 }
 
-/// When packets of 1500 bytes that come at instant 0 leave, by number, and what the elements did.
+/// Departure times and numbers of packets of 1500 bytes that arrive at instant 0, and the counters of the elements.
 fn sent(text: &str, packets: u32) -> (Vec<(u64, u32)>, Vec<Counters>) {
     let (mut net, ids) = net(&words(text));
     let first: Port = (ids[0], 0);
@@ -58,9 +58,9 @@ fn a_round_trip_is_half_in_each_direction() {
 
 #[test]
 fn a_technology_gives_rate_framing_and_mtu() {
-    // 1526 bytes of 8 ns, and 12 of gap before the second.
+    // 1526 bytes of 8 ns, and a gap of 12 bytes before the second.
     assert_eq!(sent("link=ethernet:1G", 2).0, [(12_208, 0), (24_512, 1)]);
-    // A VLAN tag is 4 bytes more; the rate of the link that lends its framing does not matter.
+    // A VLAN tag adds 4 bytes; the rate of the framing link does not matter.
     assert_eq!(sent("rate=1G framing=ethernet:40G,vlan=1", 1).0, [(12_240, 0)]);
     assert_eq!(sent("rate=1G framing=none", 1).0, [(12_000, 0)]);
     assert_eq!(sent("rate=1G", 1).0, [(12_000, 0)]);
@@ -88,12 +88,11 @@ fn a_queue_holds_what_was_asked_for_or_a_round_trip_of_the_wire() {
         ("rate=1G queue=1ms", 83),
         ("rate=1G", 1000),
         ("rate=1G rtt=10ms", 1042),
-        // 24 ms of 1 Gbit/s are 3 MB, with a quarter more 2500 packets; of jumbo frames they are fewer than
-        // 1000.
+        // 24 ms of 1 Gbit/s are 3 MB; with a quarter more, 2500 packets. Of jumbo frames that is fewer than 1000.
         ("rate=1G rtt=24ms", 2500),
         ("rate=1G delay=12ms", 2500),
         ("rate=1G rtt=24ms mtu=9000", 1000),
-        // Ten leave at once and the next has begun to; two periods are less than the least queue.
+        // Ten leave at once and the next has started; two periods are less than the minimum queue.
         ("schedule=15000B/12ms delay=12ms", 1010),
     ] {
         let (_, counters) = sent(text, 4000);
@@ -112,7 +111,7 @@ fn what_the_medium_loses_has_taken_its_time_on_the_wire() {
 
 #[test]
 fn coalescing_comes_last() {
-    // Three leave the wire 12 us apart and arrive 1 us later; the host hears of two at once.
+    // Three leave the wire 12 us apart and arrive 1 us later; the host receives two at once.
     let (left, _) = sent("coalesce=2:50us rate=1G delay=1us", 3);
     assert_eq!(left, [(25_000, 0), (25_000, 1), (87_000, 2)]);
     assert_eq!(sent("coalesce=adaptive", 1).0, [(16_000, 0)]);
@@ -166,8 +165,8 @@ fn the_mean_and_the_deviation_of_a_delay_are_what_was_asked_for() {
         let mean = delays.iter().sum::<f64>() / delays.len() as f64;
         let variance =
             delays.iter().map(|delay| (delay - mean).powi(2)).sum::<f64>() / delays.len() as f64;
-        // Over 100,000 packets the mean varies by 3 us. The deviation of a Pareto of shape 11 is
-        // surer than 3 %: its fourth moment is finite.
+        // Over 100,000 packets the mean varies by 3 us. The deviation of a Pareto of shape 11 varies by less than 3
+        // %: its fourth moment is finite.
         assert!((mean - 10.0).abs() < 0.02, "{text}: {mean}");
         assert!((variance.sqrt() - 1.0).abs() < 0.03, "{text}: {variance}");
     }
@@ -175,9 +174,9 @@ fn the_mean_and_the_deviation_of_a_delay_are_what_was_asked_for() {
 
 #[test]
 fn bursts_are_written_as_for_netem() {
-    // p, r, h, k: to the bad state and back; of what is sent in it, a fifth gets through.
+    // p, r, h, k: to the bad state and back; a fifth of what is sent in the bad state is delivered.
     let (left, _) = sent("loss=ge:0.01,0.04,0.2,1", 200_000);
-    // A fifth of the time is bad: 16 % are lost. Bursts of 25 packets: it varies by 0.4 %.
+    // A fifth of the time is bad, so 16 % are lost. With bursts of 25 packets this varies by 0.4 %.
     let lost = 1.0 - left.len() as f64 / 200_000.0;
     assert!((lost - 0.16).abs() < 0.015, "{lost}");
     assert_eq!(words("loss=ge:0.01,0.1").to_string(), "loss=ge:0.01,0.1,0,1");
@@ -190,7 +189,7 @@ fn a_live_change_replaces_what_it_speaks_of() {
         ("rtt=10ms", "delay=1ms", "delay=1ms"),
         ("rate=1G loss=0.5", "loss=none", "rate=1G loss=none"),
         ("rate=1G", "schedule=100B/1ms", "schedule=100B/1ms"),
-        // A new technology brings its own rate, framing and MTU.
+        // A new link brings its own rate, framing and MTU.
         (
             "rate=1G framing=ethernet:1G mtu=9000 loss=0.5",
             "link=ethernet:10G",
@@ -297,7 +296,6 @@ fn a_word_without_effect_is_refused() {
     }
 }
 
-/// Any word that the grammar knows.
 #[test]
 fn words_have_the_wire_that_they_build() {
     let stream_bps = |text: &str| {
@@ -307,17 +305,18 @@ fn words_have_the_wire_that_they_build() {
         }
         words.line().map(|line| line.map(|line| line.stream_bps(40, 1460)))
     };
-    // A packet of 1500 bytes with 1460 of payload, and 38 of Ethernet.
+    // A packet of 1500 bytes with 1460 of payload, and 38 bytes of Ethernet.
     assert_eq!(stream_bps("rtt=1ms"), Ok(None));
     assert_eq!(stream_bps("rate=1500K"), Ok(Some(1_460_000.0)));
     assert_eq!(stream_bps("rate=1538K framing=ethernet:1G"), Ok(Some(1_460_000.0)));
     assert_eq!(stream_bps("link=ethernet:1G rate=1538K"), Ok(Some(1_460_000.0)));
     assert_eq!(stream_bps("schedule=1500B/1ms"), Ok(Some(11_680_000.0)));
-    // An opportunity of 1500 bytes each ms.
+    // An opportunity of 1500 bytes every ms.
     assert_eq!(stream_bps("trace=file"), Ok(Some(11_680_000.0)));
     assert_eq!("trace=file".parse::<LinkWords>().unwrap().line(), Err(Invalid::Unread));
 }
 
+/// Any valid link option.
 fn word() -> impl Strategy<Value = String> {
     let time = (any::<u64>(), 0u32..60).prop_map(|(ns, shift)| Nanos(ns >> shift).to_string());
     let share = prop_oneof![
@@ -373,7 +372,7 @@ fn words_say_what_share_is_lost_and_how_delays_spread() {
     for (text, share, independent) in [
         ("loss=1e-3", 0.001, true),
         ("loss=every:200", 0.005, false),
-        // A hundredth of the time in the bad state, of which half is lost.
+        // The bad state has a hundredth of the time and loses half of its packets.
         ("loss=ge:0.001,0.099,0.5", 0.005, false),
     ] {
         let losses = words(text).losses().unwrap();

@@ -1,11 +1,9 @@
-//! Packets built, from the first byte that a capture holds to the last: what carries one message over a
-//! link, with right lengths and sums.
+//! Builds the packets of one message on a link, with valid lengths, checksums and CRCs, as in a capture.
 //!
-//! There are two hosts; the first sends data to the second, or asks it for data. Addresses are those of
-//! documentation (RFC 5737, RFC 3849), local Ethernet addresses, and LIDs 1 and 2.
+//! The first of two hosts sends data to the second, or reads data from it. Addresses are those reserved for
+//! documentation (RFC 5737, RFC 3849), locally administered MAC addresses, and LIDs 1 and 2.
 //!
-//! The lengths are those of [`packets`], by a test of all kinds of link; so ceilings are computed from
-//! packets that exist.
+//! A test checks that the lengths are those of [`packets`], from which ceilings are computed, for all types of link.
 
 mod cm;
 mod infiniband;
@@ -25,44 +23,44 @@ use crate::capture::LinkType;
 /// One of the two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Host {
-    /// It sends, or asks.
+    /// Sends the data, or issues the RDMA READ.
     First,
-    /// It receives, or answers.
+    /// Receives the data, or responds to the RDMA READ.
     Second,
 }
 
-/// A packet as a capture holds it: on Ethernet without preamble and check sequence.
+/// A packet as a capture holds it: on Ethernet without preamble and FCS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Who sends it.
+    /// Host that sends the packet.
     pub from: Host,
-    /// Its bytes.
+    /// Bytes of the packet.
     pub bytes: Vec<u8>,
 }
 
-/// The longest payload in bytes: a capture of it is still opened at once.
+/// Maximum payload in bytes. A capture of this size still opens without delay.
 pub const PAYLOAD_BYTES_MAX: u64 = 1 << 24;
 
-/// Why there are no such packets.
+/// Why packets could not be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotBuilt {
-    /// No host sends them.
+    /// No host sends such packets.
     #[error(transparent)]
     Impossible(#[from] Impossible),
-    /// They are many.
+    /// The payload in bytes exceeds [`PAYLOAD_BYTES_MAX`].
     #[error("{0} bytes are a long capture: use {PAYLOAD_BYTES_MAX} at most")]
     TooLarge(u64),
 }
 
-/// The packets that carry one message of `payload` bytes, in order: of an RDMA READ first the request,
-/// then what [`packets`] counts, the answers; of others nothing else.
+/// Builds the packets that carry one message of `payload` bytes, in order. An RDMA READ has a request, followed by
+/// the responses, which are what [`packets`] counts.
 ///
-/// Bytes of the payload are letters and digits in their order, over and over.
+/// The payload repeats the letters and digits.
 pub fn build(link: Link, stack: Stack, payload: u64) -> Result<Vec<Packet>, NotBuilt> {
     if payload > PAYLOAD_BYTES_MAX {
         return Err(NotBuilt::TooLarge(payload));
     }
-    // Refused for the reasons for which there is no ceiling.
+    // Fails for the same reasons as the computation of a ceiling.
     packets(link, stack, payload)?;
     let data = pattern(payload);
     Ok(match stack {
@@ -77,7 +75,7 @@ pub fn build(link: Link, stack: Stack, payload: u64) -> Result<Vec<Packet>, NotB
     })
 }
 
-/// What the first byte of this link's packets belongs to.
+/// Capture link type for packets of this link.
 pub fn link_type(link: Link) -> LinkType {
     match link {
         Link::Ipoib(_) | Link::Ib(_) => LinkType::Infiniband,
@@ -86,12 +84,12 @@ pub fn link_type(link: Link) -> LinkType {
 }
 
 impl Host {
-    /// The host at the other end.
+    /// The other host.
     fn other(self) -> Self {
         if self == Self::First { Self::Second } else { Self::First }
     }
 
-    /// 1 or 2, the end of every address.
+    /// 1 or 2, the last part of every address.
     fn number(self) -> u8 {
         if self == Self::First { 1 } else { 2 }
     }
@@ -113,29 +111,29 @@ impl Host {
         Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, self.number().into())
     }
 
-    /// Its port in a fabric of several subnets, each host in its own.
+    /// GID in a fabric of several subnets, with each host in its own subnet.
     fn gid(self) -> Ipv6Addr {
         let number = self.number().into();
         Ipv6Addr::new(0x2001, 0xdb8, 0, number, 0, 0, 0, number)
     }
 
-    /// The GID that RoCEv1 derives from the Ethernet address (RFC 4291, appendix A).
+    /// GID that RoCEv1 derives from the MAC address (RFC 4291, appendix A).
     fn link_local(self) -> Ipv6Addr {
         Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, self.number().into())
     }
 
-    /// A queue pair of it.
+    /// Queue pair number.
     fn queue_pair(self) -> u32 {
         0x10 + u32::from(self.number())
     }
 }
 
-/// Letters and digits, over and over.
+/// Payload that repeats the letters and digits.
 fn pattern(payload: u64) -> Vec<u8> {
     (b'a'..=b'z').chain(b'0'..=b'9').cycle().take(payload as usize).collect()
 }
 
-/// A frame: header, tags of 802.1ad and 802.1Q, content, padding.
+/// An Ethernet frame without FCS: header, VLAN tags (802.1ad outside, 802.1Q inside), content, padding.
 fn ethernet(from: Host, tags: u8, kind: u16, content: &[&[u8]]) -> Vec<u8> {
     let kinds = match tags {
         0 => vec![kind],
@@ -155,7 +153,7 @@ fn ethernet(from: Host, tags: u8, kind: u16, content: &[&[u8]]) -> Vec<u8> {
     frame
 }
 
-/// Number of 802.1Q tags on a link.
+/// Number of VLAN tags on a link.
 fn tags(link: Link) -> u8 {
     match link {
         Link::Ethernet { vlan, .. } | Link::RoceV1 { vlan, .. } | Link::RoceV2 { vlan, .. } => vlan,

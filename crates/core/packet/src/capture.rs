@@ -1,9 +1,7 @@
-//! Capture files: classic pcap written and read, pcapng read (IETF drafts draft-ietf-opsawg-pcap and
-//! draft-ietf-opsawg-pcapng).
+//! Capture files: writes classic pcap, reads pcap and pcapng (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng).
 //!
-//! Packets are lent from the bytes of the file, so that no length in it makes anything be allocated.
-//! Not a library: those in use leave files of the other byte order, time stamps in powers of two or the
-//! number of the broken packet to the caller.
+//! Packets borrow from the bytes of the file, so no length field in it causes an allocation. No library is used:
+//! those available lack the other byte order, timestamps in powers of two, or the number of the broken packet.
 
 use std::borrow::Cow;
 
@@ -12,41 +10,41 @@ mod read;
 
 pub use read::{Packets, read};
 
-/// Bytes of a packet beyond which a file is broken (`MAXIMUM_SNAPLEN` of libpcap).
+/// Maximum length of a packet in bytes; a file with a longer one is broken (libpcap, `MAXIMUM_SNAPLEN`).
 pub const PACKET_BYTES_MAX: u32 = 262_144;
 
-/// Classic pcap in microseconds and in nanoseconds, by its first four bytes.
+/// Magic numbers of classic pcap with timestamps in microseconds and in nanoseconds.
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 
-/// Link type of the extensible record format.
+/// Link type of Extensible Record Format (ERF) records.
 const ERF: u16 = 197;
 
-/// What the first byte of a packet belongs to (tcpdump.org, link-layer header types).
+/// Link-layer header type: the header at the start of a packet (tcpdump.org, link-layer header types).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkType {
-    /// Ethernet without preamble and check sequence: 1.
+    /// Ethernet without preamble and FCS: 1.
     Ethernet,
-    /// InfiniBand from the local route header to the variant CRC: 247.
+    /// InfiniBand from the LRH through the variant CRC: 247.
     Infiniband,
-    /// Another one, by its number.
+    /// Another link type, by its number.
     Other(u16),
 }
 
 /// A packet of a capture file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured<'a> {
-    /// What its first byte belongs to.
+    /// Link type of the packet.
     pub link_type: LinkType,
-    /// When it was seen, in nanoseconds since 1970; `None` where the file does not say.
+    /// Capture time in nanoseconds since 1970, or `None` if the file has none.
     pub time_ns: Option<u64>,
-    /// Its length when it was captured, of which the file may hold less.
+    /// Original length of the packet in bytes; the file may hold fewer.
     pub captured_from_bytes: u32,
-    /// What the file holds of it.
+    /// Captured bytes.
     pub bytes: &'a [u8],
 }
 
-/// Why a file is no capture, or where it breaks. Packets count from 1, as other tools number them.
+/// Why a file is not a capture, or where it is broken. Packets are numbered from 1, as in other tools.
 #[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CaptureError {
@@ -64,7 +62,7 @@ pub enum CaptureError {
 }
 
 impl LinkType {
-    /// The number of files.
+    /// Number in files.
     pub fn number(self) -> u16 {
         match self {
             Self::Ethernet => 1,
@@ -73,7 +71,7 @@ impl LinkType {
         }
     }
 
-    /// The link type of a number.
+    /// Link type of a number in a file.
     pub fn of_number(number: u16) -> Self {
         match number {
             1 => Self::Ethernet,
@@ -83,17 +81,17 @@ impl LinkType {
     }
 }
 
-/// How a classic file holds packets.
+/// How a classic pcap file stores packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As they are, of this link type.
+    /// Directly, with this link type.
     Plain(LinkType),
-    /// InfiniBand packets in records of the extensible record format, link type 197. Wireshark opens
-    /// these; of link type 247 it knows nothing (`wiretap/pcap-common.c`, to version 4.0 at least).
+    /// InfiniBand packets in ERF records, link type 197. Wireshark opens these, but not link type 247
+    /// (`wiretap/pcap-common.c`, up to version 4.0 at least).
     Erf,
 }
 
-/// A classic pcap file of `packets`, one a microsecond from 1970 on, because they never were on a wire.
+/// Writes a classic pcap file of `packets`. Timestamps are artificial: one packet per microsecond from 1970 on.
 pub fn write<'a>(
     form: Form,
     packets: impl IntoIterator<Item = &'a [u8]>,
@@ -189,7 +187,7 @@ mod tests {
         }
     }
 
-    /// A pcapng file of a section, an interface with these options, a simple and an enhanced packet.
+    /// A pcapng file with a section, an interface with these options, a simple and an enhanced packet.
     fn blocks(order: fn(u32) -> [u8; 4], half: fn(u16) -> [u8; 2], options: &[u8]) -> Vec<u8> {
         let block = |kind: u32, body: &[u8]| {
             let length = order(12 + body.len() as u32);
@@ -234,7 +232,7 @@ mod tests {
             [&IF_TSOFFSET.to_le_bytes()[..], &8u16.to_le_bytes(), &10i64.to_le_bytes()].concat();
         let options = [resolution, offset, vec![0; 4]].concat();
         let file = blocks(u32::to_le_bytes, u16::to_le_bytes, &options);
-        // 2^32 + 2 ticks of 2^-32 s are a second and less than a nanosecond; then 10 s more.
+        // 2^32 + 2 ticks of 2^-32 s are one second and less than a nanosecond; the offset adds 10 s.
         assert_eq!(all(&file)[1].time_ns, Some(11_000_000_000));
     }
 

@@ -1,4 +1,4 @@
-//! Figures in text: a header as RFCs draw it, 32 bits a row, and the sequence of headers in a packet.
+//! Text diagrams: a header as RFCs draw it, 32 bits per row, and the sequence of headers in a packet.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use fabricmark_header::ipoib::IpoibHeader;
 use fabricmark_header::transport::{Tcp, Udp};
 use fabricmark_header::{Field, Layout};
 
-/// Bits in a row of a header.
+/// Bits per row of a header diagram.
 const ROW: usize = 32;
 
-/// Lines that an upright title may take.
+/// Maximum number of lines of a wrapped title; a longer title is replaced by a letter.
 const UPRIGHT_MAX: usize = 3;
 
-/// Headers by the word that people write for them.
+/// Headers by their command-line name.
 pub const HEADERS: &[(&str, &Layout)] = &[
     ("lrh", Lrh::LAYOUT),
     ("grh", Grh::LAYOUT),
@@ -51,26 +51,26 @@ pub const HEADERS: &[(&str, &Layout)] = &[
     ("drep", DisconnectReply::LAYOUT),
 ];
 
-/// A packet of IP over InfiniBand.
+/// An IP over InfiniBand packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IpoibPacket {
-    /// In connected mode (P1, figure 2).
+    /// Connected mode (P1, figure 2).
     Connected,
-    /// In datagram mode (P1, figure 6).
+    /// Datagram mode (P1, figure 6).
     Datagram,
 }
 
-/// Packets by the word that people write for them.
+/// IPoIB packets by their command-line name.
 pub const PACKETS: [(&str, IpoibPacket); 2] =
     [("connected", IpoibPacket::Connected), ("datagram", IpoibPacket::Datagram)];
 
-/// A header with a ruler above it and its fields beneath: name, length in bits, clause.
+/// Draws a header below a bit ruler, followed by a list of its fields with length in bits and clause.
 pub fn header(layout: &Layout) -> String {
     let mut text = format!(
         "{}: {}, {} bytes ({})\n\n",
         layout.name, layout.title, layout.bytes, layout.source
     );
-    // A digit above the bit that it counts, of two columns.
+    // Each bit is two columns wide; the tens digit stands above bits 0, 10, 20 and 30.
     let tens: String = (0..ROW).step_by(10).map(|bit| format!(" {:<19}", bit / 10)).collect();
     let ones: String = (0..ROW).map(|bit| format!(" {}", bit % 10)).collect();
     text += &format!("{}\n{ones}\n", tens.trim_end());
@@ -91,7 +91,7 @@ pub fn header(layout: &Layout) -> String {
     text
 }
 
-/// Letters for fields too narrow for their titles, by the first bit of the field.
+/// Key letters for fields too narrow for their titles, by the first bit of the field.
 fn keys(layout: &Layout) -> BTreeMap<usize, char> {
     let narrow = layout.fields.iter().filter(|field| {
         let columns = field.bits.min(ROW - field.at % ROW);
@@ -102,13 +102,12 @@ fn keys(layout: &Layout) -> BTreeMap<usize, char> {
     narrow.map(|field| field.at).zip('a'..='z').collect()
 }
 
-/// The index of the field that a bit belongs to; `None` behind the end.
+/// Index of the field that contains `bit`, or `None` beyond the end.
 fn owner(layout: &Layout, bit: usize) -> Option<usize> {
     layout.fields.iter().position(|field| (field.at..field.at + field.bits).contains(&bit))
 }
 
-/// The line above `row`: open where one field goes on from the row before, with its title where the
-/// middle of the field is there.
+/// The separator above `row`, with gaps inside fields that continue, and with a title in the middle of a field.
 fn separator(layout: &Layout, row: usize) -> String {
     let end = 8 * layout.bytes;
     let is_closed = |column: usize| {
@@ -138,15 +137,15 @@ fn separator(layout: &Layout, row: usize) -> String {
     line.into_iter().collect::<String>() + "\n"
 }
 
-/// The rows that a field fills alone: the first, and how many.
+/// The rows that are occupied by this field alone: first row and number of rows, if any.
 fn whole_rows(at: usize, bits: usize) -> Option<(usize, usize)> {
     let (first, end) = (at.div_ceil(ROW), (at + bits) / ROW);
     (end > first).then(|| (first, end - first))
 }
 
-/// The lines of a row between two separators: as many as the narrowest title needs.
+/// The lines of `row` between two separators, as many as the most wrapped title needs.
 fn row_lines(layout: &Layout, row: usize, keys: &BTreeMap<usize, char>) -> String {
-    // The part of each field within the row: its width, and its text.
+    // Width and wrapped text of each field's part within the row.
     let mut cells = Vec::new();
     let (start, end) = (row * ROW, (row * ROW + ROW).min(8 * layout.bytes));
     for field in layout.fields {
@@ -173,20 +172,20 @@ fn row_lines(layout: &Layout, row: usize, keys: &BTreeMap<usize, char>) -> Strin
     text
 }
 
-/// What the part in `row` of a field says: the title stands in the middle of the rows that the field
-/// fills alone, else in its first part. A part that touches the one with the title says nothing.
+/// Text in the part of a field within `row`. The title is in the middle of the rows that the field occupies alone, or
+/// else in its first part. A part that does not touch the part with the title says "(continued)".
 fn said(field: &Field, row: usize, title: String) -> String {
     match whole_rows(field.at, field.bits) {
         Some((first, rows)) if rows % 2 == 1 && row == first + rows / 2 => title,
         Some(_) => String::new(),
         None if row == field.at / ROW => title,
-        // Without a whole row it has two parts; they touch where they share columns.
+        // A field without a row of its own has two parts; they touch if they share columns.
         None if field.bits > ROW => String::new(),
         None => "(continued)".to_owned(),
     }
 }
 
-/// A title, shortened where everybody knows what it is short for.
+/// The title, abbreviated if it is "Reserved" and does not fit.
 fn title_for(title: &str, width: usize) -> String {
     match title {
         "Reserved" if width < 3 => "R".to_owned(),
@@ -195,7 +194,7 @@ fn title_for(title: &str, width: usize) -> String {
     }
 }
 
-/// The title in lines of at most `width` characters, broken between words where they fit.
+/// Wraps a title into lines of at most `width` characters, at spaces if possible.
 fn wrapped(title: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in title.split(' ').filter(|word| !word.is_empty()) {
@@ -217,9 +216,9 @@ fn centred(text: &str, width: usize) -> String {
     format!("{text:^width$}")
 }
 
-/// The headers of a packet of IP over InfiniBand, with their lengths in bytes beneath.
+/// Draws the headers of an IPoIB packet with their lengths in bytes.
 ///
-/// Without a GRH it stays within its subnet; with one it may cross routers.
+/// A packet without a GRH stays within its subnet; with one it can be routed.
 pub fn ipoib(packet: IpoibPacket, grh: bool) -> String {
     let mode = match packet {
         IpoibPacket::Connected => "connected",
@@ -248,7 +247,7 @@ pub fn ipoib(packet: IpoibPacket, grh: bool) -> String {
     )
 }
 
-/// Boxes side by side, each with a text beneath.
+/// Boxes side by side, each with a caption below.
 fn sequence(parts: &[(&str, String)]) -> String {
     let (mut rule, mut names, mut beneath) = (String::new(), String::new(), String::new());
     for (name, bytes) in parts {
@@ -269,7 +268,7 @@ mod tests {
         Field { name: "", title, at, bits, format: Format::Hex, clause: "1" }
     }
 
-    /// The figure alone, without heading and list.
+    /// The diagram without heading and field list.
     fn figure(fields: Vec<Field>) -> Vec<String> {
         let bits: usize = fields.iter().map(|field| field.bits).sum();
         let layout = Layout {

@@ -1,8 +1,7 @@
-//! Packets taken apart: bytes in, headers, payloads, sums and troubles out, in the order of the wire.
+//! Dissects packets into headers, payloads, checksums and errors, in wire order.
 //!
-//! Nothing here fails: what cannot be read becomes a [`Trouble`] and what is left is data.
-//!
-//! Deliberately not here: whatever needs more than one packet, such as reassembly.
+//! Dissection never fails: anything malformed becomes a [`Trouble`], and the remaining bytes become data. Nothing
+//! that needs more than one packet, such as reassembly, is done here.
 
 mod infiniband;
 mod internet;
@@ -12,50 +11,50 @@ use fabricmark_header::Layout;
 
 use crate::capture::LinkType;
 
-/// A packet and what is in it.
+/// A packet and its parts.
 #[derive(Clone, Debug)]
 pub struct Dissection<'a> {
-    /// The packet.
+    /// The whole packet.
     pub bytes: &'a [u8],
-    /// What its first byte belongs to.
+    /// Link type of the packet.
     pub link_type: LinkType,
-    /// What is in it.
+    /// Parts in wire order.
     pub parts: Vec<Part>,
 }
 
-/// One part of a packet: `at` is where it begins, from the start of the packet, and `bytes` its length.
+/// A part of a packet. `at` is its offset from the start of the packet, `bytes` its length.
 #[expect(missing_docs, reason = "fields that all have are explained above")]
 #[derive(Clone, Debug)]
 pub enum Part {
-    /// A header, whole.
+    /// A complete header.
     Header { layout: &'static Layout, at: usize },
-    /// An option of the header before it, and what it says.
+    /// An option of the preceding header, and its decoded value.
     Option { name: &'static str, text: String, at: usize, bytes: usize },
-    /// Bytes that are not taken apart further.
+    /// Bytes that are not dissected further.
     Data { name: &'static str, at: usize, bytes: usize },
-    /// A checksum, which is part of a header or stands alone; of 0 bytes where it is not there.
+    /// A checksum or CRC, within a header or separate; 0 bytes long if it is missing.
     Sum { name: &'static str, at: usize, bytes: usize, verdict: Verdict },
-    /// Something that should not be.
+    /// An error in the packet.
     Trouble { at: usize, trouble: Trouble },
 }
 
-/// Whether a checksum is right.
+/// Result of the verification of a checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is.
+    /// Correct.
     Good,
-    /// It is not.
+    /// Incorrect.
     Bad {
-        /// What it should be, its bytes in the order of the wire.
+        /// The correct value, in wire order.
         right: u32,
     },
-    /// There is none: UDP's 0, or a packet without its last bytes.
+    /// Missing: UDP's 0, or a packet without its last bytes.
     Absent,
-    /// What it is over is not all here, for this reason.
+    /// Not verifiable for this reason, because not all bytes that it covers are present.
     Unchecked(&'static str),
 }
 
-/// What should not be in a packet.
+/// An error in a packet.
 #[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
@@ -73,7 +72,7 @@ pub enum Trouble {
     LinkType(u16),
 }
 
-/// Takes a packet apart.
+/// Dissects a packet.
 pub fn dissect(link_type: LinkType, bytes: &[u8]) -> Dissection<'_> {
     let mut walk = Walk { bytes, parts: Vec::with_capacity(16) };
     match link_type {
@@ -88,7 +87,7 @@ pub fn dissect(link_type: LinkType, bytes: &[u8]) -> Dissection<'_> {
 }
 
 impl Dissection<'_> {
-    /// The names of the headers in their order.
+    /// Names of the headers, in wire order.
     pub fn headers(&self) -> impl Iterator<Item = &'static str> {
         self.parts.iter().filter_map(|part| match part {
             Part::Header { layout, .. } => Some(layout.name),
@@ -96,7 +95,7 @@ impl Dissection<'_> {
         })
     }
 
-    /// The value of a field, both by their names in code and layout: of the first such header.
+    /// Value of a field in the first such header; `header` is a name of [`Layout`], `field` the name in code.
     pub fn field(&self, header: &str, field: &str) -> Option<u128> {
         self.parts.iter().find_map(|part| match part {
             Part::Header { layout, at } if layout.name == header => {
@@ -107,7 +106,7 @@ impl Dissection<'_> {
         })
     }
 
-    /// Whether nothing is wrong: no trouble, and no sum that is not right.
+    /// Whether the packet has no errors and no incorrect checksum. Missing and unverified checksums are accepted.
     pub fn is_sound(&self) -> bool {
         !self.parts.iter().any(|part| {
             matches!(part, Part::Trouble { .. } | Part::Sum { verdict: Verdict::Bad { .. }, .. })
@@ -115,19 +114,19 @@ impl Dissection<'_> {
     }
 }
 
-/// A packet on its way through the headers.
+/// State of a dissection.
 struct Walk<'a> {
     bytes: &'a [u8],
     parts: Vec<Part>,
 }
 
 impl<'a> Walk<'a> {
-    /// What is left from `at` to `end`.
+    /// Bytes from `at` to `end`.
     fn rest(&self, at: usize, end: usize) -> &'a [u8] {
         self.bytes.get(at..end).unwrap_or_default()
     }
 
-    /// The header at `at`, and where it ends; where it does not fit, that is told instead.
+    /// Adds the header at `at` and returns its end. If it does not fit, adds an error and data instead.
     fn header(&mut self, layout: &'static Layout, at: usize, end: usize) -> Option<usize> {
         let there = end.saturating_sub(at);
         if there < layout.bytes {
@@ -140,7 +139,7 @@ impl<'a> Walk<'a> {
         Some(at + layout.bytes)
     }
 
-    /// The header at `at` as `of` reads it, and where it ends.
+    /// Like `header`, and also returns the view that `of` reads.
     fn read<View>(
         &mut self,
         layout: &'static Layout,
@@ -152,7 +151,7 @@ impl<'a> Walk<'a> {
         of(self.rest(at, end)).map(|(view, _)| (view, after))
     }
 
-    /// Data up to `end`, unless there is none.
+    /// Adds data up to `end`, unless it is empty.
     fn data(&mut self, name: &'static str, at: usize, end: usize) {
         if end > at {
             self.parts.push(Part::Data { name, at, bytes: end - at });
@@ -169,7 +168,7 @@ impl<'a> Walk<'a> {
 }
 
 impl Verdict {
-    /// Of the bytes that are there, and those that should be.
+    /// Compares the stored and the computed checksum.
     fn of<const N: usize>(there: Option<[u8; N]>, right: Option<[u8; N]>) -> Self {
         let number = |bytes: [u8; N]| bytes.iter().fold(0, |sum, &byte| sum << 8 | u32::from(byte));
         match (there, right) {
@@ -187,14 +186,14 @@ mod tests {
     use crate::capture::LinkType;
     use proptest::prelude::*;
 
-    /// RDMA WRITE Only of 14 bytes within a subnet (IBTA vol. 1, table 29), whole.
+    /// RDMA WRITE Only of 14 bytes within a subnet (IBTA vol. 1, table 29), the whole packet.
     const WRITE: [u8; 58] = [
         0x70, 0x12, 0x37, 0x5c, 0x00, 0x0e, 0x17, 0xd2, // LRH
         0x0a, 0x20, 0x24, 0x87, 0x00, 0x87, 0xb1, 0xb3, 0x00, 0x0d, 0xec, 0x2a, // BTH
         0x01, 0x71, 0x0a, 0x1c, 0x01, 0x5d, 0x40, 0x02, 0x38, 0xf2, 0x7a, 0x05, 0x00, 0x00, 0x00,
         0x0e, // RETH
         0xbb, 0x88, 0x4d, 0x85, 0xfd, 0x5c, 0xfb, 0xa4, 0x72, 0x8b, 0xc0, 0x69, 0x0e, 0xd4, 0, 0,
-        0x96, 0x25, 0xb7, 0x5a, 0x45, 0xfa, // sums
+        0x96, 0x25, 0xb7, 0x5a, 0x45, 0xfa, // ICRC, VCRC
     ];
 
     #[test]
@@ -238,14 +237,14 @@ mod tests {
         assert!(told.contains("packets of link type 113 are not taken apart"), "{told}");
     }
 
-    /// Parts in order, none beyond the end.
+    /// Checks that parts are in order and within the packet.
     fn assert_lawful(told: &Dissection) {
         let mut data_end = 0;
         for part in &told.parts {
             let (at, bytes) = match part {
                 Part::Header { layout, at } => (*at, layout.bytes),
                 Part::Option { at, bytes, .. } | Part::Data { at, bytes, .. } => (*at, *bytes),
-                // Sums may stand within headers, troubles anywhere.
+                // Checksums may be within headers, errors anywhere.
                 Part::Sum { at, bytes, .. } => {
                     assert!(at + bytes <= told.bytes.len());
                     continue;

@@ -1,10 +1,8 @@
-//! Packets as bytes.
+//! Builds, dissects, captures and draws packets.
 //!
-//! Packets are built by [`build`] and taken apart by [`dissect`], from and into the files of
-//! [`capture`]; [`diagram`] draws them.
-//!
-//! Deliberately not here: a header on its own (the crate header), and what a wire can carry at most
-//! (the crate wire), by whose lengths packets are built and tested.
+//! [`build`] creates packets and [`dissect`] parses them; [`capture`] writes and reads capture files; [`diagram`]
+//! draws headers and packets as text. Single headers are in the crate header. The crate wire computes what a link can
+//! carry; its packet lengths are those of the packets built here.
 
 pub mod build;
 pub mod capture;

@@ -1,4 +1,4 @@
-//! What is built: as long as the model says, and sound where it is taken apart again.
+//! Built packets have the lengths that the model computes, and pass dissection without errors.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_packet::build::{self, Host, NotBuilt, Packet, build};
@@ -20,7 +20,7 @@ fn built(link: &str, stack: Stack, payload: u64) -> (Link, Vec<Packet>) {
     (link, build(link, stack, payload).unwrap())
 }
 
-/// Bytes of data that a packet carries.
+/// Payload bytes in a packet.
 fn data(link: Link, packet: &Packet) -> Vec<u8> {
     let told = dissect(build::link_type(link), &packet.bytes);
     let parts = told.parts.iter().filter_map(|part| match part {
@@ -116,11 +116,11 @@ fn a_connection_is_set_up_and_ended_by_five_messages() {
     for packet in &packets {
         assert!(dissect(LinkType::Infiniband, &packet.bytes).is_sound());
         assert_eq!(field(link, packet, "BTH", "destination_qp"), 1);
-        // 256 bytes of management datagram in LRH, BTH, DETH and the two sums.
+        // A 256-byte MAD in LRH, BTH, DETH and the two CRCs.
         assert_eq!(packet.bytes.len(), 8 + 12 + 8 + 256 + 4 + 2);
     }
     assert_eq!(field(link, &packets[0], "REQ", "path_mtu"), 4);
-    // 56 Gbit/s.
+    // Code 12 is 56 Gbit/s.
     assert_eq!(field(link, &packets[0], "REQ", "primary_packet_rate"), 12);
 }
 
@@ -188,7 +188,7 @@ proptest! {
         let built = built.unwrap();
         let is_read = matches!(stack, Stack::Rc { operation: Operation::Read, .. });
         let messages = if is_read { &built[1..] } else { &built[..] };
-        // A capture of Ethernet leaves out preamble and check sequence.
+        // A capture of Ethernet omits preamble and FCS.
         let around = if build::link_type(link) == LinkType::Ethernet { 8 + 4 } else { 0 };
         let found: Vec<u64> =
             messages.iter().map(|packet| packet.bytes.len() as u64 + around).collect();
@@ -207,7 +207,7 @@ proptest! {
             capture::read(&file).unwrap().map(|packet| packet.unwrap().bytes).collect();
         prop_assert!(read.iter().eq(built.iter().map(|packet| &packet.bytes)));
 
-        // Messages of connected IPoIB are cut within IP packets; what they carry is not told apart.
+        // The payload is not recovered if connected-mode IPoIB segments an IP packet.
         let is_cut = matches!(link, Link::Ipoib(ipoib) if ipoib.ib_mtu < ipoib.mtu);
         if !is_cut {
             let mut carried: Vec<u8> =

@@ -1,6 +1,6 @@
-//! Every figure as it is printed, compared with a stored text.
+//! Compares every diagram with a stored text.
 //!
-//! `UPDATE_SNAPSHOTS=1 cargo test -p fabricmark-packet --test diagrams` writes it anew.
+//! `UPDATE_SNAPSHOTS=1 cargo test -p fabricmark-packet --test diagrams` updates the text.
 #![expect(clippy::disallowed_methods, reason = "stored texts are files")]
 
 use fabricmark_packet::diagram::{self, IpoibPacket};

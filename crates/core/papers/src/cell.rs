@@ -1,4 +1,4 @@
-//! Printed numbers with their places.
+//! Printed numbers and their places.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::number::{base_unit, number};
 use crate::paper::papers;
 
-/// The files of the papers, in their order.
+/// Data files, in the order of the papers.
 const FILES: [&str; 5] = [
     include_str!("../data/p1.csv"),
     include_str!("../data/p2.csv"),
@@ -20,26 +20,26 @@ const FILES: [&str; 5] = [
 /// One number of a paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Where it stands: `table IV`, `section VI.C`, `abstract`.
+    /// Place in the paper: `table IV`, `section VI.C`, `abstract`.
     pub place: String,
-    /// Row of a table (a payload in bytes as a plain number: `1024`); in text, what the number says.
+    /// Row of a table (a payload in bytes is a plain number: `1024`); in text, a description of the number.
     pub row: String,
-    /// Column of a table, such as `10GbE IPv6`; empty in text.
+    /// Column of a table, such as `10GbE IPv6`; empty for text.
     pub column: String,
-    /// Unit as [`base_unit`] knows it; empty for a count.
+    /// Unit, one of those of [`base_unit`]; empty for a count.
     pub unit: String,
     /// The number as printed: `1,492.17`.
     pub printed: String,
     /// The printed number, in `unit`.
     #[serde(skip_deserializing, rename(serialize = "published"))]
     pub value: f64,
-    /// Numbers of the [`Doubt`](crate::Doubt)s that concern it, ascending.
+    /// Numbers of the [`Doubt`](crate::Doubt)s about this cell, ascending.
     #[serde(deserialize_with = "numbers")]
     pub doubts: Vec<u8>,
 }
 
 impl Cell {
-    /// The value in the unit's base unit: bit/s, s, B, bit, m, Hz; a share for `%`.
+    /// Value in base units: bit/s, s, B, bit, m or Hz; a fraction for `%`.
     pub fn base_value(&self) -> f64 {
         self.value * base_unit(&self.unit).map_or(1.0, |(factor, _)| factor)
     }
@@ -52,7 +52,7 @@ fn numbers<'de, D: Deserializer<'de>>(text: D) -> Result<Vec<u8>, D::Error> {
 
 static CELLS: LazyLock<[Vec<Cell>; 5]> = LazyLock::new(|| FILES.map(parse));
 
-/// Leaves out lines that are not of the form; a test shows that there are none.
+/// Skips malformed lines; a test checks that there are none.
 fn parse(text: &str) -> Vec<Cell> {
     let mut lines = csv::Reader::from_reader(text.as_bytes());
     let cell = |line: Result<Cell, csv::Error>| {
@@ -62,14 +62,13 @@ fn parse(text: &str) -> Vec<Cell> {
     lines.deserialize().filter_map(cell).collect()
 }
 
-/// All numbers of the paper called `paper`, tables and text, in the paper's order; none where there
-/// is no such paper.
+/// All numbers of the paper `paper`, in the paper's order; empty if there is no such paper.
 pub fn cells(paper: &str) -> &'static [Cell] {
     let place = papers().iter().position(|known| known.name == paper);
     place.map_or(&[], |place| &CELLS[place])
 }
 
-/// One printed number in its printed unit; `None` where the paper has no such cell.
+/// One printed number in its printed unit; `None` if the paper has no such cell.
 pub fn value(paper: &str, place: &str, row: &str, column: &str) -> Option<f64> {
     let is_it = |cell: &&Cell| cell.place == place && cell.row == row && cell.column == column;
     cells(paper).iter().find(is_it).map(|cell| cell.value)

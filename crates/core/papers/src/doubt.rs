@@ -1,21 +1,21 @@
-//! Where the papers contradict themselves.
+//! Contradictions within the papers.
 
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-/// One contradiction inside a paper.
+/// A contradiction within a paper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doubt {
-    /// Its number, by which cells name it.
+    /// Number by which cells refer to it.
     pub number: u8,
-    /// Short name of the paper.
+    /// Name of the paper, such as `P1`.
     pub paper: String,
-    /// Where in the paper it stands; places that contradict each other are separated by `;`.
+    /// Places in the paper; those that contradict each other are separated by `;`.
     pub place: String,
-    /// What contradicts what.
+    /// Description of the contradiction.
     pub contradiction: String,
-    /// The arithmetic that shows it, from the printed numbers.
+    /// Calculation from the printed numbers that shows it.
     pub arithmetic: String,
 }
 
@@ -24,12 +24,12 @@ static DOUBTS: LazyLock<Vec<Doubt>> = LazyLock::new(|| {
     csv::Reader::from_reader(text.as_bytes()).deserialize().filter_map(Result::ok).collect()
 });
 
-/// All doubts, by number.
+/// All contradictions, by number.
 pub fn doubts() -> &'static [Doubt] {
     &DOUBTS
 }
 
-/// The doubt with number `n`.
+/// Looks up a contradiction by number.
 pub fn doubt(n: u8) -> Option<&'static Doubt> {
     DOUBTS.iter().find(|doubt| doubt.number == n)
 }
@@ -299,7 +299,7 @@ mod tests {
         let medium = 100e6 * 1460.0 / 1538.0;
         let bits = 8.0 * text("P5", "section II", "Testfile1");
         assert_near(medium, 94.93e6, 0.005e6);
-        // Five full segments and one of 690 bytes, each with preamble, headers, check and gap.
+        // Five full segments and one of 690 bytes, each with preamble, headers, FCS and gap.
         assert_eq!(5 * 1538 + 690 + 78, 8458);
         assert_near(8.0 * 8458.0 / 100e6, 676.6e-6, 0.05e-6);
         let receiving = p5("table 1", "8192", "receiving time IPv4");

@@ -1,18 +1,14 @@
-//! What five papers print, as data: every number of their tables and of their text.
+//! The numbers of five papers as data: every number of their tables and text.
 //!
-//! A [`Cell`] is one printed number with its place, and nothing is corrected. Where a paper
-//! contradicts itself, the cell carries the numbers of its [`Doubt`]s. The files behind it are
-//! `data/*.csv`; `docs/papers.md` describes their form.
+//! A [`Cell`] is one number as printed, with its place; nothing is corrected. If a paper contradicts itself, the
+//! cells concerned list the [`Doubt`]s. The data is in `data/*.csv`; `docs/papers.md` describes the format. Numbers
+//! that are names (versions, models, sections, references) and values in graphs are not included.
 //!
-//! [`limit`] says what the wire allows where a figure stands: published figures are published, limits
-//! are modelled, and the two are never one number.
+//! [`limit`] computes what the wire allows for a published figure. The figures are published, the limits are
+//! modelled, and the two are never merged. [`claims`] has the papers' claims as predicates over these numbers or new
+//! runs.
 //!
-//! P1's latency is half a round trip, averaged over many exchanges, not a one-way delay.
-//!
-//! What the papers claim is in [`claims`], as predicates over these numbers or over those of new runs.
-//!
-//! Deliberately not here: numbers that are names (versions, models, sections, references), and what can
-//! only be read off a figure.
+//! P1's latency is RTT/2, averaged over many exchanges, not a one-way delay.
 
 mod cell;
 pub mod claims;

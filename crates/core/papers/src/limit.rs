@@ -1,4 +1,4 @@
-//! What the wire under a published figure allows.
+//! Limits of published figures: what the wire below them allows.
 
 use fabricmark_wire::Family::{self, V4, V6};
 use fabricmark_wire::{
@@ -8,29 +8,29 @@ use fabricmark_wire::{
 use crate::cell::{Cell, value};
 use crate::number::base_unit;
 
-/// A modelled limit beside a published figure.
+/// Modelled limit of a published figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
-    /// How firmly it stands.
+    /// Bound or conditional.
     pub kind: Kind,
-    /// The limit in the unit of the cell: a ceiling of rates, a floor of times.
+    /// The limit in the unit of the cell: a ceiling for rates, a floor for times.
     pub value: f64,
-    /// Whether it is a floor, so that a figure below it is impossible.
+    /// Whether the limit is a floor, so that a lower figure is impossible.
     pub is_floor: bool,
-    /// What it was computed for: `UDP over ethernet:10G,mtu=1500`.
+    /// What the limit applies to: `UDP over ethernet:10G,mtu=1500`.
     pub over: String,
-    /// What was assumed where the paper leaves it open; empty where it leaves nothing open.
+    /// Assumptions about what the paper does not specify; may be empty.
     pub assumed: String,
 }
 
 impl Limit {
-    /// How near `value`, in the limit's unit, comes to the limit: at most 1 for what is possible.
+    /// Ratio of `value`, in the limit's unit, to the limit; at most 1 if the value is possible.
     pub fn efficiency(&self, value: f64) -> f64 {
         if self.is_floor { self.value / value } else { value / self.value }
     }
 }
 
-/// What the wire allows where `paper` prints `cell`; `None` where the wire says nothing about it.
+/// The limit of `cell` in `paper`; `None` if the wire does not limit it.
 pub fn limit(paper: &str, cell: &Cell) -> Option<Limit> {
     let (factor, base) = base_unit(&cell.unit)?;
     let is_floor = match base {
@@ -49,15 +49,15 @@ pub fn limit(paper: &str, cell: &Cell) -> Option<Limit> {
     Some(Limit { kind, value: value / factor, is_floor, over, assumed })
 }
 
-/// What bounds a figure.
+/// What a limit is computed from.
 struct Basis {
-    /// What is sent, in words.
+    /// Description of the traffic.
     what: String,
-    /// The link under it as the program writes links; empty where there is none.
+    /// The link in the link grammar; empty if there is none.
     link: &'static str,
     /// The limit in bit/s or seconds.
     limit: (f64, Kind),
-    /// What the paper leaves open; empty where nothing.
+    /// Assumptions about what the paper does not specify; may be empty.
     assumed: String,
 }
 
@@ -78,27 +78,27 @@ impl Basis {
     }
 }
 
-/// TCP over `family`, with time stamps or without options.
+/// TCP over `family`, with timestamps or without options.
 pub(crate) fn tcp(family: Family, has_stamps: bool) -> Stack {
     Stack::Tcp { family, option_bytes: if has_stamps { frame::TCP_TIMESTAMPS } else { 0 } }
 }
 
-/// RDMA over a reliable connection; the IP version is that under RoCEv2.
+/// RDMA over a reliable connection; `family` matters for RoCEv2 only.
 pub(crate) fn rdma(operation: Operation, family: Family) -> Stack {
     Stack::Rc { operation, immediate: false, family }
 }
 
-/// The ceiling of messages of `payload` bytes that travel alone.
+/// Ceiling of messages of `payload` bytes that are not merged.
 pub(crate) fn ceiling(link: &str, stack: Stack, payload: u64) -> Option<Ceiling> {
     wire::goodput(link.parse().ok()?, stack, payload).ok()
 }
 
-/// The ceiling of a stream in full packets.
+/// Ceiling of a stream in full packets.
 pub(crate) fn stream_ceiling(link: &str, stack: Stack) -> Option<Ceiling> {
     wire::stream_goodput(link.parse().ok()?, stack).ok()
 }
 
-/// The floor of a message of `payload` bytes through switches that cut through, one more link each.
+/// One-way floor of a message of `payload` bytes through `switches` cut-through switches.
 pub(crate) fn floor(link: &str, switches: u16, stack: Stack, payload: u64) -> Option<Floor> {
     let path = Path::through(link.parse().ok()?, switches, Switching::CutThrough);
     wire::one_way_floor(&path, stack, payload).ok()
@@ -115,7 +115,7 @@ fn secs(floor: Option<Floor>) -> Option<(f64, Kind)> {
 const ETHERNET_MTU: &str = "the default MTU of Ethernet";
 const SEGMENTS: &str = "time stamps of 12 bytes in each segment, and that no writes are merged";
 
-/// Each datagram or write alone, through one switch.
+/// P1: each datagram or write is separate and passes one switch.
 fn p1(cell: &Cell, is_floor: bool) -> Option<Basis> {
     let payload = cell.row.parse().ok()?;
     let (technology, family) = cell.column.rsplit_once(' ')?;
@@ -198,7 +198,7 @@ fn p5(cell: &Cell, is_floor: bool) -> Option<Basis> {
         ("section IV", "switching speed over IPv4: most") => (V4, None),
         ("section IV", "switching speed over IPv6: most") => (V6, None),
         ("section V", "overall throughput: from" | "overall throughput: to") => {
-            // The bytes of a relay cross the medium twice.
+            // Relayed bytes cross the medium twice.
             let (bps, kind) = bps(stream_ceiling(link, tcp(V4, false)))?;
             let what = format!("a relayed TCP stream over {V4}");
             return Basis::of(&what, link, Some((bps / 2.0, kind)), assumed);

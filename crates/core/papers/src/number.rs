@@ -1,9 +1,9 @@
-//! What is printed, as numbers.
+//! Parses numbers as printed, and their units.
 
 const WORDS: [&str; 10] =
     ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
 
-/// The number that is printed: `1,492.17`, `0x86DD`, `four`; binary digits where `unit` says so.
+/// Value of a printed number: `1,492.17`, `0x86DD`, `four`; binary digits if `unit` is `binary`.
 pub(crate) fn number(printed: &str, unit: &str) -> Option<f64> {
     if unit == "binary" {
         return u32::from_str_radix(printed, 2).ok().map(f64::from);
@@ -23,11 +23,10 @@ pub(crate) fn number(printed: &str, unit: &str) -> Option<f64> {
     }
 }
 
-/// How many base units `unit` is, and the name of the base unit; `None` for an unknown unit.
+/// Number of base units in `unit`, and the name of the base unit; `None` for an unknown unit.
 ///
-/// Base units are bit/s, s, B, bit, m, Hz and bit-metres/s; `%` is a share of 1, and a count has no
-/// name. KB, MB, GB and TB are powers of 1000, whatever a maker of memory meant by them; KiB, MiB and
-/// GiB are powers of 1024. A year (`a`) is 365.25 days.
+/// Base units are bit/s, s, B, bit, m and Hz; `%` is a fraction of 1, and a count has no name. KB, MB, GB and TB are
+/// powers of 1000, even for memory; KiB, MiB and GiB are powers of 1024. A year (`a`) is 365.25 days.
 pub fn base_unit(unit: &str) -> Option<(f64, &'static str)> {
     Some(match unit {
         "" | "binary" => (1.0, ""),

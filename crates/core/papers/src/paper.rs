@@ -1,30 +1,30 @@
-//! The papers themselves.
+//! The papers and the headings of their tables.
 
-/// One of the papers.
+/// Bibliographic data of a paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paper {
     /// Short name, such as `P1`.
     pub name: &'static str,
-    /// Its authors, in the order of the title page.
+    /// Authors, in the order of the title page.
     pub authors: &'static str,
-    /// Its title.
+    /// Full title.
     pub title: &'static str,
-    /// Year of publication; for P3 and P5, whose text has none, the latest year that it mentions.
+    /// Year of publication. P3 and P5 print none; for them the latest year that they mention.
     pub year: u16,
-    /// What was done, in one sentence.
+    /// Summary of the experiment in one sentence.
     pub summary: &'static str,
-    /// Its tables, in order.
+    /// Headings of the tables, in order.
     pub tables: &'static [Heading],
 }
 
-/// The heading of a table.
+/// Heading of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heading {
-    /// How cells name the table: `table IV`.
+    /// Name of the table in cells: `table IV`.
     pub place: &'static str,
     /// What the table shows.
     pub title: &'static str,
-    /// What its rows are, with the unit.
+    /// Meaning and unit of the row names.
     pub rows: &'static str,
 }
 
@@ -113,12 +113,12 @@ static PAPERS: [Paper; 5] = [
     },
 ];
 
-/// The papers, in order.
+/// All papers, P1 to P5.
 pub fn papers() -> &'static [Paper] {
     &PAPERS
 }
 
-/// The paper called `name`, such as `P1`.
+/// Looks up a paper by name, such as `P1`.
 pub fn paper(name: &str) -> Option<&'static Paper> {
     PAPERS.iter().find(|paper| paper.name == name)
 }

@@ -1,26 +1,25 @@
-//! P1's tables by payload, as plans, reports and claims name them.
+//! P1's tables by payload, with the names that plans, reports and claims use.
 
 use fabricmark_wire::{Family, Ipoib, Link};
 
 use crate::cell::cells;
 use crate::claims::{Load, Quantity, Set};
 
-/// The network under the IP layer.
+/// A network below the IP layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Technology {
-    /// The name in the heads of columns.
+    /// Name in column headings.
     pub name: &'static str,
-    /// The link that it was.
+    /// The corresponding link.
     pub link: &'static str,
 }
 
 impl Technology {
-    /// All of them, in the order of columns: IPoIB over 4X FDR stands in datagram mode beside Ethernet
-    /// (tables IV to VII), and in both modes (tables II and III).
+    /// All technologies in column order. IPoIB over 4X FDR is in datagram mode beside Ethernet (tables IV to VII),
+    /// and in both modes in tables II and III.
     ///
-    /// The MTU of 10GbE is not printed, 1500 is that of a default configuration; IB MTU 2048 is (section
-    /// IV); the MTU of connected mode is not, 65,520 is the largest that Linux allows, so its bound is
-    /// one whatever it was.
+    /// The paper gives IB MTU 2048 (section IV), but no MTU for 10GbE, where 1500 is the default, and none for
+    /// connected mode. There 65,520 is the maximum that Linux allows, so the ceiling is a bound whatever the MTU was.
     pub const ALL: [Self; 4] = [
         Self { name: "10GbE", link: "ethernet:10G" },
         Self { name: "IPoIB/FDR", link: "ipoib:4X-FDR" },
@@ -28,7 +27,7 @@ impl Technology {
         Self { name: "IPoIB connected", link: "ipoib:4X-FDR,mode=connected,mtu=65520" },
     ];
 
-    /// Whether `link` has the rate and the mode of this technology; its MTU is another matter.
+    /// Whether `link` has the rate and mode of this technology. The MTU is ignored.
     pub fn is_of(self, link: Link) -> bool {
         let key = |Ipoib { lanes, speed, mode, .. }| (lanes, speed, mode);
         match (self.link.parse(), link) {
@@ -39,16 +38,16 @@ impl Technology {
     }
 }
 
-/// One table of P1.
+/// A table of P1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Its number in the paper, such as `IV`.
+    /// Number in the paper, such as `IV`.
     pub name: &'static str,
-    /// What its cells are.
+    /// Quantity in the cells.
     pub quantity: Quantity,
-    /// What moved the data of all its cells.
+    /// Transport that carried the data.
     pub load: Load,
-    /// Which comparison it belongs to.
+    /// Comparison that the table belongs to.
     pub set: Set,
 }
 
@@ -66,7 +65,7 @@ pub(crate) static TABLES: [Table; 6] = [
 ];
 
 impl Table {
-    /// The figures of a column by payload in bytes, smallest first; none where there is no such column.
+    /// The figures of a column by payload in bytes, ascending; empty if there is no such column.
     pub fn column(
         &self,
         technology: Technology,
@@ -80,26 +79,25 @@ impl Table {
             .filter_map(|cell| Some((cell.row.parse().ok()?, cell.value)))
     }
 
-    /// Whether there are columns of `technology`.
+    /// Whether the table has columns of `technology`.
     pub fn has(&self, technology: Technology) -> bool {
         self.column(technology, Family::V4).next().is_some()
     }
 
-    /// The cell for `payload` bytes, in the unit of [`quantity`](Self::quantity); `None` where the paper
-    /// has no such row or column.
+    /// The cell for `payload` bytes, in the unit of [`quantity`](Self::quantity); `None` if there is no such cell.
     pub fn value(&self, technology: Technology, family: Family, payload: u64) -> Option<f64> {
         let mut column = self.column(technology, family);
         column.find_map(|(row, value)| (row == payload).then_some(value))
     }
 }
 
-/// The table called `name`, such as `P1 IV`.
+/// Looks up a table by name, such as `P1 IV`.
 pub fn published(name: &str) -> Option<&'static Table> {
     let name = name.strip_prefix("P1 ")?;
     TABLES.iter().find(|table| table.name == name)
 }
 
-/// The names under which [`published`] knows its tables, in the paper's order.
+/// The names that [`published`] accepts, in the paper's order.
 pub fn names() -> impl Iterator<Item = String> {
     TABLES.iter().map(|table| format!("P1 {}", table.name))
 }

@@ -1,4 +1,4 @@
-//! The answers that the papers' own numbers give to their claims.
+//! Results of the claims on the papers' own numbers.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
@@ -10,8 +10,7 @@ use fabricmark_papers::claims::{
 use fabricmark_papers::papers;
 use fabricmark_wire::Family::{self, V4, V6};
 
-/// Verdict of each claim, comparisons that hold and all comparisons, worked out apart from the
-/// predicates here.
+/// Verdict of each claim, comparisons that hold, and all comparisons, worked out independently of the predicates.
 const PUBLISHED: [(&str, Verdict, usize, usize); 70] = [
     ("P1-01", Holds, 28, 28),
     ("P1-02", Holds, 28, 28),
@@ -188,7 +187,7 @@ fn json_says_what_the_text_says() {
     assert_eq!(json["evidence"][0]["against"], 109.04);
 }
 
-/// New figures of PingPong: RoCE's goodput as multiples of Ethernet's, by message size.
+/// New PingPong figures: RoCE's goodput as multiples of Ethernet's, by message size.
 fn ping_pong(ratios: &[(u64, f64)]) -> Figures {
     let column = |network: &str, link: &str, factor: fn(f64) -> f64| Column {
         quantity: Quantity::GoodputMbps,
@@ -217,7 +216,7 @@ fn runs_over_rdma_are_judged_by_message_size() {
         let judged = judge(&ping_pong(ratios), &["P4".to_owned()]);
         of(&judged, "P4-01").outcome.verdict()
     };
-    // Alike below 128 bytes, better from there to 8,192; nothing is claimed above.
+    // Alike below 128 bytes, better from 128 to 8,192 bytes; nothing is claimed above.
     assert_eq!(verdict(&[(64, 1.05), (128, 1.2), (8192, 1.2), (16_384, 0.5)]), Holds);
     assert_eq!(verdict(&[(64, 1.2), (128, 1.2)]), Fails);
     assert_eq!(verdict(&[(64, 1.0), (128, 0.9)]), Fails);
@@ -225,7 +224,7 @@ fn runs_over_rdma_are_judged_by_message_size() {
     assert_eq!(verdict(&[]), Unsupported);
 }
 
-/// New goodput of UDP: link, IP version, and a figure for one payload.
+/// New UDP goodput: link, IP version and Mb/s at one payload.
 fn goodputs(payload: u64, columns: &[(&str, Family, f64)]) -> Figures {
     let column = |&(link, family, mbps): &(&str, Family, f64)| Column {
         quantity: Quantity::GoodputMbps,

@@ -1,5 +1,5 @@
-//! Limits beside published figures are those of worked tables, computed apart from this program with
-//! exact fractions and printed to two decimals (ceilings, percent) or three (floors).
+//! Compares the limits of published figures with worked tables, which were computed independently with exact
+//! fractions and printed to two decimals (ceilings, percent) or three (floors).
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_papers::{Cell, Limit, cells, limit, papers};

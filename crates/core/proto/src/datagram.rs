@@ -1,24 +1,23 @@
-//! What a datagram's payload begins with: as much of a header as fits.
+//! Header of a datagram payload; a short payload carries as much of it as fits.
 //!
 //! | payload | header |
 //! |---|---|
-//! | 16 bytes and more | sequence number, 64 bits, then time of sending in nanoseconds, 64 bits |
+//! | 16 bytes and more | sequence number, 64 bits, then send time in nanoseconds, 64 bits |
 //! | 4 to 15 bytes | the low 32 bits of the sequence number |
 //! | 1 to 3 bytes | the low 8, 16 or 24 bits of the sequence number |
 //!
-//! Integers are in network order. In a closed loop a datagram has no time of sending: 0.
+//! Integers are in network byte order. In a closed loop the send time is 0.
 //!
-//! A response carries the number of its request. Bits that do not fit are restored by
-//! [`DatagramHeader::number_until`]; how many requests may be under way with short messages is checked by the
-//! crate `plan`. A stream of payloads under 4 bytes is counted without its numbers, which repeat too soon to
-//! tell a late datagram from a duplicate.
+//! A response repeats the sequence number of its request. [`DatagramHeader::number_until`] restores bits that did
+//! not fit; the crate `plan` limits the outstanding requests of short messages accordingly. In a stream of payloads
+//! under 4 bytes the numbers are ignored: they wrap too soon to distinguish a late datagram from a duplicate.
 
 /// The header of one datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramHeader {
-    /// Sequence number, from 0; its low bits where the payload is short.
+    /// Sequence number from 0; only its low bits if the payload is short.
     pub sequence: u64,
-    /// When the datagram was sent, in nanoseconds of the sender's clock; 0 for no such time.
+    /// Send time in nanoseconds of the sender's clock; 0: none.
     pub sent_ns: u64,
 }
 
@@ -35,8 +34,8 @@ impl DatagramHeader {
         }
     }
 
-    /// The number at or before `last` whose low `bits` bits are those of `carried`: the request that a
-    /// response belongs to, where `last` is the request sent last and at most 2^`bits` - 1 were sent after it.
+    /// The largest number up to `last` whose low `bits` bits are those of `carried`. This is the request of a
+    /// response, if `last` is the latest request and at most 2^`bits` - 1 others were sent after this one.
     pub const fn number_until(last: u64, carried: u64, bits: u32) -> u64 {
         let behind = last.wrapping_sub(carried) & u64::MAX.unbounded_shr(u64::BITS - bits);
         last.wrapping_sub(behind)

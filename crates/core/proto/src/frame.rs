@@ -1,24 +1,24 @@
-//! Frames of the control conversation: one JSON value a line, with a cap on its length.
+//! Framing of the control protocol: one JSON value per line, of limited length.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Longest line, its newline included. A full histogram takes at most 300 KB (`stats`), in base64
-/// 400 KB; a trace at most 2.1 MB (`plan`).
+/// Longest line in bytes, newline included. A full histogram takes at most 300 KB (`stats`), 400 KB in base64; a
+/// trace takes at most 2.1 MB (`plan`).
 const FRAME_BYTES_MAX: usize = 4 << 20;
 
-/// Why bytes are not a frame.
+/// Why received bytes are not a message.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// The line does not end within the cap.
+    /// The line exceeds the limit of 4 MiB.
     #[error("a control message is longer than {FRAME_BYTES_MAX} bytes")]
     TooLong,
-    /// The line is not the JSON form of the message that is due.
+    /// The line is not the expected message as JSON.
     #[error("a control message cannot be read: {0}")]
     Malformed(#[from] serde_json::Error),
 }
 
-/// Collects bytes and gives whole messages.
+/// Splits a byte stream into messages.
 #[derive(Debug, Default)]
 pub struct FrameReader {
     bytes: Vec<u8>,
@@ -26,7 +26,7 @@ pub struct FrameReader {
 }
 
 impl FrameReader {
-    /// Takes bytes as they arrive, never holding more than one frame beyond its cap.
+    /// Appends received bytes; fails if an unterminated line exceeds the limit.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), FrameError> {
         self.bytes.extend_from_slice(bytes);
         let pending =
@@ -34,13 +34,13 @@ impl FrameReader {
         if pending > FRAME_BYTES_MAX { Err(FrameError::TooLong) } else { Ok(()) }
     }
 
-    /// The messages that are whole with these bytes.
+    /// Appends received bytes and returns the messages that they complete.
     pub fn messages<T: DeserializeOwned>(&mut self, bytes: &[u8]) -> Result<Vec<T>, FrameError> {
         self.push(bytes)?;
         std::iter::from_fn(|| self.next_message().transpose()).collect()
     }
 
-    /// The next whole message, if there is one.
+    /// The next complete message, if any.
     pub fn next_message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
         let Some(end) = self.bytes[self.searched..].iter().position(|&byte| byte == b'\n') else {
             self.searched = self.bytes.len();
@@ -57,7 +57,7 @@ impl FrameReader {
     }
 }
 
-/// The frame of a message.
+/// Serializes a message, newline included.
 pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(message).expect("messages are plain data");
     bytes.push(b'\n');

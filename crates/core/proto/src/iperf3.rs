@@ -1,4 +1,4 @@
-//! iperf3's protocol without I/O: its words, its arithmetic, and both sides of its conversation.
+//! iperf3's protocol without I/O: messages, arithmetic, and the state machines of client and server.
 //!
 //! ```text
 //!   client                                  server
@@ -17,8 +17,8 @@
 //!     |-- 16, IPERF_DONE -------------------->|
 //! ```
 //!
-//! Read in the source of iperf 3.21 and seen on the wire between programs of 3.12. A state is one byte, a
-//! block of JSON has its length before it, 32 bits in network order.
+//! Taken from the source of iperf 3.21 and from traffic between programs of version 3.12. A state is one byte; a
+//! JSON block follows its length, 32 bits in network byte order.
 
 mod client;
 mod datagram;
@@ -41,16 +41,16 @@ pub use token::{Token, TokenError};
 /// Port of control connections, TCP streams and UDP streams alike.
 pub const PORT: u16 = 5201;
 
-/// Length of a cookie, which is 36 letters and a NUL.
+/// Length of a cookie in bytes: 36 letters and a NUL.
 pub const COOKIE_BYTES: usize = 37;
 
-/// What names a test: the first bytes of its control connection and of each of its TCP streams.
+/// Identifies a test: the first bytes of its control connection and of each of its TCP streams.
 pub type Cookie = [u8; COOKIE_BYTES];
 
-/// Most streams in one direction (MAX_STREAMS).
+/// Most streams in one direction (iperf3's MAX_STREAMS).
 pub const STREAMS_MAX: u32 = 128;
 
-/// A cookie in the letters of the original (`make_cookie`), from as many random bytes.
+/// Makes a cookie from random bytes, in iperf3's alphabet (`make_cookie`).
 pub fn cookie(random: &[u8; COOKIE_BYTES - 1]) -> Cookie {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let mut cookie = [0; COOKIE_BYTES];
@@ -60,8 +60,7 @@ pub fn cookie(random: &[u8; COOKIE_BYTES - 1]) -> Cookie {
     cookie
 }
 
-/// The number of a stream in results, by the order of opening from 0: 1, 3, 4, 5. The original never
-/// uses 2, and finds streams by these numbers.
+/// ID of a stream in results, by the order of opening: 1, 3, 4, 5. iperf3 never uses 2, and looks streams up by ID.
 pub fn stream_id(place: usize) -> u32 {
     match place {
         0 => 1,

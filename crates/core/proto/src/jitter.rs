@@ -1,21 +1,21 @@
 //! Interarrival jitter (RFC 3550, section 6.4.1 and appendix A.8).
 
-/// Differences that are smoothed over: each moves the jitter by a sixteenth of its own.
+/// Inverse gain of the smoothing filter: each difference moves the jitter by 1/16 of its deviation.
 const SMOOTHING: u64 = 16;
 
-/// The smoothed difference between the times that two datagrams in a row took from sender to receiver.
+/// Smoothed difference between the transit times of consecutive datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Jitter {
-    /// In nanoseconds, from the first difference on.
+    /// In nanoseconds; 0 before the second datagram.
     pub jitter_ns: f64,
-    /// Differences so far.
+    /// Number of differences so far.
     differences: u64,
-    /// What the last one took, by two clocks with an unknown offset.
+    /// Transit time of the last datagram, by two clocks with an unknown offset.
     transit_ns: Option<i64>,
 }
 
 impl Jitter {
-    /// Counts a datagram that was sent and arrived at these times, each of its own clock.
+    /// Adds a datagram by its send time (sender's clock) and arrival time (receiver's clock).
     pub fn arrive(&mut self, sent_ns: u64, arrived_ns: u64) {
         let transit_ns = arrived_ns.wrapping_sub(sent_ns).cast_signed();
         if let Some(before_ns) = self.transit_ns.replace(transit_ns) {
@@ -25,8 +25,7 @@ impl Jitter {
         }
     }
 
-    /// The jitter in nanoseconds, once it has seen as many differences as it smooths over; before, it says how short the
-    /// stream was.
+    /// The jitter in nanoseconds; `None` before 16 differences, while it still depends on the length of the stream.
     pub fn settled_ns(&self) -> Option<f64> {
         (self.differences >= SMOOTHING).then_some(self.jitter_ns)
     }

@@ -1,9 +1,7 @@
-//! Conversations without I/O.
+//! Protocol state machines without I/O.
 //!
-//! Bytes and time come in as arguments; what should be sent, and when to wake up, come out. The
-//! same values run over a local socket, a network or, in tests, over nothing at all.
-//!
-//! Deliberately not here: sockets and clocks.
+//! Bytes and the current time are arguments; messages to send and the next deadline are results. The same values run
+//! over a local socket, over a network and, in tests, joined in memory. Sockets and clocks are in other crates.
 
 mod agent {
     pub(crate) mod admission;
@@ -47,5 +45,5 @@ pub use reassembly::Reassembly;
 pub use sequence::SequenceTracker;
 pub use validation::{Admission, Heard, Opened, Opener};
 
-/// Version of the control conversation and of the data-flow opening; both ends must agree.
+/// Version of the control protocol and of the data-flow handshake; both ends must have the same.
 pub const PROTOCOL_VERSION: u16 = 9;

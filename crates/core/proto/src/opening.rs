@@ -1,18 +1,17 @@
-//! How a data flow opens: version, run, flow and a token known to both ends by control.
+//! Handshake messages of a data flow: version, run, flow, and a token from the control connection.
 //!
 //! ```text
 //!  0      4        6     8      16    20        24        40       48
 //!  | FBMK | version | kind | run  | flow | reserved | token | cookie |     integers in network order
 //! ```
 //!
-//! The client sends an opening, the other end answers with an acceptance of the same token. Over
-//! a transport whose handshake has shown that the client is where it says, that is all, and the
-//! cookie is 0. Over UDP the acceptance carries a cookie, and two more messages prove that it arrived:
-//! see [`Opener`](crate::Opener).
+//! The client sends `Open`; the server answers with `Accept` and the same token. If the transport's own handshake
+//! has validated the client's address, the flow is then open, and the cookie is 0. Over UDP the acceptance carries
+//! a cookie, and two more messages prove that it arrived: see [`Opener`](crate::Opener).
 
 use crate::PROTOCOL_VERSION;
 
-/// Length of an opening, whichever its kind: an answer is never longer than what it answers.
+/// Length of every handshake message in bytes: no response is longer than its request.
 pub const OPENING_BYTES: usize = 48;
 
 const MAGIC: [u8; 4] = *b"FBMK";
@@ -20,43 +19,42 @@ const MAGIC: [u8; 4] = *b"FBMK";
 /// 128 random bits that only the ends of one flow know.
 pub type Token = [u8; 16];
 
-/// Which message of the handshake.
+/// Type of a handshake message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
 #[repr(u16)]
 pub enum OpeningKind {
-    /// From the end that starts the flow.
+    /// Client: opens the flow.
     Open = 1,
-    /// The answer.
+    /// Server: accepts it; over UDP with a cookie.
     Accept,
-    /// From the end that starts the flow, with the cookie of the answer.
+    /// Client: returns the cookie.
     Confirm,
-    /// The answer to that: the flow is open.
+    /// Server: the cookie is right and the flow is open.
     Confirmed,
 }
 
-/// The first bytes of a data flow.
+/// A handshake message: the first bytes of a data flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// Which message of the handshake.
+    /// Message type.
     pub kind: OpeningKind,
-    /// The run.
+    /// Run number.
     pub run: u64,
-    /// The flow within the run.
+    /// Flow number within the run, from 0.
     pub flow: u32,
-    /// Proof that the sender was told about this flow.
+    /// Proof that the message comes from an end of this flow.
     pub token: Token,
-    /// Proof that the client receives what is sent to its address; 0 in an opening, and over
-    /// transports that prove it themselves.
+    /// Proof that the client receives datagrams at its address; 0 in `Open` and if the transport proves it.
     pub cookie: u64,
 }
 
 impl Opening {
-    /// The first message of a flow.
+    /// An `Open` message.
     pub fn new(run: u64, flow: u32, token: Token) -> Self {
         Self { kind: OpeningKind::Open, run, flow, token, cookie: 0 }
     }
 
-    /// The bytes of the opening.
+    /// Serializes the message.
     pub fn emit(&self) -> [u8; OPENING_BYTES] {
         let mut bytes = [0; OPENING_BYTES];
         bytes[0..4].copy_from_slice(&MAGIC);
@@ -69,7 +67,7 @@ impl Opening {
         bytes
     }
 
-    /// The opening in `bytes`, or nothing where they are no opening of this version.
+    /// Parses a message; `None` if `bytes` are not a message of this version.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; OPENING_BYTES] = bytes.try_into().ok()?;
         let is_ours = bytes[0..4] == MAGIC
@@ -85,7 +83,7 @@ impl Opening {
         is_ours.then_some(opening)
     }
 
-    /// The acceptance of this opening.
+    /// The `Accept` for this message.
     pub fn acceptance(self) -> Self {
         Self { kind: OpeningKind::Accept, ..self }
     }

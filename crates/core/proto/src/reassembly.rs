@@ -1,31 +1,29 @@
-//! Requests of several payloads at the server: one is whole when all its payloads are there.
+//! Reassembly of requests that consist of several payloads, at the server.
 //!
-//! Payloads are numbered through, from 0, so that request `n` of `k` payloads has the numbers `n * k`
-//! to `n * k + k - 1`. A transport that keeps the order needs no numbers. Datagrams carry theirs: one
-//! of an earlier request is late and counts for nothing, one of a later request means that whoever
-//! asks has given the earlier one up.
+//! Payloads are numbered from 0 across requests: request `n` of `k` payloads has the numbers `n * k` to `n * k + k
+//! - 1`. Ordered transports need no numbers. Datagrams carry them: one of an earlier request is late and ignored,
+//! one of a later request means that the client has given up the earlier one.
 
-/// The payloads of the request that is arriving.
+/// State of the request that is being received.
 #[derive(Debug)]
 pub struct Reassembly {
-    /// Payloads of a request.
+    /// Payloads per request.
     payloads: u32,
     /// Number of the first payload of this request.
     first: u64,
     arrived: u32,
-    /// Which datagrams of this request have arrived, a bit each.
+    /// Bitmap of the datagrams of this request that have arrived.
     seen: Vec<u64>,
 }
 
 impl Reassembly {
-    /// For requests of so many payloads, at least 1.
+    /// For requests of `payloads` payloads, at least 1.
     pub fn new(payloads: u32) -> Self {
         let words = if payloads > 1 { payloads.div_ceil(64) } else { 0 };
         Self { payloads, first: 0, arrived: 0, seen: vec![0; words as usize] }
     }
 
-    /// Notes the next payload of a transport that keeps the order; gives the number of the last payload
-    /// when the request is whole.
+    /// Adds the next payload of an ordered transport; returns its number if it completes the request.
     pub fn arrive_in_order(&mut self) -> Option<u64> {
         if self.payloads == 1 {
             let number = self.first;
@@ -36,16 +34,16 @@ impl Reassembly {
         self.whole()
     }
 
-    /// Notes the datagram of this number, of which the low 32 bits count; gives the number of the last
-    /// payload when the request is whole.
+    /// Adds a datagram by the low 32 bits of its number; returns the last number of the request when that is
+    /// complete.
     ///
-    /// A single datagram is a whole request, whichever was asked before: requests may overtake each
-    /// other, and are answered once for each time that they arrive.
+    /// With one payload per request, each datagram completes a request, whatever arrived before: requests may be
+    /// reordered, and duplicates are answered again.
     pub fn arrive(&mut self, carried: u64) -> Option<u64> {
         if self.payloads == 1 {
             return Some(carried);
         }
-        // The number nearest to the expected one (RFC 1982).
+        // The number nearest to the expected one (serial number arithmetic, RFC 1982).
         let ahead = (carried as u32).wrapping_sub(self.first as u32) as i32;
         let number = self.first.checked_add_signed(i64::from(ahead))?;
         let place = number.checked_sub(self.first)?;
@@ -84,7 +82,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The last numbers of the requests that are whole after these arrivals.
+    /// Last payload numbers of the requests that these arrivals complete.
     fn whole(payloads: u32, arrivals: impl IntoIterator<Item = u64>) -> Vec<u64> {
         let mut reassembly = Reassembly::new(payloads);
         arrivals.into_iter().filter_map(|number| reassembly.arrive(number)).collect()
@@ -94,18 +92,18 @@ mod tests {
     fn a_request_is_whole_when_each_of_its_payloads_is_there() {
         for (payloads, arrivals, expected) in [
             (3, &[0, 1, 2, 3, 4, 5][..], &[2, 5][..]),
-            // In another order.
+            // Reordered.
             (3, &[2, 0, 1], &[2]),
-            // A duplicate is no other payload.
+            // A duplicate does not count.
             (3, &[0, 1, 1], &[]),
             (3, &[0, 1, 1, 2], &[2]),
-            // 1 is lost: the second request begins, and a late 1 counts for neither.
+            // 1 is lost: the second request begins, and a late 1 is ignored.
             (3, &[0, 2, 3, 1, 4, 5], &[5]),
-            // The first two requests are lost altogether.
+            // The first two requests are lost completely.
             (3, &[7, 6, 8], &[8]),
-            // Of a request that is answered everything is late.
+            // All payloads of a completed request are late.
             (3, &[0, 1, 2, 0, 1, 2, 3, 4, 5], &[2, 5]),
-            // A single datagram is a request, in any order, as often as it arrives.
+            // A single datagram is a request, in any order, each time that it arrives.
             (1, &[0, 2, 1, 1], &[0, 2, 1, 1]),
         ] {
             assert_eq!(whole(payloads, arrivals.iter().copied()), expected, "{arrivals:?}");
@@ -157,7 +155,7 @@ mod tests {
             seed: u64,
         ) {
             let k = u64::from(payloads);
-            // Each request's payloads in an order of its own: a rotation, some backwards.
+            // The payloads of each request arrive rotated; those of every second request also backwards.
             let arrivals = (0..requests).flat_map(|request| {
                 (0..k).map(move |place| {
                     let turned = (place + seed.wrapping_add(request) % k) % k;

@@ -1,15 +1,14 @@
-//! Loss, reordering and duplicates by sequence number.
+//! Loss, reordering and duplication by sequence number.
 //!
-//! A datagram is *reordered* when one with a higher number came before it (RFC 4737, section 3.3),
-//! and a *duplicate* when its own number came before. The tracker remembers the last
-//! [`WINDOW`] numbers; an older one is counted as reordered.
+//! A datagram is *reordered* if one with a higher number arrived before it (RFC 4737, section 3.3), and a *duplicate*
+//! if its own number arrived before. Numbers older than the last [`WINDOW`] count as reordered.
 
 use crate::control::message::SequenceCounts;
 
 /// Sequence numbers remembered: 1 Gbit/s of 64-byte datagrams for 86 ms.
 pub const WINDOW: u64 = 1 << 17;
 
-/// Judges each arriving sequence number.
+/// Classifies arriving sequence numbers.
 #[derive(Debug)]
 pub struct SequenceTracker {
     bits: u32,
@@ -20,17 +19,17 @@ pub struct SequenceTracker {
 }
 
 impl SequenceTracker {
-    /// For payloads that carry the low `bits` bits of the number: 32 or 64.
+    /// For payloads that carry the low `bits` bits of the number, 32 or 64.
     pub fn new(bits: u32) -> Self {
         let seen = vec![0; (WINDOW / 64) as usize];
         Self { bits, next: 0, seen, counts: SequenceCounts::default() }
     }
 
-    /// Counts the arrival of a number.
+    /// Counts the arrival of a sequence number.
     pub fn arrive(&mut self, carried: u64) {
         let sequence = self.unwrap(carried);
         if sequence == self.next {
-            // Nearly every arrival; at 20 million a second each nanosecond is 2 %.
+            // The common case; at 20 million arrivals a second each nanosecond costs 2 %.
             self.remember(sequence);
             self.next += 1;
             self.counts.unique += 1;
@@ -54,12 +53,12 @@ impl SequenceTracker {
         }
     }
 
-    /// What was counted so far.
+    /// Counts so far.
     pub fn counts(&self) -> SequenceCounts {
         self.counts
     }
 
-    /// The full number nearest to the expected one (RFC 1982 arithmetic for 32 bits).
+    /// The full number nearest to the expected one (serial number arithmetic, RFC 1982).
     fn unwrap(&self, carried: u64) -> u64 {
         if self.bits >= 64 {
             return carried.min(u64::MAX - 1);

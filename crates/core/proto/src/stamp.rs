@@ -1,11 +1,10 @@
-//! STAMP, the simple two-way active measurement protocol: a sender's packets carry the time of their
-//! departure, and a reflector sends them back with the times at which it received and sent them
-//! (RFC 8762, with the session identifier and the extensions of RFC 8972).
+//! STAMP, the Simple Two-way Active Measurement Protocol (RFC 8762, with session identifier and extensions of RFC
+//! 8972). A sender's packet carries its departure time; a reflector adds its receive and send times.
 //!
-//! A packet without authentication is one of TWAMP-Light, too (RFC 5357, appendix I), whose senders may
-//! send 14 octets and whose reflectors answer with 41; what STAMP adds behind is padding to them.
+//! An unauthenticated packet is also one of TWAMP Light (RFC 5357, appendix I), whose senders may send 14 octets
+//! and whose reflectors answer with 41; the additional octets of STAMP are padding there.
 //!
-//! Erratum 8199 of RFC 8972 is not taken into account: its text was not at hand.
+//! Erratum 8199 of RFC 8972 is not taken into account: its text was not available.
 
 mod extension;
 mod key;
@@ -21,5 +20,5 @@ pub use reflector::{Answer, Arrival, Dropped, Reflector};
 pub use sender::{Counts, Ignored, OneWay, Protocol, Return, Sender, Session};
 pub use time::{ErrorEstimate, Timestamp};
 
-/// The port of senders' packets where nobody says another (RFC 8762, section 4.1).
+/// Default destination port of a sender's packets (RFC 8762, section 4.1).
 pub const PORT: u16 = 862;

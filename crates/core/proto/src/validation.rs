@@ -1,5 +1,5 @@
-//! How a flow of datagrams opens: no end sends a stream to an address that has not shown that it wants
-//! one (RFC 8085, section 5; the same problem is QUIC's, RFC 9000, section 8).
+//! Address validation of a datagram flow: neither end sends a stream to an address that has not asked for one (RFC
+//! 8085, section 5; QUIC solves the same problem, RFC 9000, section 8).
 //!
 //! ```text
 //!  client                      server
@@ -9,9 +9,8 @@
 //!             <---------------  Confirmed    the flow is open
 //! ```
 //!
-//! The server repeats nothing: it answers each message that is right, so that it never sends
-//! more bytes than it received. A message that is lost is answered again when the other is repeated, and
-//! one that comes twice or late changes nothing.
+//! The server retransmits nothing. It answers each valid message, so it never sends more bytes than it received. If
+//! a message is lost, the client's retransmission is answered again. Duplicates and late messages change nothing.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -20,30 +19,28 @@ use fabricmark_units::{Instant, Nanos};
 
 use crate::{OPENING_BYTES, Opening, OpeningKind};
 
-/// Time until a message without an answer is repeated; each time the double.
+/// First retransmission time-out; it doubles with each retransmission.
 const FIRST_PAUSE: Nanos = Nanos::from_millis(50);
 
-/// Longest time between repeated messages: the least that a sender who knows nothing of its path is
-/// advised (RFC 8085, section 3.1.1).
+/// Longest retransmission time-out: the minimum for a sender without RTT estimate (RFC 8085, section 3.1.1).
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(1);
 
-/// Addresses whose confirmation is awaited at once; beyond that the oldest is forgotten, and has to open
-/// again.
+/// Most addresses that await confirmation at once; beyond that the oldest is dropped and has to open again.
 const CANDIDATES_MAX: usize = 16;
 
-/// What a datagram is to an end whose flow opens.
+/// How [`Opener`] classified a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// A message of the opening, or nothing of use.
+    /// A handshake message, or a datagram to ignore.
     Taken,
-    /// A payload: the other end takes the flow for open.
+    /// A payload: the server regards the flow as open.
     Payload,
 }
 
-/// The client of a flow that opens.
+/// The client's side of the handshake.
 #[derive(Clone, Debug)]
 pub struct Opener {
-    /// The message that is repeated.
+    /// The message to send and retransmit.
     message: Opening,
     hears_first: bool,
     began: Instant,
@@ -56,8 +53,8 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// Begins to open a flow; gives up after `within`. `hears_first` is a flow whose server sends
-    /// the stream: it may not listen then, so that its first payload confirms as well.
+    /// Starts the handshake, which fails after `within`. `hears_first`: the server sends the stream and may not
+    /// answer a `Confirm` meanwhile, so its first payload confirms the flow, too.
     pub fn new(now: Instant, opening: Opening, within: Nanos, hears_first: bool) -> Self {
         Self {
             message: opening,
@@ -72,10 +69,10 @@ impl Opener {
         }
     }
 
-    /// Takes a datagram from the other end.
+    /// Handles a datagram from the server.
     pub fn on_datagram(&mut self, now: Instant, datagram: &[u8]) -> Heard {
         let heard = Opening::parse(datagram);
-        // It leaves the server only after the cookie came back.
+        // The server sends payloads only after it got the cookie back.
         if heard.is_none() && self.hears_first && self.accepted.is_some() {
             self.is_open = true;
             return Heard::Payload;
@@ -94,14 +91,14 @@ impl Opener {
         Heard::Taken
     }
 
-    /// Takes note of the time.
+    /// Schedules a retransmission if its time-out has expired.
     pub fn on_timeout(&mut self, now: Instant) {
         if now >= self.repeats {
             self.is_due = true;
         }
     }
 
-    /// The datagram that is to be sent now.
+    /// The datagram to send now, if any.
     pub fn poll_output(&mut self, now: Instant) -> Option<[u8; OPENING_BYTES]> {
         if self.is_open || !std::mem::take(&mut self.is_due) {
             return None;
@@ -111,43 +108,42 @@ impl Opener {
         Some(self.message.emit())
     }
 
-    /// When [`Self::on_timeout`] has something to do.
+    /// When to call [`Self::on_timeout`]; `None` once the flow is open.
     pub fn deadline(&self) -> Option<Instant> {
         (!self.is_open).then_some(self.repeats.min(self.ends))
     }
 
-    /// Whether the time is over and the flow is not open.
+    /// Whether the handshake has timed out.
     pub fn is_over(&self, now: Instant) -> bool {
         !self.is_open && now >= self.ends
     }
 
-    /// The open flow.
+    /// The flow, once it is open.
     pub fn opened(&self) -> Option<Opened> {
         self.is_open.then_some(Opened { message: self.message })
     }
 
-    /// From the first opening to its acceptance, repeats included: never less than a round trip.
+    /// Time from the first `Open` to its acceptance, retransmissions included: at least an RTT. 0 before.
     pub fn rtt(&self) -> Nanos {
         Nanos(self.accepted.map_or(0, |accepted| accepted.0.saturating_sub(self.began.0)))
     }
 }
 
-/// The server of a flow that opens.
+/// The server's side of the handshake.
 #[derive(Clone, Debug)]
 pub struct Admission {
     opening: Opening,
-    /// Addresses that sent the opening, each with its cookie; oldest first.
+    /// Addresses that sent the `Open`, each with its cookie; oldest first.
     candidates: VecDeque<(SocketAddr, u64)>,
 }
 
 impl Admission {
-    /// Waits for this opening.
+    /// Waits for `opening`.
     pub fn new(opening: Opening) -> Self {
         Self { opening, candidates: VecDeque::new() }
     }
 
-    /// Takes a datagram from an address; gives the answer that goes back there, and the flow once it is
-    /// open. `cookie` gives 64 bits that nobody can guess.
+    /// Handles a datagram; returns the reply to its source, and the flow once open. `cookie` makes 64 random bits.
     pub fn on_datagram<E>(
         &mut self,
         from: SocketAddr,
@@ -179,19 +175,18 @@ impl Admission {
     }
 }
 
-/// A flow of datagrams that is open: what it still needs to know of its opening, of which messages may
-/// be late.
+/// An open datagram flow, which recognizes late messages of its handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// The confirmation.
+    /// The `Confirm` message.
     message: Opening,
 }
 
 impl Opened {
-    /// Whether a datagram that begins so is a message of this opening, of whichever kind. A beginning of
-    /// 16 bytes names the run, one of 40 the token.
+    /// Whether a datagram that begins with `kept` is a handshake message of this flow, of any type. 16 bytes of it
+    /// contain the run, 40 bytes also the token.
     pub fn is_message(&self, kept: &[u8]) -> bool {
-        // The kind stands in these bytes, and the cookie behind the token.
+        // Message type, which may be any, and offset of the cookie, which is not compared.
         const KIND: std::ops::Range<usize> = 6..8;
         const COOKIE: usize = 40;
         let message = self.message.emit();
@@ -199,8 +194,8 @@ impl Opened {
         kept.len() > KIND.end && kept.iter().zip(&message).take(COOKIE).enumerate().all(same)
     }
 
-    /// What the server says to a datagram that begins so: a confirmation that is repeated is
-    /// confirmed again, as its answer was lost, or is late.
+    /// The server's reply to a datagram that begins with `kept`: a repeated `Confirm` is answered again, since the
+    /// `Confirmed` was lost or is late.
     pub fn answer(&self, kept: &[u8]) -> Option<[u8; OPENING_BYTES]> {
         let confirmed = Opening { kind: OpeningKind::Confirmed, ..self.message };
         let message = self.message.emit();

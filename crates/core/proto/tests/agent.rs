@@ -1,5 +1,4 @@
-//! A coordinator, an agent and their workers joined in virtual time, over paths that are long, lose
-//! packets, or end.
+//! A coordinator, an agent and their workers joined in virtual time, over long, lossy and broken paths.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::VecDeque;
@@ -22,14 +21,14 @@ fn prepare(role: Role, levels: &str) -> Prepare {
     Prepare { run: RUN, duration_ns: DURATION, token: [1; 16], ..prepare }
 }
 
-/// A TCP connection over a path: bytes arrive in order, and each loss of a segment delays what follows
-/// until it is repeated. Since pings follow all the time, the sender learns of it, and of the loss of a
-/// repetition, from what arrives later (RFC 8985), not from a timer that doubles.
+/// A TCP connection over a path: bytes arrive in order, and a lost segment delays what follows until it is
+/// retransmitted. Since pings follow all the time, the sender detects the loss of a segment or of its
+/// retransmission by later arrivals (RFC 8985), not by a timer with exponential backoff.
 struct Path {
     one_way: Nanos,
     loss: f64,
     random: Stream,
-    /// When the last message of each direction arrives.
+    /// Arrival time of the latest message in each direction.
     busy: [Instant; 2],
     is_cut: bool,
 }
@@ -50,13 +49,13 @@ impl Path {
         self.random.next_u64() as f64 / u64::MAX as f64
     }
 
-    /// When a message that leaves now arrives, or never.
+    /// When a message sent now arrives; `None`: never.
     fn carry(&mut self, now: Instant, direction: usize) -> Option<Instant> {
         if self.is_cut {
             return None;
         }
         let mut left = now;
-        // A round trip, the time to the next ping and its round trip's share.
+        // 1.5 RTTs: one RTT, and the time to the next ping with its share of an RTT.
         let repeated_after = Nanos(3 * self.one_way.0);
         while self.chance() < self.loss {
             left = left + repeated_after;
@@ -70,14 +69,14 @@ impl Path {
 enum Event {
     Request(Request),
     Answer(Answer),
-    /// To the coordinator's own worker, and from it.
+    /// To the coordinator's local worker, and from it.
     Order(Order),
     Report(Report),
-    /// A worker's load is over.
+    /// A worker's load has ended.
     Finish(Role),
 }
 
-/// A coordinator with a worker of its own and a connection to an agent.
+/// A coordinator with a local worker and a connection to an agent.
 struct World {
     now: Instant,
     path: Path,
@@ -87,10 +86,10 @@ struct World {
     queue: AdmissionQueue,
     workers: [Worker; 2],
     events: VecDeque<(Instant, Event)>,
-    /// Longest time between two requests that arrive at the agent.
+    /// Longest time between two requests arriving at the agent.
     silence: Nanos,
     heard_at: Instant,
-    /// When the agent had freed everything.
+    /// When the agent had freed all resources.
     freed: Option<Instant>,
     gone: Option<News>,
 }
@@ -207,7 +206,7 @@ impl World {
         }
     }
 
-    /// One event or deadline later; false when nothing will happen any more.
+    /// Advances by one event or deadline; false when nothing is left to happen.
     fn step(&mut self) -> bool {
         self.send();
         self.send();
@@ -256,7 +255,7 @@ fn a_run_with_an_agent_ends_well() {
     assert_eq!(world.queue.busy(), 0);
 }
 
-/// Demand 5 of those that decide: the end of a test survives slow and lossy paths.
+/// The end of a test survives slow and lossy paths.
 #[test]
 fn runs_end_well_over_a_path_of_2_s_that_loses_a_fifth_each_way() {
     for seed in 0..200 {
@@ -266,7 +265,7 @@ fn runs_end_well_over_a_path_of_2_s_that_loses_a_fifth_each_way() {
     }
 }
 
-/// Demand 2: an agent does not stay busy for a peer that vanished.
+/// An agent is not kept busy by a peer that vanished.
 #[test]
 fn what_a_vanished_coordinator_held_is_free_within_5_s() {
     let mut world = World::new(Path::new(seconds(0.02), 0.0, 1));
@@ -298,7 +297,7 @@ fn a_vanished_agent_ends_the_run_within_5_s() {
     assert!(world.now - cut <= seconds(5.0));
 }
 
-/// Demand 3: the control connection survives translators and filters that forget idle connections.
+/// The control connection survives NATs and firewalls that drop idle connections.
 #[test]
 fn an_idle_connection_is_never_silent_for_longer_than_2_s() {
     let mut world = World::new(Path::new(seconds(0.1), 0.0, 1));
@@ -318,7 +317,7 @@ fn hello(version: u16) -> Vec<AgentAction> {
     std::iter::from_fn(|| connection.poll_output()).collect()
 }
 
-/// Demand 6: versions that differ give a clear message.
+/// A version mismatch gives a clear message.
 #[test]
 fn other_versions_are_refused_with_the_side_that_has_to_be_updated() {
     let ours = PROTOCOL_VERSION;
@@ -332,7 +331,7 @@ fn other_versions_are_refused_with_the_side_that_has_to_be_updated() {
     assert!(matches!(hello(ours).as_slice(), [AgentAction::Say(Answer::Welcome(_))]));
 }
 
-/// A connection that was greeted, and what it wants done since.
+/// A connection whose hello has been answered.
 fn greeted(quota: Quota) -> Connection {
     let welcome = Welcome { quota, ..Welcome::default() };
     let mut connection = Connection::new(Instant(0), welcome, Nanos(0));
@@ -382,7 +381,7 @@ fn a_run_that_is_given_up_leaves_the_queue() {
     assert_eq!(order(&mut connection, Order::Abort { run: RUN }), given_up);
 }
 
-/// The next run is ordered before the worker has said that the one before is given up.
+/// The next run is ordered before the worker has reported the abort of the previous one.
 #[test]
 fn a_run_that_follows_one_that_is_given_up_waits_for_its_end() {
     let mut connection = greeted(Quota::default());
@@ -443,7 +442,7 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
     assert_eq!(order(&mut greeted(quota), Order::Prepare(Box::new(within))), [AgentAction::Ask]);
 }
 
-/// Demand 7: stopping at any moment leaves nothing undone.
+/// The agent may be stopped at any moment without leaving anything undone.
 #[test]
 fn an_agent_that_is_stopped_ends_the_run_under_way_and_begins_no_other() {
     let prepare = || Order::Prepare(Box::new(prepare(Role::Server, "")));

@@ -17,7 +17,7 @@ use fabricmark_units::{Instant, Nanos};
 
 const RUN: u64 = 7;
 const DURATION: Nanos = Nanos::from_millis(400);
-/// Time that a message takes: a bad satellite link.
+/// One-way delay of a message: a bad satellite link.
 const DELAY: Nanos = Nanos::from_millis(300);
 
 fn prepare(role: Role) -> Prepare {
@@ -26,22 +26,22 @@ fn prepare(role: Role) -> Prepare {
     Prepare { run: RUN, duration_ns: DURATION, token: [1; 16], ..prepare }
 }
 
-/// A quarter of the run, from 1.
+/// A quarter of the run, numbered from 1.
 fn interval(quarter: u64) -> Interval {
     let length_ns = DURATION.0 / 4;
     let (start_ns, end_ns) = ((quarter - 1) * length_ns, quarter * length_ns);
     Interval { start_ns, end_ns, bytes: 100 * quarter, ..Interval::default() }
 }
 
-/// How an end behaves.
+/// Behaviour of the ends.
 #[derive(Clone, Copy, PartialEq)]
 enum Manner {
     Sound,
-    /// The server sees the flow's end by itself, before any order to drain.
+    /// The server detects the end of the flow by itself, before any order to drain.
     EndsByItself,
-    /// The server sees its flow's end at once, as one over nothing does.
+    /// The server detects the end of its flow at once, as over the `null` transport.
     EndsAtOnce,
-    /// Both ends tell of an interval whenever a quarter of the run is over.
+    /// Both ends report an interval after each quarter of the run.
     TellsOfIntervals,
     NeverReady,
     NeverFinishes,
@@ -63,7 +63,7 @@ struct World {
     workers: [Worker; 2],
     manners: [Manner; 2],
     events: VecDeque<(Instant, Event)>,
-    /// Intervals that the coordinator has had.
+    /// Intervals that the coordinator received.
     told: Rc<RefCell<Vec<(Role, Interval)>>>,
 }
 
@@ -90,7 +90,7 @@ impl World {
         self.events.insert(place, (at, event));
     }
 
-    /// Runs until there is an outcome; at most a thousand events.
+    /// Runs until there is an outcome, for at most 1,000 events.
     fn drive(mut self) -> (Result<Ends, ConversationError>, Instant, [Worker; 2]) {
         for _ in 0..1000 {
             while let Some((role, order)) = self.conversation.poll_output() {
@@ -396,7 +396,7 @@ fn intervals_that_nobody_asked_for_or_of_another_run_are_dropped() {
     };
     assert_eq!(told_of(None, RUN, 1), 0);
     assert_eq!(told_of(Some(Nanos::from_millis(100)), RUN - 1, 1), 0);
-    // The run of 0.4 s, 10 ms to open, and twice 10 s for what is late, at each of two ends.
+    // A run of 0.4 s, 10 ms to open, and twice 10 s of extra time, at each of two ends.
     assert_eq!(told_of(Some(Nanos::from_millis(100)), RUN, 1_000), 2 * 205);
 }
 
@@ -462,7 +462,7 @@ fn flows_are_admitted_from_the_addresses_named_however_they_are_written() {
     }
 }
 
-/// What a coordinator orders the sender, whose receiver may put its count off for 2 s, up to a time.
+/// Orders up to `now` to a sender whose receiver may defer its count for 2 s.
 fn orders_to_sender(conversation: &mut Conversation, now: Instant) -> Vec<Order> {
     conversation.on_timeout(now);
     let orders = from_fn(|| conversation.poll_output());
@@ -473,7 +473,7 @@ fn orders_to_sender(conversation: &mut Conversation, now: Instant) -> Vec<Order>
 fn a_sender_goes_on_until_its_receiver_has_counted_for_the_whole_duration() {
     let hold = |role| Prepare { hold_ns: Nanos::from_secs(2), ..prepare(role) };
     let ms = |ms| Instant(Nanos::from_millis(ms).0);
-    // The count begins after 1 s, or never.
+    // Counting starts after 1 s, or never.
     for (counts_at, stops_at) in [(Some(ms(1_000)), ms(1_400)), (None, ms(2_500))] {
         let mut conversation = Conversation::new(ms(0), hold(Role::Client), hold(Role::Server));
         for role in [Role::Client, Role::Server] {

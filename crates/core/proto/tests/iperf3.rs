@@ -1,5 +1,4 @@
-//! iperf3's conversation: against what the original said on the wire, and both sides joined in virtual
-//! time.
+//! iperf3's conversation: against captured messages of iperf3, and with both sides joined in virtual time.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_proto::iperf3::{
@@ -40,7 +39,7 @@ fn results(bytes: u64) -> Results {
 fn the_server_answers_the_original_client_as_the_original_server_does() {
     let mut server = Server::new(at(0), limits());
     assert_eq!(said(|| server.poll_output()), [9]);
-    // Byte by byte: no word depends on how it was cut.
+    // Byte by byte: it must not matter how the stream is segmented.
     for byte in block(CLIENT_PARAMETERS) {
         assert_eq!(server.poll_action(), None);
         server.on_bytes(at(0), &[byte]);
@@ -104,7 +103,7 @@ fn the_client_answers_the_original_server_as_the_original_client_does() {
     assert_eq!((theirs.streams[0].bytes, theirs.streams[0].retransmits), (200_000, None));
 }
 
-/// Carries bytes between both sides until neither has more to say.
+/// Passes bytes between both sides until neither has output.
 fn join(now: Instant, client: &mut Client, server: &mut Server) {
     loop {
         let there = said(|| client.poll_output());
@@ -121,10 +120,10 @@ fn join(now: Instant, client: &mut Client, server: &mut Server) {
     }
 }
 
-/// Both sides, as far as the parameters are said.
+/// Both sides after the exchange of the parameters.
 fn asked(parameters: Parameters) -> (Client, Server) {
     let mut client = Client::new(at(0), COOKIE, parameters);
-    // Whoever accepts the connection reads the cookie.
+    // The cookie is read by the code that accepts connections.
     assert_eq!(client.poll_output().unwrap(), COOKIE);
     let mut server = Server::new(at(0), limits());
     join(at(0), &mut client, &mut server);
@@ -173,7 +172,7 @@ fn a_refusal_reaches_the_client_by_its_number() {
     assert_eq!(client.poll_action(), Some(ClientAction::End(Err(refused))));
 }
 
-/// A server in each of its steps, with the time at which it gives up and how.
+/// A server in each step, with the time at which it gives up and the resulting end.
 fn servers() -> Vec<(Server, u64, ServerEnd)> {
     let fresh = || Server::new(at(0), limits());
     let opening = || {

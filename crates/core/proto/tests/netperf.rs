@@ -1,6 +1,5 @@
-//! The server's side of netperf's control conversation, against what netperf 2.7.1 and its netserver said
-//! to each other over loopback (`tests/netperf/`: a line a message, `>` from the client; the rest of each
-//! message is zero).
+//! The server's side of netperf's control conversation, against transcripts of netperf 2.7.1 and its netserver over
+//! loopback (`tests/netperf/`: one message per line, `>` from the client; the rest of each message is zero).
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::net::IpAddr;
@@ -26,7 +25,7 @@ macro_rules! transcripts {
     };
 }
 
-/// By name.
+/// Transcripts by name.
 const TRANSCRIPTS: [(&str, &str); 13] = transcripts! {
     "tcp-cc"
     "tcp-crr"
@@ -266,7 +265,7 @@ fn messages_beside_tests_are_answered() {
         (Message::CALIBRATE, Some((Message::CALIBRATE, 0))),
         (Message::PASSPHRASE, None),
         (Message::IDENTIFY, Some((5, Refusal::Kind.errno()))),
-        // TCP_CC, which is no omni test.
+        // TCP_CC, which is not an omni test.
         (transcript("tcp-cc")[0].kind(), Some((301, Refusal::Kind.errno()))),
     ] {
         let mut server = Server::new(caller("127.0.0.1"), START);
@@ -282,12 +281,12 @@ fn a_client_has_a_minute_for_each_message() {
     let mut server = Server::new(caller("127.0.0.1"), START);
     assert_eq!(server.deadline(), Some(minute));
     assert_eq!(server.on_timeout(Instant(minute.0 - 1)), None);
-    // Half a message is none.
+    // Half a message does not count.
     server.on_bytes(Instant(minute.0 - 1), &[0; MESSAGE_BYTES / 2]);
     assert_eq!(server.on_timeout(minute), Some(Action::Close));
 }
 
-/// A request that is granted.
+/// A valid request.
 fn request() -> Request {
     Request {
         request_bytes: 1,
@@ -385,7 +384,7 @@ fn requests() -> impl Strategy<Value = Request> {
     )
 }
 
-/// A value that stays away from the sign, which says that there is none.
+/// Clears the sign bit, which would mean `None`.
 fn positive(value: Option<u32>) -> Option<u32> {
     value.map(|value| value >> 1)
 }

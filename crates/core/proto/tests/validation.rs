@@ -1,5 +1,4 @@
-//! Both ends of the opening of a datagram flow, joined in virtual time by a channel that loses, repeats
-//! and delays.
+//! Both ends of a datagram flow's handshake, joined in virtual time by a channel that loses, duplicates and delays.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,7 +18,7 @@ fn at(host: u8) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, host], 5000))
 }
 
-/// What an admission says to a datagram.
+/// Reply of an admission to a datagram.
 fn say(
     admission: &mut Admission,
     from: SocketAddr,
@@ -29,7 +28,7 @@ fn say(
     admission.on_datagram(from, datagram, || Ok::<_, Infallible>(cookie)).unwrap()
 }
 
-/// What becomes of a datagram: after how many milliseconds its copies arrive.
+/// Fate of a datagram: delays of its copies in milliseconds.
 type Fate = Vec<u64>;
 
 struct World {
@@ -38,10 +37,10 @@ struct World {
     admission: Admission,
     /// The server's flow, once it is open.
     answering: Option<Opened>,
-    /// When, whether to the server, and what.
+    /// Datagrams in flight: arrival time, whether to the server, and content.
     under_way: Vec<(Instant, bool, [u8; OPENING_BYTES])>,
     fates: std::vec::IntoIter<Fate>,
-    /// Bytes that the server has sent and received so far, while its flow was not open.
+    /// Bytes that the server has sent and received before its flow was open.
     sent_received: (usize, usize),
 }
 
@@ -58,7 +57,7 @@ impl World {
         }
     }
 
-    /// Datagrams beyond those with a fate arrive after a millisecond.
+    /// A datagram without a given fate arrives after a millisecond.
     fn send(&mut self, does_answer: bool, datagram: [u8; OPENING_BYTES]) {
         for delay in self.fates.next().unwrap_or_else(|| vec![1]) {
             let arrives = self.now + Nanos::from_millis(delay);
@@ -86,7 +85,7 @@ impl World {
         }
     }
 
-    /// Goes on until nothing more happens by itself, or the client gives up.
+    /// Runs until nothing more happens by itself, or the client gives up.
     fn drive(&mut self) {
         loop {
             while let Some(datagram) = self.opener.poll_output(self.now) {
@@ -155,7 +154,7 @@ fn a_starting_end_that_hears_nothing_gives_up_in_time() {
     world.drive();
     assert_eq!((world.opener.opened(), world.now), (None, Instant(1) + WITHIN));
     assert_eq!(world.answering, None);
-    // 50, 100, ... 800 ms, and then each second.
+    // Retransmissions after 50, 100, ... 800 ms, then every second.
     assert_eq!(1_000 - world.fates.len(), 64);
 }
 
@@ -167,7 +166,7 @@ fn the_cookie_of_one_address_opens_no_flow_to_another() {
     assert_eq!((accept.kind, accept.cookie), (OpeningKind::Accept, 11));
     let confirm = Opening { kind: OpeningKind::Confirm, ..accept }.emit();
     assert_eq!(say(&mut admission, at(2), &confirm, 22), (None, None));
-    // Nor where that address has a cookie of its own.
+    // Nor if that address has a cookie of its own.
     assert!(say(&mut admission, at(2), &opening().emit(), 22).0.is_some());
     assert_eq!(say(&mut admission, at(2), &confirm, 22), (None, None));
     assert!(say(&mut admission, at(1), &confirm, 11).1.is_some());
@@ -203,7 +202,7 @@ fn the_first_payload_of_an_end_that_does_not_listen_confirms_what_was_lost() {
     for hears_first in [true, false] {
         let mut opener = Opener::new(Instant(0), opening(), WITHIN, hears_first);
         let accept = Opening { cookie: COOKIE, ..opening().acceptance() }.emit();
-        // Nothing is confirmed before the cookie is there.
+        // Nothing is confirmed before the cookie has arrived.
         assert_eq!(opener.on_datagram(Instant(1), &[0; 64]), Heard::Taken);
         assert_eq!(opener.opened(), None);
         assert_eq!(opener.on_datagram(Instant(2), &accept), Heard::Taken);

@@ -1,78 +1,78 @@
-//! What kept a run from being faster.
+//! What limited a run.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What kept a run from being faster, and the number that shows it, a share of 1.
+/// What limited a run, with the number that shows it as a share from 0 to 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Bottleneck {
-    /// The wire.
+    /// The wire: goodput is at a ceiling, or RTT at the floor.
     Wire {
-        /// Of the ceiling that was reached, or the floor of the mean round trip.
+        /// Goodput over the ceiling, or the RTT floor over the mean RTT.
         share: f64,
     },
-    /// The pace that the plan asks for.
+    /// The pace of the plan.
     Pace {
-        /// Of the intended departures that there were.
+        /// Share of the scheduled departures that were made.
         share: f64,
     },
-    /// The quota of a node's control group.
+    /// The CPU quota of a node's control group.
     Quota {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Of the run's time in which the quota was used up.
+        /// Share of the run's time in which the quota was used up.
         share: f64,
     },
-    /// The thread of the emulator of links.
+    /// The thread of the link emulator.
     Emulator {
-        /// Of the run's time in which it was busy.
+        /// Share of the run's time in which it was busy.
         share: f64,
     },
-    /// The processor of a node's load thread.
+    /// The CPU of a node's load thread.
     Cpu {
-        /// The node; both, where they share a processor.
+        /// Name of the node; both names if they share a CPU.
         node: String,
-        /// Of the run's time in which load threads, or the hypervisor's other guests, had the processor.
+        /// Share of the run's time in which load threads had the CPU or the hypervisor took it.
         share: f64,
     },
-    /// The receiver's window.
+    /// The receive window.
     Window {
-        /// Of the time with data to send in which the window was full.
+        /// Share of the time with data to send in which the window was full.
         share: f64,
     },
     /// The send buffer.
     SendBuffer {
-        /// Of the time with data to send in which the buffer was full, or, where its length was asked for, of the buffer
-        /// that was in flight, whichever is more.
+        /// Share of the time with data to send in which the buffer was full, or the share of a requested buffer that
+        /// was in flight, whichever is larger.
         share: f64,
     },
-    /// The receiver's socket buffer, which overflowed.
+    /// The receive buffer of a datagram socket, which overflowed.
     ReceiveBuffer {
-        /// Of the sent datagrams that found it full.
+        /// Share of the sent datagrams that were dropped there.
         share: f64,
     },
     /// Lost packets.
     Loss {
-        /// Of the packets that were lost, or sent again.
+        /// Share of the packets that were lost or retransmitted.
         share: f64,
     },
-    /// The congestion control: it has not opened its window, or paces.
+    /// The congestion control: it paces, or has not opened its window.
     CongestionControl {
-        /// Of the time with data to send in which neither window nor send buffer was full.
+        /// Share of the time with data to send in which neither receive window nor send buffer was full.
         share: f64,
     },
-    /// The ends wait for each other: no processor is busy.
+    /// Waiting: the ends wait for each other and no CPU is busy.
     Waits {
-        /// Of the run's time in which the busier end's processor was busy.
+        /// Share of the run's time in which the busier end's CPU was busy.
         share: f64,
     },
 }
 
 impl Bottleneck {
-    /// Its share.
+    /// The number that shows it, from 0 to 1.
     pub fn share(&self) -> f64 {
         match self {
             Self::Wire { share }
@@ -89,7 +89,7 @@ impl Bottleneck {
         }
     }
 
-    /// Its name in a sentence: `the wire`.
+    /// Name within a sentence: `the wire`.
     pub fn in_a_sentence(&self) -> String {
         match self {
             Self::Loss { .. } | Self::Waits { .. } => self.to_string(),
@@ -105,7 +105,7 @@ impl Bottleneck {
         }
     }
 
-    /// What its share is a part of, behind the percentage: `of the ceiling`.
+    /// What the share refers to, as text after the percentage: `of the ceiling`.
     pub fn evidence(&self) -> &'static str {
         match self {
             Self::Wire { .. } => "of the ceiling or floor",
@@ -123,7 +123,7 @@ impl Bottleneck {
     }
 }
 
-/// Its name: `wire`, `CPU of server`.
+/// Name: `wire`, `CPU of server`.
 impl fmt::Display for Bottleneck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

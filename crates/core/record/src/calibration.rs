@@ -1,4 +1,4 @@
-//! What the emulator of links did during a run, and was found to do when it measured itself.
+//! The link emulator: its counters in a run, and its measured accuracy.
 
 mod rows;
 
@@ -10,21 +10,20 @@ use serde::{Deserialize, Serialize};
 use crate::record::Record;
 use rows::{Group, Kind, groups, rows};
 
-/// How far a delivered rate may be from what the wire allows, as a share of it, for the rate to count as
-/// true.
+/// Largest error of a delivered rate, as a share of what the wire allows, at which the rate counts as accurate.
 pub const RATE_GOAL: f64 = 0.005;
 
-/// How far a delay may be from what was asked for, in ns: the goal for its mean and its 99th percentile.
+/// Largest error of a delay in ns: the goal for its mean and its 99th percentile.
 pub const DELAY_GOAL_NS: f64 = 100_000.0;
 
-/// The share of the processors' time that others may have while a calibration is made; beyond it the
-/// machine was too busy to say what its emulator can do.
+/// Largest share of the CPU time that others may have during a calibration; above it the machine was too busy to
+/// measure its emulator.
 pub const BUSY_SHARE: f64 = 0.1;
 
-/// What the emulator did on a machine, asked against delivered: `fabricmark lab calibrate`.
+/// Accuracy of the emulator on a machine, requested against delivered: `fabricmark lab calibrate`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibration {
-    /// When the last of its runs began, in RFC 3339.
+    /// Start of its last run, in RFC 3339.
     pub at: String,
     /// Version of the program.
     pub program: String,
@@ -32,79 +31,77 @@ pub struct Calibration {
     pub hostname: String,
     /// Kernel release.
     pub kernel: String,
-    /// Processors that the program could use.
+    /// CPUs that the program could use.
     pub cpus: u32,
-    /// Confidence of the intervals.
+    /// Confidence of the intervals, from 0 to 1.
     pub confidence: f64,
-    /// Largest rate of a wire that was delivered to [`RATE_GOAL`], with super-packets whole, in bit/s;
-    /// absent where none of those tried was: nothing is known of others then.
+    /// Largest rate of a wire that was delivered within [`RATE_GOAL`], with super-packets, in bit/s; absent if no
+    /// tested rate was.
     pub true_rate_bps: Option<f64>,
-    /// The same in single packets.
+    /// The same with single packets.
     pub true_rate_single_bps: Option<f64>,
-    /// Largest 99th percentile of how much later than asked packets came over an idle link, in ns.
+    /// Largest 99th percentile of the extra delay over an idle link, in ns.
     pub delay_error_p99_ns: Option<f64>,
-    /// 99th percentile of how much longer than asked the round trip beside a stream was, in ns; what the
-    /// hosts took for it is in it.
+    /// 99th percentile of the extra RTT beside a stream, in ns; includes the time of the hosts.
     pub loaded_delay_error_p99_ns: Option<f64>,
-    /// Goodput of one TCP connection over a link without a rate, with super-packets whole, in bit/s.
+    /// Goodput of one TCP connection over a link without a rate, with super-packets, in bit/s.
     pub highest_rate_bps: Option<f64>,
-    /// Largest share of the processors' time that others had meanwhile: what the hypervisor took in a
-    /// run, or what other programs had and the hypervisor took just before one of the plans. Absent
-    /// where it is not known.
+    /// Largest share of the CPU time that others had: the hypervisor during a run, or other programs and the
+    /// hypervisor just before a plan. Absent if unknown.
     #[serde(default)]
     pub busy_share: Option<f64>,
-    /// What was asked for and what came.
+    /// Requested and delivered values.
     pub rows: Vec<CalibrationRow>,
 }
 
-/// One thing that the emulator was asked for.
+/// One requested property of an emulated link, and what was delivered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CalibrationRow {
-    /// What it is.
+    /// The property.
     pub what: Quantity,
-    /// The words of the link.
+    /// Options of the link.
     pub words: String,
-    /// Whether super-packets crossed it whole.
+    /// Whether super-packets crossed the link unsegmented.
     pub offloaded: bool,
-    /// What was asked for; absent where nothing was.
+    /// Requested value; absent if none.
     pub asked: Option<f64>,
-    /// What came.
+    /// Delivered value.
     pub delivered: f64,
-    /// Lower end of its interval; absent with too few runs for one.
+    /// Lower end of its interval; absent if there are too few runs.
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper end of its interval.
     pub high: Option<f64>,
-    /// Unit of these four.
+    /// Unit of the four values.
     pub unit: Unit,
-    /// Delivered less asked: of delays in ns, else as a share of what was asked for.
+    /// Delivered minus requested: in ns for delays, else as a share of the requested value.
     pub error: Option<f64>,
-    /// Whether the goal was reached; absent where there is none.
+    /// Whether the goal was met; absent without a goal.
     pub holds: Option<bool>,
 }
 
-/// What a row of a calibration is about.
+/// Property in a row of a calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
-    /// Mean round trip over a link without a delay: the time that the hosts take.
+    /// Baseline host RTT: mean RTT over a link without delay.
     HostTime,
-    /// Mean round trip less [`Self::HostTime`].
+    /// Mean RTT minus [`Self::HostTime`].
     Delay,
-    /// 99th percentile of the round trips less the mean of [`Self::HostTime`].
+    /// 99th percentile of the RTT minus the mean of [`Self::HostTime`].
     DelayP99,
-    /// 99th percentile of how much later than due packets departed, of the later direction.
+    /// 99th percentile of the emulator's lateness, in the later direction.
     LateP99,
-    /// 99th percentile of the round trips beside a stream, the hosts' time in it.
+    /// 99th percentile of the RTT beside a stream, host time included.
     LoadedDelayP99,
     /// [`Self::LateP99`] of that stream and its probe.
     LoadedLateP99,
-    /// Goodput of that stream, beside the rate of its pacing, headers included.
+    /// Goodput of that stream, against its pacing rate with headers.
     LoadedRate,
-    /// Goodput of a stream beside what the wire allows it.
+    /// Goodput of a stream, against what the wire allows.
     Rate,
-    /// Share of packets that were lost.
+    /// Share of lost packets.
     Loss,
-    /// Standard deviation of the delay in one direction.
+    /// Standard deviation of the one-way delay.
     Jitter,
     /// Goodput of a stream over a link without a rate.
     HighestRate,
@@ -128,7 +125,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Unit of what was asked for and delivered.
+/// Unit of requested and delivered values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Unit {
     /// Nanoseconds.
@@ -137,47 +134,42 @@ pub enum Unit {
     /// Bits per second.
     #[serde(rename = "bit/s")]
     BitsPerSecond,
-    /// A share of 1.
+    /// A share from 0 to 1.
     #[serde(rename = "share")]
     Share,
 }
 
-/// A calibration in short, as records carry it.
+/// Summary of a calibration, as part of a record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibrated {
-    /// When its last run began, in RFC 3339.
+    /// Start of its last run, in RFC 3339.
     pub at: String,
-    /// Largest rate of a wire that was true with super-packets whole, in bit/s; absent where none
-    /// that was tried was.
+    /// Largest rate of a wire that was accurate with super-packets, in bit/s; absent if no tested rate was.
     pub true_rate_bps: Option<f64>,
-    /// The same in single packets.
+    /// The same with single packets.
     pub true_rate_single_bps: Option<f64>,
-    /// Largest 99th percentile of how much later than asked packets came over an idle link, in
-    /// ns.
+    /// Largest 99th percentile of the extra delay over an idle link, in ns.
     pub delay_error_p99_ns: Option<f64>,
-    /// 99th percentile of how much longer than asked the round trip beside a stream was, in ns;
-    /// what the hosts took for it is in it.
+    /// 99th percentile of the extra RTT beside a stream, in ns; includes the time of the hosts.
     pub loaded_delay_error_p99_ns: Option<f64>,
-    /// Largest share of the processors' time that others had while it was made; absent where it is
-    /// not known.
+    /// Largest share of the CPU time that others had during the calibration; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_share: Option<f64>,
 }
 
 impl Calibrated {
-    /// The share of the processors' time that others had while it was made, where that was too much:
-    /// more than [`BUSY_SHARE`].
+    /// Share of the CPU time that others had during the calibration, if it was above [`BUSY_SHARE`].
     pub fn too_busy(&self) -> Option<f64> {
         self.busy_share.filter(|&share| share > BUSY_SHARE)
     }
 }
 
 impl Calibration {
-    /// What runs over emulated links say, plan after plan, with intervals of that confidence; `None`
-    /// without a run that counts. The machine is that of the first of them.
+    /// Computes a calibration from runs over emulated links, in the order of their plans; `None` without a valid run.
+    /// The machine is that of the first run.
     ///
-    /// What a run was for follows from its point: losses and jitter from the words, rates and delays
-    /// from the pattern.
+    /// The purpose of a run follows from its point: loss and jitter from the link options, rate and delay from the
+    /// pattern.
     pub fn of(records: &[Record], confidence: f64) -> Option<Self> {
         let groups = groups(records);
         let first = *groups.first()?.runs.first()?;
@@ -215,18 +207,17 @@ impl Calibration {
         })
     }
 
-    /// Whether it says something about runs of this program on a machine of this kernel and so many
-    /// processors.
+    /// Whether the calibration applies to this version of the program, kernel and number of CPUs.
     pub fn counts_for(&self, program: &str, kernel: &str, cpus: u32) -> bool {
         self.program == program && self.kernel == kernel && self.cpus == cpus
     }
 
-    /// The largest rate that was true, with super-packets whole or in single packets.
+    /// The largest accurate rate with super-packets (`offloaded`) or single packets, in bit/s.
     pub fn true_rate(&self, offloaded: bool) -> Option<f64> {
         if offloaded { self.true_rate_bps } else { self.true_rate_single_bps }
     }
 
-    /// What records carry of it.
+    /// Summary for records.
     pub fn in_short(&self) -> Calibrated {
         Calibrated {
             at: self.at.clone(),
@@ -238,8 +229,7 @@ impl Calibration {
         }
     }
 
-    /// With what others had of the processors, as shares of their time, before its runs: the largest
-    /// counts.
+    /// Adds the shares of CPU time that others had before its runs; the largest one is kept.
     pub fn beside(mut self, busy_shares: &[f64]) -> Self {
         let all = busy_shares.iter().copied().chain(self.busy_share);
         self.busy_share = all.max_by(f64::total_cmp);
@@ -247,59 +237,59 @@ impl Calibration {
     }
 }
 
-/// The largest share of the time to run that the hypervisor took in a run.
+/// Largest share of the runnable time that the hypervisor took in a run.
 fn stolen_share(groups: &[Group<'_>]) -> Option<f64> {
     let nodes = groups.iter().flat_map(|group| &group.runs).flat_map(|run| &run.nodes);
     let shares = nodes.filter_map(|node| node.usage.as_ref()?.stolen_share());
     shares.max_by(f64::total_cmp)
 }
 
-/// How reasons begin for which a run does not count and that are the emulator's.
+/// Prefix of the reasons for which the emulator made a run invalid.
 pub const THE_EMULATOR: &str = "the emulator";
 
 /// An emulated link during a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Emulation {
-    /// What it was asked to do in both directions, as link words.
+    /// Options of both directions.
     pub words: String,
-    /// Whether super-packets crossed it whole, so that no single frame was seen.
+    /// Whether super-packets crossed the link unsegmented, so that no single frame was seen.
     pub offloaded: bool,
-    /// The processor that its thread was bound to.
+    /// CPU that the emulator's thread was bound to.
     pub cpu: Option<u32>,
-    /// How true the emulator is on this machine; absent where it was not measured.
+    /// Accuracy of the emulator on this machine; absent if not calibrated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibrated>,
-    /// Time in which the emulator's thread took or delivered packets; absent in records of versions that did not count
-    /// it, and of slices.
+    /// Time in which the emulator's thread received or delivered packets. Absent in slices and in records of versions
+    /// that did not count it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_ns: Option<u64>,
-    /// From the node that opens flows.
+    /// Direction from the client.
     pub there: EmulatedWay,
-    /// To it.
+    /// Direction to the client.
     pub back: EmulatedWay,
 }
 
-/// One direction of an emulated link during a run, in packets of IP.
+/// One direction of an emulated link during a run, in IP packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EmulatedWay {
-    /// Came from the sending device; segments of super-packets count each.
+    /// Packets from the sending device; segments of super-packets count.
     pub arrived: u64,
-    /// Written to the receiving device.
+    /// Packets written to the receiving device.
     pub departed: u64,
-    /// Bytes of these; absent in records of versions that did not count them.
+    /// Bytes of `departed`; absent in records of versions that did not count them.
     #[serde(default)]
     pub departed_bytes: Option<u64>,
-    /// Dropped as it was asked for: by loss, a full queue, an outage.
+    /// Packets dropped as requested: by loss, a full queue or an outage.
     pub dropped: u64,
-    /// What was not asked for: dropped by the sending device before the emulator took it, or refused by
-    /// the receiving one. 0 in a healthy run.
+    /// Packets lost unintentionally: dropped by the sending device before the emulator read them, or refused by the
+    /// receiving device. 0 in a healthy run.
     pub missed: u64,
-    /// Super-packets that came, of several segments each.
+    /// Super-packets of several segments that arrived.
     pub super_packets: u64,
-    /// Median of how much later than due they were written, in ns.
+    /// Median lateness: time between due and written, in ns.
     pub late_p50_ns: Option<u64>,
-    /// 99th percentile of it.
+    /// 99th percentile of the lateness in ns.
     pub late_p99_ns: Option<u64>,
-    /// The latest of all.
+    /// Maximum lateness in ns.
     pub late_max_ns: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Figures with their provenance, and the limits beside them.
+//! Figures and their provenance, and the limits of the wire.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,45 +8,45 @@ use fabricmark_wire::{Ceiling, Floor, Kind};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Where a figure comes from. Figures of different provenance are never mixed without saying so.
+/// Origin of a figure. Reports never mix figures of different provenance without saying so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Provenance {
-    /// Real sockets over a real path.
+    /// Measured with real sockets over a real path.
     Measured,
-    /// Real sockets over a path that imitates another one.
+    /// Measured with real sockets over an emulated path.
     Emulated,
-    /// Computed.
+    /// Computed by a model.
     Modelled,
-    /// Printed by somebody else.
+    /// Printed in a publication.
     Published,
 }
 
-/// A value and where it comes from; the unit stands in the key that holds it.
+/// A value and its provenance. The key that holds it names the unit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sourced {
-    /// The value in the base unit of its key.
+    /// Value in the base unit of its key.
     pub value: f64,
-    /// Where it comes from.
+    /// Origin of the value.
     pub provenance: Provenance,
 }
 
-/// What a run found: the figures that its pattern yields. In JSON an object with their keys.
+/// Results of a run: the figures that its pattern yields. In JSON an object with their keys.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures(BTreeMap<Figure, Sourced>);
 
-/// What the wire allows for this point; empty on a link that has no wire.
+/// What the wire allows for this point; empty on a link without a wire.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Limits {
-    /// Upper bounds of the goodput, the hard one first.
+    /// Upper bounds of the goodput, the hard bound first.
     pub ceilings: Vec<Ceiling>,
-    /// Lower bound of the round trip; absent where a token bucket stands for the wire, since it
-    /// passes a message that fits into it at once.
+    /// Lower bound of the RTT. Absent if a token bucket emulates the wire, since it passes a message within its burst
+    /// at once.
     pub rtt_floor: Option<Floor>,
 }
 
 impl Limits {
-    /// The hard ceiling of the goodput in bit/s.
+    /// Hard upper bound of the goodput in bit/s.
     pub fn bound_bps(&self) -> Option<f64> {
         let bound = self.ceilings.iter().find(|ceiling| ceiling.kind == Kind::Bound)?;
         Some(bound.goodput_bps.as_f64())
@@ -54,17 +54,17 @@ impl Limits {
 }
 
 impl Figures {
-    /// A figure; `None` where the pattern does not yield it.
+    /// A figure; `None` if the pattern does not yield it.
     pub fn get(&self, figure: Figure) -> Option<Sourced> {
         self.0.get(&figure).copied()
     }
 
-    /// A figure to change.
+    /// A figure, for changes.
     pub fn get_mut(&mut self, figure: Figure) -> Option<&mut Sourced> {
         self.0.get_mut(&figure)
     }
 
-    /// Its value in the base unit.
+    /// Value of a figure in its base unit.
     pub fn value(&self, figure: Figure) -> Option<f64> {
         Some(self.get(figure)?.value)
     }
@@ -74,7 +74,7 @@ impl Figures {
         self.get(Figure::Rtt).or(self.get(Figure::Step))
     }
 
-    /// Sets a figure; without a value it is not yielded.
+    /// Sets a figure, or removes it for `None`.
     pub fn set(&mut self, figure: Figure, value: Option<Sourced>) {
         match value {
             Some(value) => self.0.insert(figure, value),
@@ -96,7 +96,7 @@ impl Serialize for Figures {
 }
 
 impl<'de> Deserialize<'de> for Figures {
-    /// Earlier versions wrote `null` for a figure that was not yielded.
+    /// `null` is accepted: earlier versions wrote it for figures that the pattern does not yield.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let found: BTreeMap<String, Option<Sourced>> = Deserialize::deserialize(deserializer)?;
         Ok(found

@@ -1,4 +1,4 @@
-//! What a flow counted at its two ends.
+//! Counts of a flow at both ends.
 
 use std::ops::AddAssign;
 
@@ -10,99 +10,95 @@ use crate::pacing::Pacing;
 use crate::series::Series;
 use crate::warning::Warning;
 
-/// One flow of a run: what its two ends counted, kept apart.
+/// One flow of a run, with the counts of each end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flow {
-    /// What it is for: `load`, or `probe-idle` and `probe` where it finds the round trip before the load
-    /// and beside it.
+    /// Purpose: `load`, or `probe-idle` and `probe` for RTT probes before and during the load.
     pub group: String,
-    /// Node that starts the flow.
+    /// Sending node; of requests the client.
     pub from: String,
-    /// Node that answers or receives.
+    /// Receiving node; of requests the server.
     pub to: String,
-    /// What the sender counted; of requests and their responses the client.
+    /// Counts of the sender; of requests those of the client.
     pub sent: Counts,
-    /// What the other end counted.
+    /// Counts of the other end.
     pub received: Counts,
-    /// What `sent` counts, in intervals, where the plan asks for them.
+    /// Interval series of the end that `sent` counts, if the plan asks for intervals.
     #[serde(default)]
     pub sent_series: Option<Series>,
-    /// What the other end did through time.
+    /// Interval series of the other end.
     #[serde(default)]
     pub received_series: Option<Series>,
-    /// The sender's load thread, of requests and their responses the client's; absent where its time was not read.
+    /// Load thread of the end that `sent` counts; absent if its CPU time was not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_thread: Option<ThreadTime>,
-    /// That of the other end.
+    /// Load thread of the other end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received_thread: Option<ThreadTime>,
-    /// Where datagrams were lost.
+    /// Lost datagrams by place of loss.
     pub drops: Drops,
-    /// Datagrams that arrived after one with a higher sequence number; absent where payloads are
-    /// too short to carry one.
+    /// Datagrams that arrived after one with a higher sequence number; absent if payloads are too short for one.
     pub reordered: Option<u64>,
-    /// Datagrams that arrived more than once; absent where payloads carry no sequence number.
+    /// Datagrams that arrived more than once; absent if payloads carry no sequence number.
     pub duplicates: Option<u64>,
-    /// How evenly many flows shared.
+    /// How evenly the flows shared the path.
     #[serde(default)]
     pub fairness: Option<Fairness>,
-    /// From the first byte of the request to the response in nanoseconds; of an open loop from the
-    /// intended departure.
+    /// RTTs in nanoseconds, from the first byte of a request to its response; in an open loop from the scheduled
+    /// departure.
     pub rtt_ns: Option<Histogram>,
-    /// Round trips parted by the stamps of their packets, where the point asks for timestamps.
+    /// RTTs split at the packets' kernel timestamps, if the point asks for timestamps.
     #[serde(default)]
     pub kernel_times: Option<KernelTimes>,
-    /// How its departures kept to the pace; absent in a closed loop.
+    /// How well departures kept the schedule; absent in a closed loop.
     #[serde(default)]
     pub pacing: Option<Pacing>,
-    /// What TCP counted at the end of `sent`.
+    /// TCP counters of the end that `sent` counts.
     pub tcp: Option<TcpCounters>,
-    /// What QUIC counted at the end that sends or asks; absent where each exchange has a connection of
-    /// its own.
+    /// QUIC counters of the sender or client; absent if each transaction has its own connection.
     #[serde(default)]
     pub quic: Option<QuicCounters>,
 }
 
-/// Payloads and bytes at one end of a flow, and the time they took.
+/// Payloads and bytes at one end of a flow, and the counted time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
-    /// Calls that moved data: writes, reads or datagrams; of exchanges and bursts the answered ones.
+    /// Calls that moved data: writes, reads or datagrams; of transactions and bursts those with a response.
     pub calls: u64,
     /// Application bytes.
     pub bytes: u64,
-    /// From the first call to the last, in nanoseconds; at a receiver from the first arrival after
-    /// the ramp behind which nothing waits, at a client from the last answer of the ramp, in an open loop from the
-    /// first answer to a request that was due after it. Where the answers of an open loop are spread over more than its
-    /// schedule, and the least round trip of the path is known, it is from one such round trip after the end of the ramp;
-    /// where answers to requests of the ramp came later than that, their share of the whole time is not in it. Where the
-    /// round trip is not known, it is from a mean step before the first answer.
+    /// Counted time in nanoseconds, up to the last call. It starts at a sender with the first call, at a receiver
+    /// with the first arrival after the ramp behind which no data waits, at a client with the last response of the
+    /// ramp, in an open loop with the first response to a request that was due after the ramp. If the responses of an
+    /// open loop take longer than its schedule, it starts one minimum RTT of the path after the end of the ramp, less
+    /// the share of responses to requests of the ramp that came later; if that RTT is unknown, one mean gap between
+    /// responses before the first.
     pub elapsed_ns: u64,
-    /// Bytes that arrived before `elapsed_ns` began or as it began: those of the ramp, and those of
-    /// the arrival that started the interval. At a client those of requests that were answered
-    /// before it began, in an open loop those of requests that were due in the ramp, 0 at a sender.
+    /// Bytes that arrived before or at the start of `elapsed_ns`: those of the ramp, and of the arrival that started
+    /// the interval. At a client those of requests answered before it, in an open loop those of requests due in the
+    /// ramp; 0 at a sender.
     pub ramp_bytes: u64,
-    /// Calls that belong to `ramp_bytes`.
+    /// Calls of `ramp_bytes`.
     #[serde(default)]
     pub ramp_calls: u64,
-    /// Bytes that arrived when `elapsed_ns` was over: what a sender whose time was over had left in buffers, and what
-    /// came after the last moment at which no segment was missing.
+    /// Bytes that arrived after `elapsed_ns`: from buffers of a sender that had finished, and after the last moment
+    /// at which no segment was missing.
     #[serde(default)]
     pub tail_bytes: u64,
-    /// Calls that belong to `tail_bytes`.
+    /// Calls of `tail_bytes`.
     #[serde(default)]
     pub tail_calls: u64,
-    /// Bytes by which the count may be wrong, since a segment was missing whenever it could begin or end; 0 where it
-    /// is exact.
+    /// Possible error of the count in bytes, if a segment was missing at every possible start or end; 0 if exact.
     #[serde(default)]
     pub uncertain_bytes: u64,
-    /// The most bytes that may have waited at the receiver when `elapsed_ns` began, and count all
-    /// the same: above 0 only where the receiver never caught up with the sender.
+    /// Upper limit of the bytes that waited at the receiver at the start of `elapsed_ns` but are counted; above 0
+    /// only if the receiver never caught up with the sender.
     #[serde(default)]
     pub waiting_bytes: u64,
 }
 
 impl AddAssign for Counts {
-    /// What was counted in several times that follow one another.
+    /// Adds the counts of consecutive intervals.
     fn add_assign(&mut self, other: Self) {
         let Self {
             calls,
@@ -127,12 +123,12 @@ impl AddAssign for Counts {
     }
 }
 
-/// Time of a load thread while it carried its pattern out.
+/// Times of a load thread while it ran its pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadTime {
-    /// Processor time (CLOCK_THREAD_CPUTIME_ID).
+    /// CPU time (CLOCK_THREAD_CPUTIME_ID).
     pub cpu_ns: u64,
-    /// Time on the monotonic clock; of an end that only answers, the wait for the first request is in it.
+    /// Time on the monotonic clock; at an end that only answers it includes the wait for the first request.
     pub elapsed_ns: u64,
 }
 
@@ -143,19 +139,19 @@ impl AddAssign for ThreadTime {
     }
 }
 
-/// How evenly flows shared.
+/// How evenly flows shared the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fairness {
-    /// Payloads, exchanges or bursts of the flow that had fewest.
+    /// Payloads, transactions or bursts of the flow with the fewest.
     pub fewest: u64,
-    /// Payloads, exchanges or bursts of the flow that had most.
+    /// Payloads, transactions or bursts of the flow with the most.
     pub most: u64,
-    /// Jain's index: 1 where all have the same, 1/n where one has everything (DEC-TR-301, 1984).
+    /// Jain's index: 1 if all flows have the same, 1/n if one has everything (DEC-TR-301, 1984).
     pub jain: f64,
 }
 
 impl Fairness {
-    /// From each flow's count.
+    /// Computes the fairness of the flows' counts.
     pub fn of(counts: &[u64]) -> Self {
         let sum: f64 = counts.iter().map(|&count| count as f64).sum();
         let squares: f64 = counts.iter().map(|&count| (count as f64).powi(2)).sum();
@@ -167,81 +163,80 @@ impl Fairness {
     }
 }
 
-/// Datagrams lost, by the place of their loss.
+/// Lost datagrams by place of loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Drops {
-    /// Sent less received, duplicates not counted.
+    /// Datagrams sent minus received, duplicates not counted.
     pub lost: u64,
-    /// Dropped at the receiving socket for lack of buffer (SO_RXQ_OVFL's counter).
+    /// Dropped at the receiving socket because its buffer was full (SO_RXQ_OVFL).
     pub socket: u64,
-    /// Dropped by a queue of the link: queueing disciplines and the receiving backlog, in packets;
-    /// a fragmented datagram that loses several packets is counted several times.
+    /// Dropped in queues of the link: queueing disciplines and the receive backlog, in packets. A fragmented datagram
+    /// may be counted several times.
     pub link: u64,
-    /// Failures of reassembly (ReasmFails): a datagram some of whose fragments did not come, or a fragment that was refused
-    /// for lack of memory; a datagram may be counted several times.
+    /// Failed reassemblies (ReasmFails): datagrams with missing fragments, or fragments refused for lack of memory. A
+    /// datagram may be counted several times.
     pub reassembly: u64,
-    /// Lost without a counter that says where; 0 in a healthy run.
+    /// Lost without a counter that explains it; 0 in a healthy run.
     pub unexplained: u64,
 }
 
-/// What TCP_INFO says at the end of a run.
+/// TCP_INFO at the end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TcpCounters {
-    /// The congestion control in use.
+    /// Congestion control algorithm.
     pub congestion: String,
-    /// Largest segment that the connections send, in bytes: the mean over the segments sent.
+    /// Maximum segment size in bytes, the mean over the segments sent.
     pub mss: u64,
     /// Data segments sent, retransmissions included.
     pub data_segments: u64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmitted: u64,
-    /// Bytes still unsent in the send buffers when these counters were read (tcpi_notsent_bytes). 0 unless the buffers
-    /// of a slow link take longer to drain than the run waits for.
+    /// Bytes unsent in the send buffers when these counters were read (tcpi_notsent_bytes). 0 unless the buffers of a
+    /// slow link take longer to drain than the run waits.
     #[serde(default)]
     pub unsent_bytes: u64,
-    /// Smoothed round-trip time in nanoseconds.
+    /// Smoothed RTT in nanoseconds.
     pub srtt_ns: u64,
-    /// Time with data to send or to be acknowledged (tcpi_busy_time), the sum of all flows, in steps of a kernel tick, as are
-    /// the next two; absent before Linux 4.10.
+    /// Time with data to send or to be acknowledged (tcpi_busy_time), the sum of all flows, in steps of a kernel
+    /// tick, like the next two; absent before Linux 4.10.
     #[serde(default)]
     pub busy_ns: Option<u64>,
-    /// The part of `busy_ns` in which the receiver's window was the limit (tcpi_rwnd_limited).
+    /// Part of `busy_ns` limited by the receive window (tcpi_rwnd_limited).
     #[serde(default)]
     pub rwnd_limited_ns: Option<u64>,
-    /// The part of `busy_ns` in which the send buffer was the limit (tcpi_sndbuf_limited).
+    /// Part of `busy_ns` limited by the send buffer (tcpi_sndbuf_limited).
     #[serde(default)]
     pub sndbuf_limited_ns: Option<u64>,
-    /// Writes per data segment: above 1 where the kernel put several writes into one segment.
+    /// Writes per data segment: above 1 if the kernel merged several writes into one segment.
     pub writes_per_segment: f64,
-    /// Segments that the writes would have filled one by one, over segments sent: above 1.05 the
-    /// kernel merged writes, and the ceiling of a write by itself says nothing.
+    /// Segments that the writes would fill separately, over segments sent. Above 1.05 the kernel merged writes, and
+    /// the ceiling of separate writes does not apply.
     pub merging: f64,
 }
 
-/// What QUIC connections counted up to the end of a run, its handshake included.
+/// Counters of QUIC connections up to the end of a run, handshake included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QuicCounters {
-    /// Packets sent. What they carried is sent again in new packets (RFC 9000, section 13.3).
+    /// Packets sent. Lost data is retransmitted in new packets (RFC 9000, section 13.3).
     pub sent_packets: u64,
-    /// Packets that count as lost (RFC 9002, section 6); probes of the MTU are none of them.
+    /// Packets declared lost (RFC 9002, section 6), without MTU probes.
     pub lost_packets: u64,
-    /// Bytes of these.
+    /// Bytes of the lost packets.
     pub lost_bytes: u64,
-    /// Times that the congestion control took a loss, or marks of ECN, for congestion.
+    /// Congestion events: losses, or ECN marks, to which the congestion control reacted.
     pub congestion_events: u64,
-    /// Congestion window, in bytes.
+    /// Congestion window in bytes.
     pub cwnd_bytes: u64,
-    /// Smoothed round-trip time in nanoseconds.
+    /// Smoothed RTT in nanoseconds.
     pub srtt_ns: u64,
-    /// Longest UDP payload that the path was found to carry, in bytes (RFC 8899).
+    /// Largest UDP payload that the path was found to carry, in bytes (RFC 8899).
     pub mtu_bytes: u64,
-    /// Times that the path stopped carrying long packets (RFC 8899, section 4.3).
+    /// Black holes: the path stopped carrying long packets (RFC 8899, section 4.3).
     pub black_holes: u64,
 }
 
 impl QuicCounters {
-    /// Those of several connections: sums of what is counted, the mean of their round trips and the
-    /// shortest of their payloads. `None` of none.
+    /// Combines connections: sums of the counters, the mean RTT and the smallest payload. `None` without connections.
     pub fn of(connections: impl Iterator<Item = Self>) -> Option<Self> {
         let mut count = 0;
         let sum = |all: Self, each: Self| Self {
@@ -260,7 +255,7 @@ impl QuicCounters {
 }
 
 impl TcpCounters {
-    /// Above this `merging` a cell is marked as merged.
+    /// `merging` above which a cell is marked as merged.
     pub const MERGED_ABOVE: f64 = 1.05;
 
     /// Whether the kernel merged writes into common segments.
@@ -270,36 +265,36 @@ impl TcpCounters {
 }
 
 impl Counts {
-    /// Sender's view: all bytes over the whole time, in bit/s.
+    /// Rate of the sender in bit/s: all bytes over the whole time; `None` without time.
     pub fn sent_bps(&self) -> Option<f64> {
         (self.elapsed_ns > 0).then(|| 8e9 * self.bytes as f64 / self.elapsed_ns as f64)
     }
 
-    /// Receiver's view: the bytes that arrived in `elapsed_ns`, in bit/s.
+    /// Rate at the receiver in bit/s: the bytes that arrived in `elapsed_ns`; `None` without time.
     pub fn received_bps(&self) -> Option<f64> {
         (self.elapsed_ns > 0).then(|| 8e9 * self.counted_bytes() as f64 / self.elapsed_ns as f64)
     }
 
-    /// Receiver's view: the payloads that arrived in `elapsed_ns`, each second.
+    /// Payloads per second at the receiver, of those that arrived in `elapsed_ns`; `None` without time.
     pub fn received_per_s(&self) -> Option<f64> {
         (self.elapsed_ns > 0).then(|| 1e9 * self.counted_calls() as f64 / self.elapsed_ns as f64)
     }
 
-    /// What counts of a stream whose sender kept to a schedule of so many nanoseconds, of which the first `omit_ns` do
-    /// not count. Arrivals that are spread over a longer time than the schedule are counted over that.
+    /// Counts of a stream whose sender kept a schedule of `window_ns`, without the first `omit_ns`. Arrivals that
+    /// take longer than the schedule are counted over their own time.
     #[must_use]
     pub fn over_schedule(&self, window_ns: u64, omit_ns: u64) -> Self {
         let window_ns = window_ns.saturating_sub(omit_ns);
         if self.elapsed_ns > window_ns {
             return *self;
         }
-        // The first arrival has its part of the schedule.
+        // The first arrival is part of the schedule.
         let (ramp_bytes, ramp_calls) =
             if omit_ns == 0 { (0, 0) } else { (self.ramp_bytes, self.ramp_calls) };
         Self { elapsed_ns: window_ns, ramp_bytes, ramp_calls, ..*self }
     }
 
-    /// The same of answers, all of which count that are no part of the ramp.
+    /// The same for responses, which all count unless they are part of the ramp.
     #[must_use]
     pub fn answers_over_schedule(&self, window_ns: u64, omit_ns: u64) -> Self {
         Self { elapsed_ns: self.elapsed_ns.max(window_ns.saturating_sub(omit_ns)), ..*self }
@@ -310,34 +305,32 @@ impl Counts {
         self.bytes.saturating_sub(self.ramp_bytes).saturating_sub(self.tail_bytes)
     }
 
-    /// Calls that belong to [`Self::counted_bytes`].
+    /// Calls of [`Self::counted_bytes`].
     pub fn counted_calls(&self) -> u64 {
         self.calls.saturating_sub(self.ramp_calls).saturating_sub(self.tail_calls)
     }
 }
 
-/// Round trips at the client, parted into what lies beyond the stamps and what lies before them.
+/// RTTs at the client, split at kernel timestamps into network and host time.
 ///
-/// The stamps are those of SO_TIMESTAMPING (Documentation/networking/timestamping.rst of the kernel): a
-/// request's when it is handed to the network device, a response's when the device hands it over. Of
-/// a datagram in several packets it is the first that is stamped, of a response over TCP the last
-/// bytes.
+/// The timestamps are those of SO_TIMESTAMPING (Documentation/networking/timestamping.rst of the kernel): of a
+/// request when it is handed to the network device, of a response when the device hands it over. A datagram in
+/// several packets has the timestamp of the first, a TCP response that of its last bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelTimes {
-    /// From the stamp of the request to that of its response, in nanoseconds: the wire both ways, and
-    /// everything at the server, its kernel and its program among it.
+    /// Time from the timestamp of the request to that of the response, in nanoseconds: the wire in both directions,
+    /// and all of the server, kernel and program.
     pub rtt_ns: Histogram,
-    /// What is left of the time from before the call that sends to after the call that receives, in
-    /// nanoseconds: system calls, the kernel's protocols and the wake-up of the client. The
-    /// reading of the stamps is not in it.
+    /// The rest of the time from before the send call to after the receive call, in nanoseconds: system calls, the
+    /// kernel's protocols and the wake-up of the client. Reading the timestamps is not included.
     pub application_ns: Histogram,
-    /// Round trips that lack a stamp, or whose stamps contradict the clock, as when somebody sets
-    /// the machine's time: they are in neither histogram.
+    /// RTTs without a timestamp, or with timestamps that contradict the clock, for example after the machine's time
+    /// was set. They are in neither histogram.
     pub unstamped: u64,
 }
 
 impl KernelTimes {
-    /// Those of two flows together.
+    /// Combines two flows.
     #[must_use]
     pub fn merged(mut self, other: &Self) -> Self {
         self.rtt_ns.merge(&other.rtt_ns);
@@ -346,7 +339,7 @@ impl KernelTimes {
         self
     }
 
-    /// A warning where more than a hundredth lacks a stamp: the 99th percentile may be among them.
+    /// A warning if more than 1 % of RTTs lack a timestamp: the 99th percentile may be among them.
     pub fn warning(&self) -> Option<Warning> {
         let (count, of) = (self.unstamped, self.unstamped + self.rtt_ns.len());
         (count * 100 > of).then_some(Warning::Unstamped { count, of })
@@ -359,8 +352,8 @@ mod tests {
 
     #[test]
     fn a_receiver_does_not_count_bytes_that_came_before_its_interval() {
-        // Three arrivals of 125 bytes at 0, 1 and 2 us: 250 bytes in 2 us are 1 Gbit/s, where
-        // 375 bytes would claim 1.5 Gbit/s.
+        // Three arrivals of 125 bytes at 0, 1 and 2 us: 250 bytes in 2 us are 1 Gbit/s; 375 bytes would be 1.5
+        // Gbit/s.
         let counts = Counts {
             calls: 3,
             bytes: 375,
@@ -374,7 +367,7 @@ mod tests {
 
     #[test]
     fn an_open_loop_counts_the_silence_of_its_schedule() {
-        // Bursts of 64 KB at 0, 200 and 400 ms, that arrive in 5 ms each; the schedule covers 600 ms.
+        // Bursts of 64 KB at 0, 200 and 400 ms that take 5 ms each to arrive; the schedule covers 600 ms.
         let counts = Counts {
             calls: 192,
             bytes: 192_000,
@@ -384,7 +377,7 @@ mod tests {
             ..Counts::default()
         };
         assert_eq!(counts.over_schedule(600_000_000, 0).received_bps(), Some(2.56e6));
-        // A path that takes 1 s for them is what limits the rate.
+        // A path that takes 1 s for them limits the rate.
         let slow = Counts { elapsed_ns: 1_000_000_000, ..counts };
         assert_eq!(slow.over_schedule(600_000_000, 0), slow);
         // One departure a second, in a run of half a second.

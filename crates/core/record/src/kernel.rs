@@ -1,55 +1,52 @@
-//! What the kernel counted beside the sockets.
+//! Kernel counters beside those of the sockets.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Counters of the kernel that say where packets were lost, delayed or sent again. All but those of
-/// softnet are of one network namespace. A field is absent where the kernel does not have it.
+/// Kernel counters that show where packets were lost, delayed or retransmitted. All but those of softnet are per
+/// network namespace. A field is absent if the kernel does not have it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelCounters {
-    /// Packets dropped because a processor's backlog queue was full
-    /// (`net.core.netdev_max_backlog`), on the whole machine (`/proc/net/softnet_stat`, column 2).
+    /// Packets dropped because a CPU's backlog queue was full (`net.core.netdev_max_backlog`), on the whole machine
+    /// (`/proc/net/softnet_stat`, column 2).
     pub softnet_dropped: Option<u64>,
-    /// Times that the receive path stopped with work left, because its budget of packets or time was
-    /// used up (`net.core.netdev_budget`), on the whole machine (`/proc/net/softnet_stat`, column 3).
+    /// Times that the receive path stopped with work left because its budget of packets or time was used up
+    /// (`net.core.netdev_budget`), on the whole machine (`/proc/net/softnet_stat`, column 3).
     pub softnet_time_squeezed: Option<u64>,
     /// Datagrams over IPv4 (`Udp:` in `/proc/net/snmp`).
     pub udp_v4: UdpCounters,
     /// Datagrams over IPv6 (`Udp6...` in `/proc/net/snmp6`).
     pub udp_v6: UdpCounters,
-    /// Segments sent again, over IPv4 and IPv6 (`RetransSegs` in `/proc/net/snmp`).
+    /// Retransmitted segments over IPv4 and IPv6 (`RetransSegs` in `/proc/net/snmp`).
     pub tcp_retransmitted_segments: Option<u64>,
     /// Connections that found the queue of a listening socket full (`ListenOverflows` in
     /// `/proc/net/netstat`).
     pub tcp_listen_overflows: Option<u64>,
-    /// Connections dropped by a listening socket, overflows among them (`ListenDrops` in
-    /// `/proc/net/netstat`).
+    /// Connections dropped by a listening socket, overflows included (`ListenDrops` in `/proc/net/netstat`).
     pub tcp_listen_drops: Option<u64>,
-    /// Bytes of frames that the device of the run received (`/proc/net/dev`).
+    /// Bytes of frames received by the device of the run (`/proc/net/dev`).
     #[serde(default)]
     pub device_received_bytes: Option<u64>,
 }
 
-/// Datagrams of one IP version that came to nothing.
+/// Undelivered datagrams of one IP version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UdpCounters {
-    /// Datagrams that arrived and were not delivered, `receive_buffer_errors` among them
-    /// (`InErrors`).
+    /// Datagrams that arrived and were not delivered, `receive_buffer_errors` included (`InErrors`).
     pub in_errors: Option<u64>,
     /// Datagrams dropped because the socket's receive buffer was full (`RcvbufErrors`).
     pub receive_buffer_errors: Option<u64>,
-    /// Datagrams not sent for lack of memory, in the send buffer or in the device's queue
-    /// (`SndbufErrors`).
+    /// Datagrams not sent for lack of memory, in the send buffer or the device's queue (`SndbufErrors`).
     pub send_buffer_errors: Option<u64>,
 }
 
-/// Nothing where either reading has nothing; 0 where a counter was reset.
+/// `None` if either reading is absent; 0 if the counter was reset.
 fn since(before: Option<u64>, now: Option<u64>) -> Option<u64> {
     Some(now?.saturating_sub(before?))
 }
 
 impl KernelCounters {
-    /// What was counted since an earlier reading.
+    /// Counts since an earlier reading.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -69,7 +66,7 @@ impl KernelCounters {
 }
 
 impl UdpCounters {
-    /// What was counted since an earlier reading.
+    /// Counts since an earlier reading.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {

@@ -1,11 +1,10 @@
-//! What one run leaves, as data.
+//! Records: the result of one run, as data.
 //!
-//! A record is self-contained: the resolved point, the seed and place in the order, the nodes with
-//! their facts, what each flow counted, the figures with their provenance, the ceilings with their
-//! inputs, and warnings. It travels as one line of JSON; its schema is `docs/record.schema.json`.
-//! Reports and comparisons are functions from records.
+//! A record is self-contained: the resolved point, seed and place in the order, nodes and facts about them, counts of
+//! each flow, figures with their provenance, ceilings with their inputs, and warnings. It is one line of JSON; its
+//! schema is `docs/record.schema.json`. Reports and comparisons are functions of records.
 //!
-//! JSON carries base units with the unit in the key (`goodput_bps`, `rtt_ns`); counts are bare.
+//! JSON uses base units and names them in the key (`goodput_bps`, `rtt_ns`); counts have no unit.
 
 mod bottleneck;
 mod calibration;

@@ -1,4 +1,4 @@
-//! The nodes of a run and what is known of them.
+//! The nodes of a run, and facts about them.
 
 use std::net::IpAddr;
 
@@ -8,31 +8,30 @@ use serde::{Deserialize, Serialize};
 use crate::kernel::KernelCounters;
 use crate::usage::Usage;
 
-/// One end of a run: a carrier, optionally a namespace, and what its sockets are bound to.
+/// One end of a run: a carrier, optionally a namespace, and the address of its sockets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Node {
-    /// Its name in the run.
+    /// Name in the run.
     pub name: String,
-    /// How the coordinator reaches it.
+    /// How the coordinator reaches the node.
     pub carrier: Carrier,
-    /// Name of its network namespace, where it has one of its own.
+    /// Name of its own network namespace, if any.
     pub namespace: Option<String>,
     /// Address that its sockets are bound to.
     pub address: Option<IpAddr>,
-    /// Network device that the address belongs to.
+    /// Network device of the address.
     pub device: Option<String>,
-    /// What its end of the run knew and counted.
+    /// Parameters and facts of its end of the run.
     pub side: Side,
-    /// What was used there of processors and memory, from before the flows were opened to after the
-    /// last byte was acknowledged.
+    /// CPU and memory used, from before the flows opened until the last byte was acknowledged.
     #[serde(default)]
     pub usage: Option<Usage>,
-    /// What the kernel counted there meanwhile.
+    /// Kernel counters over the same time.
     #[serde(default)]
     pub kernel: Option<KernelCounters>,
-    /// The machine it ran on.
+    /// The machine.
     pub host: HostFacts,
-    /// How far its clock is from the coordinator's, where that is another machine's.
+    /// Offset of its clock from the coordinator's, if that is on another machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_offset: Option<ClockOffset>,
 }
@@ -45,76 +44,73 @@ pub enum Carrier {
     LocalSocket,
     /// An agent on a host, over TLS.
     Agent,
-    /// A server of iperf3.
+    /// An iperf3 server.
     Iperf3,
 }
 
-/// Circumstances at one end of a run.
+/// Parameters and facts of one end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Side {
-    /// The processor that the load thread was bound to.
+    /// CPU that the load thread was bound to.
     pub cpu: Option<u32>,
-    /// Receive buffer that the kernel granted, in bytes (twice what was asked for, where the kernel
-    /// counts its own overhead: socket(7)).
+    /// Receive buffer granted by the kernel, in bytes (twice the requested size if the kernel counts its own
+    /// overhead: socket(7)).
     pub receive_buffer_bytes: Option<u64>,
-    /// Send buffer that the kernel granted, in bytes.
+    /// Send buffer granted by the kernel, in bytes.
     pub send_buffer_bytes: Option<u64>,
-    /// The kernel's own pacing as granted, in bit/s; absent where nobody asked for it.
+    /// Kernel pacing rate as granted, in bit/s; absent if not requested.
     #[serde(default)]
     pub pacing_rate_bps: Option<u64>,
-    /// The clock that paces and round trips were read from.
+    /// Clock used for pacing and RTTs.
     #[serde(default)]
     pub clock: Option<ClockFacts>,
 }
 
-/// What is known of a machine.
+/// Facts about a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostFacts {
     /// Host name.
     pub hostname: String,
-    /// Operating system, as it names itself.
+    /// Name of the operating system, as it reports itself.
     pub os: String,
     /// Kernel release.
     pub kernel: String,
-    /// Processor model.
+    /// CPU model.
     pub cpu: String,
-    /// Processors that this program may use.
+    /// CPUs that this program may use.
     pub cpus: u32,
     /// Installed memory in bytes.
     pub memory_bytes: u64,
-    /// Frequency governor of the first processor, where the kernel has one.
+    /// Frequency governor of the first CPU, if the kernel has one.
     pub governor: Option<String>,
-    /// The kernel's clock source.
+    /// Clock source of the kernel.
     pub clock_source: Option<String>,
-    /// Whether the processor says that it runs under a hypervisor.
+    /// Whether the CPU reports a hypervisor.
     pub is_virtual: bool,
 }
 
-/// How far the clock of a node is from that of the coordinator.
+/// Offset of a node's clock from the coordinator's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockOffset {
-    /// The node's monotonic clock less the coordinator's.
+    /// The node's monotonic clock minus the coordinator's.
     pub offset_ns: i64,
-    /// The true distance is no farther from that than this: half the shortest round trip, and what
-    /// clocks may drift since.
+    /// Maximum error of the offset: half the shortest RTT, plus possible drift since.
     pub uncertainty_ns: u64,
-    /// Shortest round trip of the control path.
+    /// Shortest RTT of the control path.
     pub rtt_min_ns: u64,
-    /// How much faster the node's clock runs, in parts per billion, where that is known better than to
-    /// 100,000 of them.
+    /// How much faster the node's clock runs, in parts per billion; absent if not known to within 100,000.
     pub drift_ppb: Option<i64>,
-    /// How far the drift may be from that.
+    /// Maximum error of the drift.
     pub drift_uncertainty_ppb: Option<u64>,
 }
 
-/// What is known of a clock.
+/// Facts about a clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockFacts {
-    /// `CLOCK_MONOTONIC` (clock_gettime(2)) or `TSC`, the processor's time-stamp counter.
+    /// `CLOCK_MONOTONIC` (clock_gettime(2)) or `TSC`, the CPU's time-stamp counter.
     pub name: String,
-    /// What one reading costs: the median of batches of readings.
+    /// Cost of one reading in ns: the median of batches of readings.
     pub read_cost_ns: f64,
-    /// How far the clock's rate may be from that of CLOCK_MONOTONIC, in parts per million; absent
-    /// where it is that clock.
+    /// Maximum deviation of the clock's rate from CLOCK_MONOTONIC, in parts per million; absent if it is that clock.
     pub uncertainty_ppm: Option<f64>,
 }

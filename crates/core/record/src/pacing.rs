@@ -1,4 +1,4 @@
-//! How well a sender kept to its pace.
+//! How well a sender kept its schedule.
 
 use fabricmark_stats::{Histogram, THROUGHPUT_TIE};
 use schemars::JsonSchema;
@@ -6,57 +6,55 @@ use serde::{Deserialize, Serialize};
 
 use crate::warning::Warning;
 
-/// The departures of an open loop, set against the intended ones.
+/// Departures of an open loop, compared with the schedule.
 ///
-/// A sender that is behind sends at once and skips nothing, so that a rate that it cannot hold shows
-/// as slip that grows and as a schedule that the run did not cover.
+/// A sender that is behind sends at once and skips nothing. A rate that it cannot hold shows as a growing departure
+/// lag, and as a schedule that was not completed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pacing {
-    /// Payloads that departed.
+    /// Payloads sent.
     pub departures: u64,
-    /// Departures that came later than intended by more than the mean time between departures (for
-    /// bursts: between bursts).
+    /// Departures later than scheduled by more than the mean time between departures (between bursts, if any).
     pub late: u64,
-    /// Actual less intended departure. In a burst it holds the time that the payloads before took.
+    /// Departure lag: actual minus scheduled departure. In a burst it includes the time of the earlier payloads.
     pub slip_ns: Histogram,
-    /// Length of the open loop, from the schedule's start to its stop.
+    /// Duration of the open loop, from the start of the schedule to its stop.
     pub elapsed_ns: u64,
-    /// How much of the schedule was carried out in that time: up to the next intended departure, so
-    /// that it may be a little more than `elapsed_ns`. It is less only where the sender ended late.
+    /// Part of the schedule that was carried out in that time, up to the next scheduled departure. It may slightly
+    /// exceed `elapsed_ns`; it is less only if the sender ended late.
     pub covered_ns: u64,
 }
 
 impl Pacing {
-    /// Departures per second that the pace intended, over the covered part of the schedule.
+    /// Scheduled departures per second, over the covered part of the schedule.
     pub fn intended_per_s(&self) -> Option<f64> {
         per_s(self.departures, self.covered_ns)
     }
 
-    /// Departures per second that there were; never more than intended, since what is caught up with
-    /// is only late.
+    /// Actual departures per second; never more than scheduled, since late departures are only delayed.
     pub fn achieved_per_s(&self) -> Option<f64> {
         per_s(self.departures, self.window_ns())
     }
 
-    /// The share of the intended rate that the sender did not reach, from 0 to 1.
+    /// Share of the scheduled rate that the sender missed, from 0 to 1.
     pub fn shortfall(&self) -> f64 {
         let missing_ns = self.elapsed_ns.saturating_sub(self.covered_ns);
         missing_ns as f64 / self.elapsed_ns.max(1) as f64
     }
 
-    /// The time over which the departures are spread: the schedule's own, or the sender's where that took longer. Rates
-    /// of an open loop are over it, since from the first arrival to the last there is less silence.
+    /// Time over which departures are spread: the schedule's, or the sender's if longer. Rates of an open loop use
+    /// it, since the time from first to last arrival has fewer gaps.
     pub fn window_ns(&self) -> u64 {
         self.elapsed_ns.max(self.covered_ns)
     }
 
-    /// A warning where the intended rate was not held.
+    /// A warning if the scheduled rate was not held.
     pub fn warning(&self) -> Option<Warning> {
         let (offered_per_s, achieved_per_s) = (self.intended_per_s(), self.achieved_per_s()?);
         (!self.is_held()).then_some(Warning::RateNotHeld { offered_per_s, achieved_per_s })
     }
 
-    /// Whether the intended rate was reached, within the band in which two rates count as the same.
+    /// Whether the scheduled rate was reached, within the tie band of throughput.
     pub fn is_held(&self) -> bool {
         self.shortfall() <= THROUGHPUT_TIE
     }
@@ -76,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_was_not_held_is_said_beside_the_one_that_was_meant() {
-        // Meant: 1000 a second. In two seconds 1500 departed, those of the first 1.5 s.
+        // Scheduled: 1000 per second. In two seconds 1500 departed, those of the first 1.5 s.
         let pacing = pacing(1_500, 2_000_000_000, 1_500_000_000);
         assert_eq!(pacing.intended_per_s(), Some(1_000.0));
         assert_eq!(pacing.achieved_per_s(), Some(750.0));
@@ -93,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_last_departure_has_its_interval_although_the_run_ends_within_it() {
-        // 1000 a second from 0 on: 101 in 100.5 ms, the next due at 101 ms.
+        // 1000 per second from 0: 101 in 100.5 ms, the next is due at 101 ms.
         let pacing = pacing(101, 100_500_000, 101_000_000);
         assert_eq!(pacing.intended_per_s(), Some(1_000.0));
         assert_eq!(pacing.achieved_per_s(), Some(1_000.0));

@@ -1,48 +1,45 @@
-//! What one end of a flow did through time.
+//! Interval series of one end of a flow.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One end of a flow through time, or of many flows on one thread: its intervals, without gaps. Their
-/// bytes and calls add up to what the end counted in all; only an answer that comes after it was
-/// given up as lost stands here and not there.
+/// Consecutive intervals of one end of a flow, or of many flows on one thread. Their bytes and calls add up to the
+/// counts of that end, except for responses that came after they were declared lost, which are counted only here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
-    /// Length asked for of each interval; the last is shorter, and one whose end was seen late is
-    /// longer.
+    /// Requested interval. The last one is shorter; one whose end was read late is longer.
     pub interval_ns: u64,
-    /// The intervals, each beginning where the one before ended.
+    /// Intervals without gaps.
     pub intervals: Vec<Interval>,
 }
 
-/// What happened at one end between two readings of its counters.
+/// Counts of one end between two readings of its counters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
-    /// When it began, as it was read from the clock, since the series began.
+    /// Start by the clock, relative to the start of the series.
     pub start_ns: u64,
-    /// When it ended, as it was read from the clock, since the series began.
+    /// End by the clock, relative to the start of the series.
     pub end_ns: u64,
     /// Application bytes moved.
     pub bytes: u64,
-    /// Calls that moved data: writes, reads or datagrams. A call may stand in the interval after
-    /// the one that has its bytes.
+    /// Calls that moved data: writes, reads or datagrams. A call may be in the interval after that of its bytes.
     pub calls: u64,
-    /// Processor time that the end's process used, in user and in kernel mode, of all its threads; on a
-    /// lab's links each end is a process of its own. Absent in records of versions before there was it.
+    /// CPU time of the end's process, user and kernel mode, all threads; on links of a lab each end is a separate
+    /// process. Absent in records of versions without it.
     #[serde(default)]
     pub cpu_ns: Option<u64>,
-    /// What TCP said of the first flow at the end of the interval; absent where it is not TCP, and
-    /// where each exchange has a connection of its own.
+    /// TCP_INFO of the first flow at the end of the interval; absent without TCP, and if each transaction has its own
+    /// connection.
     pub tcp: Option<TcpSample>,
 }
 
 impl Interval {
-    /// Its true length.
+    /// Actual length.
     pub fn length_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
-    /// Its bytes over its true length, in bit/s; nothing where it has no length.
+    /// Bytes over the actual length, in bit/s; `None` for length 0.
     pub fn rate_bps(&self) -> Option<f64> {
         let length_ns = self.length_ns();
         (length_ns > 0).then(|| 8e9 * self.bytes as f64 / length_ns as f64)
@@ -50,8 +47,7 @@ impl Interval {
 }
 
 impl Series {
-    /// Length of an interval unless another is asked for: 100 ms, the shortest that iperf3 takes
-    /// (MIN_INTERVAL, iperf.h).
+    /// Default interval: 100 ms, the shortest that iperf3 accepts (MIN_INTERVAL, iperf.h).
     pub const INTERVAL_NS: u64 = 100_000_000;
 
     /// Application bytes of all intervals.
@@ -59,8 +55,8 @@ impl Series {
         self.intervals.iter().map(|interval| interval.bytes).sum()
     }
 
-    /// When so many bytes had been moved, in nanoseconds since the series began, as if each interval
-    /// moved its bytes evenly; nothing where they never were.
+    /// When `bytes` had been moved, in nanoseconds since the start of the series, at a constant rate within each
+    /// interval; `None` if never.
     pub fn moved_ns(&self, bytes: u64) -> Option<u64> {
         let mut before = 0;
         self.intervals.iter().find_map(|interval| {
@@ -78,66 +74,63 @@ impl Series {
     }
 }
 
-/// TCP_INFO of one end of a connection at one moment (`struct tcp_info`, linux/tcp.h), in base
-/// units. A field is absent where the kernel is too old to have it, or has no value yet.
+/// TCP_INFO of one end of a connection at one moment (`struct tcp_info`, linux/tcp.h), in base units. A field is
+/// absent if the kernel does not have it, or has no value yet.
 ///
-/// Counts are since the connection began. Segments are packets as TCP makes them, before the network
-/// device cuts them.
+/// Counts are since the start of the connection. Segments are packets as TCP makes them, before segmentation offload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TcpSample {
-    /// Largest segment that this end sends.
+    /// Maximum segment size of this end.
     pub mss_bytes: Option<u64>,
-    /// Congestion window.
+    /// Congestion window in segments.
     pub cwnd_segments: Option<u64>,
-    /// Slow start threshold; absent until slow start has ended once.
+    /// Slow start threshold; absent until slow start has ended.
     pub ssthresh_segments: Option<u64>,
-    /// Smoothed round-trip time, in steps of 1 us.
+    /// Smoothed RTT, in steps of 1 us.
     pub srtt_ns: Option<u64>,
-    /// Mean deviation of the round-trip time, in steps of 1 us.
+    /// Mean deviation of the RTT, in steps of 1 us.
     pub rttvar_ns: Option<u64>,
-    /// Shortest round-trip time of the last 5 minutes (`net.ipv4.tcp_min_rtt_wlen`), in steps of
-    /// 1 us; absent until one was measured.
+    /// Minimum RTT of the last 5 minutes (`net.ipv4.tcp_min_rtt_wlen`), in steps of 1 us; absent until measured.
     pub min_rtt_ns: Option<u64>,
     /// Segments sent and not yet acknowledged.
     pub unacked_segments: Option<u64>,
-    /// Segments that are held for lost now.
+    /// Segments currently assumed lost.
     pub lost_segments: Option<u64>,
-    /// Segments sent again, in all.
+    /// Retransmitted segments in total.
     pub retransmitted_segments: Option<u64>,
     /// Bytes written and not yet sent.
     pub notsent_bytes: Option<u64>,
-    /// Window that the other end offers.
+    /// Window that the other end advertises.
     pub send_window_bytes: Option<u64>,
-    /// Receive space that this end wants, by how much its reader took in a round trip.
+    /// Receive space that this end wants, by how much its application reads per RTT.
     pub rcv_space_bytes: Option<u64>,
-    /// Rate at which segments leave; absent where they are not paced.
+    /// Pacing rate; absent if segments are not paced.
     pub pacing_rate_bps: Option<u64>,
-    /// Rate at which segments were delivered, at the last acknowledgement.
+    /// Delivery rate at the last acknowledgement.
     pub delivery_rate_bps: Option<u64>,
     /// Whether `delivery_rate_bps` is low because this end had nothing to send.
     pub is_delivery_rate_app_limited: Option<bool>,
-    /// Time with data to send or to be acknowledged, in steps of a kernel tick (1 to 10 ms), as are
-    /// the next two.
+    /// Time with data to send or to be acknowledged, in steps of a kernel tick (1 to 10 ms), like the next two.
     pub busy_ns: Option<u64>,
-    /// The part of `busy_ns` in which the other end's window was the limit.
+    /// Part of `busy_ns` limited by the receive window.
     pub rwnd_limited_ns: Option<u64>,
-    /// The part of `busy_ns` in which this end's send buffer was the limit.
+    /// Part of `busy_ns` limited by the send buffer.
     pub sndbuf_limited_ns: Option<u64>,
-    /// Segments delivered, repeated ones included.
+    /// Segments delivered, retransmissions included.
     pub delivered_segments: Option<u64>,
-    /// Segments delivered with the mark of congestion (ECN CE).
+    /// Segments delivered with ECN CE.
     pub delivered_ce_segments: Option<u64>,
-    /// Bytes of data sent, repeated ones included.
+    /// Bytes of data sent, retransmissions included.
     pub bytes_sent: Option<u64>,
     /// Bytes acknowledged; the connecting end's SYN counts as one.
     pub bytes_acked: Option<u64>,
     /// Bytes received in order.
     pub bytes_received: Option<u64>,
-    /// Bytes sent again.
+    /// Bytes retransmitted.
     pub bytes_retransmitted: Option<u64>,
-    /// Segments that the other end reported to have got twice (D-SACK, RFC 2883).
+    /// Segments that the other end reported as received twice (D-SACK, RFC 2883).
     pub dsack_duplicates: Option<u64>,
-    /// Times that segments were found to be reordered on their way.
+    /// Reordering events.
     pub reorderings_seen: Option<u64>,
 }
 
@@ -147,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_rate_of_an_interval_is_over_its_true_length() {
-        // 125 bytes in 1.25 us, where 1 us was asked for.
+        // 125 bytes in 1.25 us; 1 us was requested.
         let interval =
             Interval { start_ns: 1_000, end_ns: 2_250, bytes: 125, ..Interval::default() };
         assert_eq!(interval.rate_bps(), Some(8e8));

@@ -1,4 +1,4 @@
-//! What a run used of the machine at one end.
+//! Resource usage at one end of a run.
 
 use fabricmark_stats::THROUGHPUT_TIE;
 use schemars::JsonSchema;
@@ -6,121 +6,120 @@ use serde::{Deserialize, Serialize};
 
 use crate::warning::Warning;
 
-/// What `/proc/stat` counts in (USER_HZ, proc(5)).
+/// Unit of `/proc/stat` (USER_HZ, proc(5)).
 const TICK_NS: f64 = 10e6;
 
-/// What was used of the machine between two readings at one end of a run.
+/// Resource usage at one end of a run, between two readings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// Time between the two readings, on the monotonic clock.
     pub elapsed_ns: u64,
-    /// What this process used.
+    /// Usage of this process.
     pub process: ProcessUsage,
-    /// What all processors did, whoever asked for it; absent where `/proc/stat` cannot be read, or
-    /// has not moved since the first reading.
+    /// Usage of all CPUs by everything; absent if `/proc/stat` cannot be read or has not advanced since the first
+    /// reading.
     pub machine: Option<MachineUsage>,
-    /// Events that the processor and the kernel counted for this process.
+    /// Hardware and kernel events of this process.
     pub events: Events,
-    /// Time in which the quota of the process's control group was used up (`throttled_usec` in cpu.stat), of all its
-    /// processors together; absent where no group can have a quota.
+    /// Time in which the CPU quota of the process's control group was used up (`throttled_usec` in cpu.stat), the sum
+    /// of all CPUs; absent if no group can have a quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_ns: Option<u64>,
 }
 
-/// What one process used, all its threads together.
+/// Usage of one process, all threads together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessUsage {
-    /// Processor time, exact to the nanosecond (CLOCK_PROCESS_CPUTIME_ID: the scheduler's sum).
+    /// CPU time, exact to the nanosecond (CLOCK_PROCESS_CPUTIME_ID: the scheduler's sum).
     pub cpu_ns: u64,
     /// The part in user mode, in steps of 1 us (getrusage(2)). Unless the kernel was built with
-    /// VIRT_CPU_ACCOUNTING_GEN it divides the exact sum by what its clock tick found, 1 to 10 ms
-    /// apart (kernel/sched/cputime.c, cputime_adjust): below some 100 ticks it is a rough guess.
+    /// VIRT_CPU_ACCOUNTING_GEN, it splits the exact sum by samples of its clock tick, 1 to 10 ms apart
+    /// (kernel/sched/cputime.c, cputime_adjust): below some 100 ticks it is a rough estimate.
     pub user_ns: u64,
-    /// The part in the kernel; as exact as `user_ns`. Interrupts that the network raises are not in
-    /// it: they are in [`MachineUsage`].
+    /// The part in the kernel, as exact as `user_ns`. Network interrupts are not included: they are in
+    /// [`MachineUsage`].
     pub system_ns: u64,
-    /// Times that a thread gave its processor up, to wait (`ru_nvcsw`).
+    /// Voluntary context switches: a thread gave up its CPU to wait (`ru_nvcsw`).
     pub voluntary_switches: u64,
-    /// Times that a thread was made to give its processor up (`ru_nivcsw`).
+    /// Involuntary context switches: a thread was preempted (`ru_nivcsw`).
     pub involuntary_switches: u64,
     /// Page faults served without reading from a device (`ru_minflt`).
     pub minor_faults: u64,
     /// Page faults that read from a device (`ru_majflt`).
     pub major_faults: u64,
-    /// The most memory that was resident at once, in bytes, since the process began: not since the
-    /// first reading (`ru_maxrss`, KiB).
+    /// Maximum resident memory in bytes since the start of the process, not since the first reading (`ru_maxrss`,
+    /// KiB).
     pub max_rss_bytes: u64,
 }
 
-/// What all processors of the machine did, from `/proc/stat`, which counts in ticks of 10 ms
-/// (USER_HZ, proc(5)): a run of 1 s knows a processor's shares to about 1 %.
+/// Usage of all CPUs of the machine, from `/proc/stat`, which counts in ticks of 10 ms (USER_HZ, proc(5)): in a run
+/// of 1 s the shares of a CPU are known to about 1 %.
 ///
-/// Two ends on one machine see the same processors, and each other's work.
+/// Two ends on one machine see the same CPUs, and each other's work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MachineUsage {
-    /// All processors together.
+    /// All CPUs together.
     pub all: CpuShares,
-    /// Each processor that was on line at both readings.
+    /// Each CPU that was online at both readings.
     pub per_cpu: Vec<CpuUsage>,
 }
 
-/// What one processor did.
+/// Usage of one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuUsage {
-    /// Its number.
+    /// CPU number.
     pub cpu: u32,
     /// How its time was spent.
     pub shares: CpuShares,
 }
 
-/// How processor time was spent, as parts of 1 (proc(5), `/proc/stat`). They add up to 1.
+/// How CPU time was spent, as shares that add up to 1 (proc(5), `/proc/stat`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuShares {
-    /// User mode; time given to guests is in it.
+    /// User mode, time of guests included.
     pub user: f64,
-    /// User mode at a lowered priority.
+    /// User mode at reduced priority.
     pub nice: f64,
-    /// Kernel, on behalf of a process.
+    /// Kernel mode for a process.
     pub system: f64,
-    /// Serving interrupts.
+    /// Hard interrupts.
     pub irq: f64,
-    /// Serving what interrupts left to do, most of the network's receive path among it.
+    /// Soft interrupts, which include most of the network receive path.
     pub softirq: f64,
-    /// Wanted by this machine and given to another by the hypervisor.
+    /// Steal: the hypervisor ran other guests while this one had work.
     pub steal: f64,
-    /// Nothing to do, while a process waited for a disk.
+    /// Idle while a process waited for a disk.
     pub iowait: f64,
-    /// Nothing to do.
+    /// Idle.
     pub idle: f64,
 }
 
 impl CpuShares {
-    /// The part spent on work: neither idle, nor waiting for a disk, nor taken by the hypervisor.
+    /// Share spent on work: not idle, not waiting for a disk, not stolen by the hypervisor.
     pub fn busy(&self) -> f64 {
         self.user + self.nice + self.system + self.irq + self.softirq
     }
 
-    /// Utilisation as netperf has it, everything but `idle` (`netcpu_procstat.c`): above
-    /// [`Self::busy`] on a machine with slow disks or a busy hypervisor.
+    /// Utilisation as netperf defines it, everything but `idle` (`netcpu_procstat.c`): above [`Self::busy`] on a
+    /// machine with slow disks or a busy hypervisor.
     pub fn netperf_utilisation(&self) -> f64 {
         self.busy() + self.steal + self.iowait
     }
 }
 
 impl MachineUsage {
-    /// Time that all processors together spent on work in `elapsed_ns`.
+    /// CPU time that all CPUs together spent on work in `elapsed_ns`.
     pub fn busy_ns(&self, elapsed_ns: u64) -> f64 {
         self.all.busy() * self.per_cpu.len() as f64 * elapsed_ns as f64
     }
 
-    /// Time that the hypervisor gave to others in `elapsed_ns` while processors here had work, of all
-    /// of them together.
+    /// CPU time that the hypervisor gave to others in `elapsed_ns` while this machine had work, the sum of all CPUs.
     pub fn stolen_ns(&self, elapsed_ns: u64) -> f64 {
         self.all.steal * self.per_cpu.len() as f64 * elapsed_ns as f64
     }
 
-    /// The part of the time to run, busy or stolen, that was surely stolen. The kernel shows whole ticks
-    /// of a finer sum (fs/proc/stat.c), so that the last one of each processor may be next to nothing.
+    /// Share of the runnable time (busy or stolen) that was certainly stolen. The kernel reports whole ticks of a
+    /// finer sum (fs/proc/stat.c), so the last tick of each CPU may be almost zero and is not counted.
     pub fn stolen_share(&self, elapsed_ns: u64) -> f64 {
         let of_each = self.per_cpu.iter().map(|cpu| cpu.shares.steal * elapsed_ns as f64);
         let surely_ns: f64 = of_each.map(|stolen_ns| (stolen_ns - TICK_NS).max(0.0)).sum();
@@ -130,80 +129,77 @@ impl MachineUsage {
 }
 
 impl Usage {
-    /// Microseconds of processor time that each KiB cost, see [`service_demand_us_per_kib`].
+    /// Microseconds of CPU time per KiB, see [`service_demand_us_per_kib`].
     pub fn service_demand_us_per_kib(&self, bytes: u64) -> Option<f64> {
         service_demand_us_per_kib(self.machine.as_ref()?.busy_ns(self.elapsed_ns), bytes)
     }
 
-    /// Microseconds of processor time that each transaction cost, see
-    /// [`service_demand_us_per_transaction`].
+    /// Microseconds of CPU time per transaction, see [`service_demand_us_per_transaction`].
     pub fn service_demand_us_per_transaction(&self, transactions: u64) -> Option<f64> {
         let busy_ns = self.machine.as_ref()?.busy_ns(self.elapsed_ns);
         service_demand_us_per_transaction(busy_ns, transactions)
     }
 
-    /// The part of the time to run that the hypervisor took, see [`MachineUsage::stolen_share`].
+    /// Share of the runnable time that the hypervisor took, see [`MachineUsage::stolen_share`].
     pub fn stolen_share(&self) -> Option<f64> {
         Some(self.machine.as_ref()?.stolen_share(self.elapsed_ns))
     }
 
-    /// A warning where a node lost so much time to other machines that its throughput is lower by more
-    /// than the band in which two count as the same.
+    /// A warning if the hypervisor took so much time that the throughput is lower by more than the tie band.
     pub fn warning(&self, node: &str) -> Option<Warning> {
         let share = self.stolen_share()?;
         (share > THROUGHPUT_TIE).then(|| Warning::StolenTime { node: node.to_owned(), share })
     }
 }
 
-/// Service demand of a stream as netperf defines it (`netlib.c`, calc_service_demand): microseconds
-/// of processor time, of all processors of the machine, for each 1024 bytes. Nothing where no byte
-/// was moved.
+/// Service demand of a stream as netperf defines it (`netlib.c`, calc_service_demand): microseconds of CPU time, of
+/// all CPUs of the machine, per 1024 bytes. `None` if no byte was moved.
 pub fn service_demand_us_per_kib(busy_ns: f64, bytes: u64) -> Option<f64> {
     (bytes > 0).then(|| busy_ns / 1e3 / (bytes as f64 / 1024.0))
 }
 
-/// Service demand of an exchange as netperf defines it: microseconds of processor time, of all
-/// processors of the machine, for each request with its response. Nothing where there was none.
+/// Service demand of a transaction as netperf defines it: microseconds of CPU time, of all CPUs of the machine, per
+/// request and response. `None` without transactions.
 pub fn service_demand_us_per_transaction(busy_ns: f64, transactions: u64) -> Option<f64> {
     (transactions > 0).then(|| busy_ns / 1e3 / transactions as f64)
 }
 
-/// Events of one process that the processor or the kernel counted (perf_event_open(2)): of threads
-/// that ran at the first reading, and of those that they started since.
+/// Events of one process counted by the CPU or the kernel (perf_event_open(2)): of threads that ran at the first
+/// reading, and of those that they started since.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Events {
-    /// Processor cycles.
+    /// CPU cycles.
     pub cycles: EventCount,
-    /// Instructions carried out.
+    /// Instructions executed.
     pub instructions: EventCount,
-    /// Misses of the last level of cache, as the processor's maker defines them.
+    /// Misses of the last level cache, as the CPU's vendor defines them.
     pub cache_misses: EventCount,
-    /// Times that a thread left a processor.
+    /// Context switches.
     pub context_switches: EventCount,
-    /// Times that a thread went on on another processor.
+    /// Migrations of a thread to another CPU.
     pub migrations: EventCount,
     /// Page faults.
     pub page_faults: EventCount,
 }
 
-/// How often an event happened, or why that is not known.
+/// Count of an event, or why it is unknown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum EventCount {
-    /// It was counted.
+    /// The event was counted.
     Counted {
-        /// How often it happened. Where the processor had too few counters and `running` is below
-        /// 1, this is the count of that part over `running`.
+        /// Number of events. If the CPU had too few counters and `running` is below 1, it is extrapolated: the count
+        /// over `running`.
         count: u64,
-        /// Whether what the kernel did for the process is in it; without the privilege it is not
+        /// Whether events in the kernel are included; they are not without the privilege
         /// (`/proc/sys/kernel/perf_event_paranoid` of 2 and more).
         with_kernel: bool,
-        /// The part of the time in which it was counted, at most 1.
+        /// Share of the time in which it was counted, at most 1.
         running: f64,
     },
-    /// It was not counted.
+    /// The event was not counted.
     Absent {
-        /// Why: `no PMU` where the processor, or its hypervisor, offers no counters.
+        /// Why: `no PMU` if the CPU or its hypervisor offers no counters.
         reason: String,
     },
 }
@@ -215,7 +211,7 @@ impl Default for EventCount {
 }
 
 impl EventCount {
-    /// The count, where there is one.
+    /// The count, if there is one.
     pub fn count(&self) -> Option<u64> {
         match self {
             Self::Counted { count, .. } => Some(*count),
@@ -235,7 +231,7 @@ mod tests {
         Usage { elapsed_ns, machine, ..Usage::default() }
     }
 
-    /// A line that netperf printed: 30.00 s, 897.16 Mbit/s, 34.07 %, 3.111 us/KB, one processor.
+    /// Printed by netperf: 30.00 s, 897.16 Mbit/s, 34.07 %, 3.111 us/KB, one CPU.
     #[test]
     fn service_demand_of_a_stream_is_the_one_that_netperf_prints() {
         let usage = usage(1, 0.3407, 30_000_000_000);
@@ -244,8 +240,8 @@ mod tests {
         assert!((demand - 3.111).abs() < 0.0005, "{demand}");
     }
 
-    /// A line that netperf printed: 10.00 s, 308239.39 transactions/s, 14.00 %, 7.268 us/Tr on 16
-    /// processors; its percentage is rounded to 0.01.
+    /// Printed by netperf: 10.00 s, 308239.39 transactions/s, 14.00 %, 7.268 us/Tr on 16 CPUs; the percentage is
+    /// rounded to 0.01.
     #[test]
     fn service_demand_of_an_exchange_is_the_one_that_netperf_prints() {
         let usage = usage(16, 0.14, 10_000_000_000);
@@ -274,7 +270,7 @@ mod tests {
         assert_eq!(shares.netperf_utilisation(), 0.5);
     }
 
-    /// Two processors over one second, busy for 0.5 s each; the first lost `steal` of it.
+    /// Two CPUs over one second, busy for 0.5 s each; `steal` is the stolen share of the first.
     fn stolen(steal: f64) -> Usage {
         let shares =
             |steal| CpuShares { user: 0.5, steal, idle: 0.5 - steal, ..Default::default() };

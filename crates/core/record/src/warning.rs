@@ -1,40 +1,40 @@
-//! What a reader of a record should know before trusting it.
+//! Warnings that a reader of a record should know.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A circumstance that may spoil a figure, with the numbers that show it.
+/// A circumstance that may make a figure wrong, with the numbers that show it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Warning {
-    /// The receiver saw more than the wire allows, in records of versions that counted such a run.
+    /// More arrived than the wire allows; in records of versions that counted such a run.
     #[error(
         "{:.2} Mbit/s arrived where the wire allows {:.2}: a defect of the tool or of the emulated link",
         goodput_bps / 1e6,
         allowed_bps / 1e6
     )]
     AboveCeiling {
-        /// What was measured.
+        /// Measured goodput.
         goodput_bps: f64,
         /// The bound with its tolerances.
         allowed_bps: f64,
     },
-    /// The receiver lagged behind the wire when counting began, in records of versions that counted what waited.
+    /// The receiver lagged behind the wire when counting started; in records of versions that counted what waited.
     #[error("up to {bytes} bytes that had waited when counting began are counted")]
     Backlog {
-        /// How much, at most.
+        /// Maximum number of these bytes.
         bytes: u64,
     },
-    /// The emulator lost packets that it was not asked to lose.
+    /// The emulator lost packets unintentionally.
     #[error(
         "the emulated link lost {packets} packets that it was not asked to lose: this machine is too slow for it"
     )]
     MissedPackets {
-        /// How many.
+        /// Number of lost packets.
         packets: u64,
     },
-    /// The emulated wire is faster than what the emulator was true for. Of records of earlier versions:
-    /// what decides now is whether the emulator was late in the run itself.
+    /// The emulated wire is faster than the emulator's accurate range; in records of earlier versions. Now the
+    /// lateness of the emulator in the run itself decides.
     #[error(
         "the emulated wire has {:.2} Gbit/s, and the emulator is true up to {:.2}: what is slower than the wire may be \
          so for the emulator's sake",
@@ -44,106 +44,103 @@ pub enum Warning {
     BeyondCalibration {
         /// Rate of the wire.
         asked_bps: f64,
-        /// The largest that was true, with packets as this run had them.
+        /// Largest accurate rate, with super-packets or single packets as in this run.
         true_bps: f64,
     },
-    /// Datagrams were lost and no counter says where.
+    /// Datagrams were lost and no counter explains it.
     #[error("{datagrams} datagrams were lost and no counter says where")]
     UnexplainedLoss {
-        /// How many.
+        /// Number of lost datagrams.
         datagrams: u64,
     },
-    /// The run's figure follows the one of the run before, so intervals are narrower than the truth.
+    /// Consecutive runs are correlated, so the printed interval is too narrow.
     #[error(
         "each run resembles the one before (correlation {lag1:.2}): the true interval is wider than the printed one"
     )]
     Correlated {
-        /// Correlation of each run with the one before.
+        /// Lag-1 autocorrelation.
         lag1: f64,
     },
-    /// The sender did not hold the rate of its pace.
+    /// The sender did not hold the scheduled rate.
     #[error(
         "the pace asks for {} departures a second and the sender reached {achieved_per_s:.1}: the figures are those of \
          the lower rate",
         offered_per_s.map_or("more".to_owned(), |offered| format!("{offered:.1}"))
     )]
     RateNotHeld {
-        /// Departures each second that the pace intended; absent where the sender did not come to
-        /// the end of the first burst.
+        /// Scheduled departures per second; absent if the sender did not complete the first burst.
         offered_per_s: Option<f64>,
-        /// Departures each second that there were.
+        /// Actual departures per second.
         achieved_per_s: f64,
     },
-    /// Ends that ran at once had fewer processors than they are.
+    /// Ends that ran at the same time had fewer CPUs than there are ends.
     #[error("{}", shared_cpu(*ends, *processors))]
     SharedCpu {
-        /// How many ends.
+        /// Number of ends.
         #[serde(default = "two")]
         ends: u32,
-        /// How many processors.
+        /// Number of CPUs.
         #[serde(default = "one")]
         processors: u32,
     },
-    /// The hypervisor ran somebody else while a node's machine had work
-    /// ([`crate::MachineUsage::stolen_share`]).
+    /// The hypervisor ran other guests while a node's machine had work ([`crate::MachineUsage::stolen_share`]).
     #[error(
         "the hypervisor took {:.1} % of the time in which node {node} had work: its figures are those of a slower machine",
         100.0 * share
     )]
     StolenTime {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// The part of the time to run that was surely taken.
+        /// Share of the runnable time that was certainly stolen.
         share: f64,
     },
-    /// The load thread could not be bound to a processor.
+    /// The load thread could not be bound to a CPU.
     #[error("node {node} was not bound to a processor: {reason}")]
     NotPinned {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// The kernel granted less receive buffer than was asked for.
+    /// The kernel granted a smaller receive buffer than requested.
     #[error(
         "asked for a receive buffer of {asked_bytes} bytes, got {granted_bytes}: raise net.core.rmem_max"
     )]
     SmallBuffer {
-        /// Bytes asked for.
+        /// Bytes requested.
         asked_bytes: u64,
         /// Bytes granted.
         granted_bytes: u64,
     },
-    /// The kernel granted less send buffer than was asked for.
+    /// The kernel granted a smaller send buffer than requested.
     #[error(
         "asked for a send buffer of {asked_bytes} bytes, got {granted_bytes}: raise net.core.wmem_max"
     )]
     SmallSendBuffer {
-        /// Bytes asked for.
+        /// Bytes requested.
         asked_bytes: u64,
         /// Bytes granted.
         granted_bytes: u64,
     },
-    /// Round trips that lack a stamp of their packets, so many that they may be those beyond a shown
-    /// percentile.
+    /// RTTs without kernel timestamps, so many that they may include those beyond a reported percentile.
     #[error(
         "{count} of {of} round trips lack a stamp and are in no figure of the kernel or of the application"
     )]
     Unstamped {
-        /// How many.
+        /// Number of RTTs without a timestamp.
         count: u64,
-        /// Of how many.
+        /// Number of all RTTs.
         of: u64,
     },
-    /// Round trips that got no answer in time.
+    /// Requests without a response in time.
     #[error("{count} round trips got no answer")]
     LostRoundTrips {
-        /// How many.
+        /// Number of these requests.
         count: u64,
     },
 }
 
-/// Records of versions before a run had several parts.
+/// Default for records of versions in which a run had one part.
 fn two() -> u32 {
     2
 }

@@ -1,4 +1,4 @@
-//! What a calibration says of runs: fabricated ones, no figure here was measured.
+//! Calibrations computed from fabricated runs; no figure here was measured.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_plan::Figure;
@@ -14,7 +14,7 @@ const STREAM: &str =
 const DATAGRAMS: &str = "pattern=stream,transport=udp,family=6,payload=64,link=veth,rtt=0ms,";
 const REQUESTS: &str = "pattern=rr,transport=udp,family=6,payload=64,link=veth,pace=fixed:500/s,";
 
-/// A run of the point at `place` in a plan, in which nothing was found yet.
+/// A run of the point at `place` in a plan, without figures.
 fn run(place: u32, block: u32, levels: &str) -> Record {
     let point = point(levels);
     let late = EmulatedWay { late_p99_ns: Some(7_000), ..EmulatedWay::default() };
@@ -63,7 +63,7 @@ fn figure(value: f64) -> Option<Sourced> {
     Some(Sourced { value, provenance: Provenance::Emulated })
 }
 
-/// Two runs over a link, of these goodputs.
+/// Two runs over a link, with these goodputs.
 fn streams(place: u32, link: &str, goodputs: [f64; 2]) -> Vec<Record> {
     let one = |(block, bps)| {
         let mut record = run(place, block, &format!("{STREAM}{link}"));
@@ -73,7 +73,7 @@ fn streams(place: u32, link: &str, goodputs: [f64; 2]) -> Vec<Record> {
     (0..).zip(goodputs).map(one).collect()
 }
 
-/// Two runs of requests over a round trip, of these means and a 99th percentile 30 us above.
+/// Two runs of requests, with these mean RTTs and a 99th percentile 30 us above.
 fn round_trips(place: u32, rtt: &str, means_ns: [f64; 2]) -> Vec<Record> {
     let one = |(block, mean_ns)| {
         let mut record = run(place, block, &format!("{REQUESTS}rtt={rtt}"));
@@ -104,7 +104,7 @@ fn delays_are_told_without_what_the_hosts_take_in_the_same_block() {
     assert_eq!((delays[0].delivered, delays[0].error), (10_015_000.0, Some(15_000.0)));
     assert_eq!((delays[1].delivered, delays[1].low), (400_001_000.0, None));
     assert!(delays.iter().all(|row| row.holds == Some(true)));
-    // Histograms of 400 ms are coarser than the goal: lateness stands there, of the later direction.
+    // Histograms of 400 ms are coarser than the goal, so lateness of the later direction is used.
     let p99 = rows_of(&calibration, Quantity::DelayP99);
     assert_eq!((p99.len(), p99[0].error), (1, Some(45_000.0)));
     let late = rows_of(&calibration, Quantity::LateP99);
@@ -114,7 +114,7 @@ fn delays_are_told_without_what_the_hosts_take_in_the_same_block() {
 
 #[test]
 fn the_true_rate_is_the_largest_within_half_a_percent() {
-    // 9000 bytes of IP on a wire of 9038 carry 8928 of a stream over IPv6 with time stamps.
+    // 9000 bytes of IP on a wire of 9038 carry 8928 of a stream over IPv6 with timestamps.
     let ceiling = |rate: f64| rate * 8928.0 / 9038.0;
     let share = |rate: f64, share: f64| [ceiling(rate) * share, ceiling(rate) * share];
     let mut records = streams(0, "link=ethernet:1G,mtu=9000", share(1e9, 0.9999));
@@ -160,8 +160,8 @@ fn losses_hold_where_the_share_asked_for_lies_in_the_exact_interval() {
     assert!((rows[0].low.unwrap() - 0.008_667).abs() < 1e-6, "{:?}", rows[0]);
     assert!((rows[0].high.unwrap() - 0.011_477).abs() < 1e-6, "{:?}", rows[0]);
     assert_eq!((rows[0].holds, rows[1].holds), (Some(true), Some(false)));
-    // In bursts packets share a fate, so that runs are the samples. Student's interval of these three
-    // begins below 0, and is too wide to say anything.
+    // Losses in bursts are not independent, so the runs are the samples. Student's interval of these three starts
+    // below 0, and is too wide to be useful.
     assert!(near(rows[2].asked.unwrap(), 0.01) && near(rows[2].delivered, 0.010_5));
     assert_eq!((rows[2].low, rows[2].holds), (Some(0.0), Some(false)));
 }
@@ -172,7 +172,7 @@ fn jitter_is_the_spread_of_round_trips_over_the_square_root_of_two() {
     let one = |block| {
         let mut record = run(0, block, &format!("{REQUESTS}{emulate}"));
         let mut rtt_ns = Histogram::new();
-        // Of these two the deviation is sqrt(2) ms.
+        // Their standard deviation is sqrt(2) ms.
         [19_000_000, 21_000_000].into_iter().for_each(|ns| rtt_ns.record(ns));
         record.flows.push(flow(2, 0, Some(rtt_ns)));
         record
@@ -227,7 +227,7 @@ fn it_counts_for_one_program_kernel_and_number_of_processors() {
     assert_eq!(serde_json::from_str::<Calibration>(&text).unwrap(), calibration);
 }
 
-/// Usage of one processor over a second, of which the hypervisor took a share.
+/// Usage of one CPU over a second, of which the hypervisor took a share.
 fn stolen(share: f64) -> Usage {
     let shares = CpuShares { user: 1.0 - share, steal: share, ..CpuShares::default() };
     let per_cpu = vec![CpuUsage { cpu: 0, shares }];

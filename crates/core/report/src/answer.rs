@@ -1,4 +1,4 @@
-//! The answer in plain words: how many rows differ, by how much, and what could not be seen.
+//! The answer in sentences: how many rows differ, by how much, and the minimum detectable effect.
 
 use fabricmark_plan::{Compare, Limit};
 use fabricmark_stats::{Comparison, Verdict};
@@ -8,10 +8,10 @@ use crate::number::{count, fixed, percent, share};
 use crate::table::{Change, Group, TableView};
 use crate::{label, notes, short};
 
-/// More sentences than this are no longer an answer.
+/// Maximum number of sentences of an answer.
 const SENTENCES_MAX: usize = 8;
 
-/// What a table's group answers, and what that is about.
+/// Answer of a group of a table, and its subject.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     /// `UDP throughput, ethernet:1G (emulated)`
@@ -26,7 +26,7 @@ impl Answer {
     }
 }
 
-/// One answer for each comparison of each group; the last one says what else to know.
+/// One answer per comparison and group; the last one has remarks.
 pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answer> {
     let mut all: Vec<Answer> = tables
         .iter()
@@ -77,7 +77,7 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
     all
 }
 
-/// The changes of means between one pair of levels, over all tables.
+/// Changes of means between one pair of levels, in all tables.
 pub(crate) fn of_means<'a>(
     tables: &'a [TableView<'_>],
     compare: &'a Compare,
@@ -91,7 +91,7 @@ pub(crate) fn of_means<'a>(
     })
 }
 
-/// How many comparisons are not decided, and how long the runs take that these seem to need.
+/// Number of undecided comparisons, and estimated duration of the runs that they need.
 fn undecided(e: &Experiment<'_>, tables: &[TableView<'_>]) -> String {
     let rule = &e.plan.stop;
     let (mut runs, mut left) = (0.0, 0);
@@ -99,7 +99,7 @@ fn undecided(e: &Experiment<'_>, tables: &[TableView<'_>]) -> String {
         let (n, needed) = match &change.comparison {
             None => (0, rule.runs_min as f64),
             Some(found) if found.verdict == Verdict::Inconclusive => {
-                // An interval is half as wide after four times as many runs.
+                // Four times as many runs halve an interval.
                 let factor = found.smallest_visible.unwrap_or(f64::MAX) / found.tie_band;
                 (found.change.n, found.change.n as f64 * factor.powi(2).max(2.0))
             }
@@ -208,7 +208,7 @@ fn at_ceiling(group: &Group<'_>, place: usize) -> String {
     }
 }
 
-/// In how many rows both levels reach their ceilings, and by how much these differ; 0 where they are equal.
+/// Number of rows in which both levels reach their ceilings, and how these differ; 0 if the ceilings are equal.
 pub(crate) fn at_ceilings(changes: &[&Change]) -> (usize, String) {
     let limits = changes.iter().filter_map(|change| change.of_limits);
     let changes: Vec<f64> = limits.filter(|limit| limit.is_reached).map(|l| l.change).collect();
@@ -218,7 +218,7 @@ pub(crate) fn at_ceilings(changes: &[&Change]) -> (usize, String) {
     }
 }
 
-/// The text with a full stop, and with a capital unless it begins with a level such as `ethernet:1G`.
+/// The text with a full stop, and with a capital unless it starts with a level such as `ethernet:1G`.
 pub(crate) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let is_word = text.split(' ').next().is_some_and(|word| word.chars().all(char::is_alphabetic));

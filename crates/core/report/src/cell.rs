@@ -1,4 +1,4 @@
-//! One cell: what the runs of one point say about one figure.
+//! A table cell: one figure over the runs of one point.
 
 use fabricmark_plan::{Figure, Limit as Allows, Pattern, Point};
 use fabricmark_record::{Bottleneck, Drops, Provenance, Record};
@@ -8,42 +8,42 @@ use fabricmark_wire::{Ceiling, Kind};
 use crate::number;
 use crate::runs::{Runs, failure};
 
-/// What a point gave, with all that stands beside the figure.
+/// A figure of a point and its context.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell<'a> {
     pub point: &'a Point,
-    /// The figure in base units; absent where no run counts.
+    /// Estimate in base units; `None` without valid runs.
     pub estimate: Option<Estimate>,
-    /// The median of the runs' values with its order-statistic interval.
+    /// Median of the runs with its order-statistic interval.
     pub median: Option<Estimate>,
     /// Why there is no figure.
     pub missing: Option<String>,
-    /// Runs that are invalid: no figure has them.
+    /// Number of invalid runs, which no figure includes.
     pub invalid: usize,
     pub provenance: Option<Provenance>,
-    /// The hard limit: a bound where there is one.
+    /// The hard limit: the bound of goodput, or the floor of RTT.
     pub limit: Option<Limit>,
-    /// TCP's limit if each write left in segments of its own.
+    /// TCP's limit if each write is sent in segments of its own.
     pub message_limit: Option<Limit>,
     /// Whether the kernel merged writes in any run.
     pub is_merged: bool,
     pub writes_per_segment: Option<f64>,
     pub retransmitted: Option<u64>,
-    /// Packets that QUIC lost.
+    /// Packets lost by QUIC.
     pub lost_packets: Option<u64>,
     /// Datagrams lost in a stream.
     pub loss: Option<Loss>,
-    /// What kept it from being faster.
+    /// What limited the runs.
     pub bottleneck: Option<&'a Bottleneck>,
 }
 
-/// A ceiling or a floor, and where the figure stands to it.
+/// A ceiling or floor, and the ratio of the figure to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Limit {
     pub kind: Kind,
-    /// In the base unit of the figure.
+    /// Value in the base unit of the figure.
     pub value: f64,
-    /// The figure as a multiple of the limit: 0.94 is 94 % of a ceiling, 3 is three times a floor.
+    /// Figure divided by the limit: 0.94 is 94 % of a ceiling, 3 is three times a floor.
     pub share: f64,
     pub formula: String,
 }
@@ -73,7 +73,7 @@ impl Loss {
         })
     }
 
-    /// Where they were lost: `link 12, socket 3`.
+    /// Where they were lost: `on the link 12, at the socket 3`.
     pub(crate) fn places(self) -> String {
         let Drops { socket, link, reassembly, unexplained, .. } = self.drops;
         let places = [
@@ -114,7 +114,7 @@ impl<'a> Cell<'a> {
         let tcp: Vec<_> = flows().filter_map(|flow| flow.tcp.as_ref()).collect();
         let lost_packets = flows().filter_map(|flow| Some(flow.quic?.lost_packets));
         let is_stream = point.pattern == Pattern::Stream;
-        // Both send one payload after the other.
+        // Both patterns send payloads without waiting for responses.
         let is_train = is_stream || point.pattern == Pattern::Burst;
         let has_ceiling = figure.spec().limit == Allows::Ceiling;
         let of_datagrams = flows().filter(|flow| is_stream && flow.tcp.is_none());
@@ -144,7 +144,7 @@ impl<'a> Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// The signs behind the figure that notes explain: ` † ‡`.
+    /// Marks after the figure, which notes explain: ` † ‡`.
     pub(crate) fn marks(&self) -> String {
         let marks = [(self.is_merged, " †"), (self.invalid > 0, " ‡")];
         marks.into_iter().filter_map(|(holds, mark)| holds.then_some(mark)).collect()
@@ -158,7 +158,7 @@ fn why_missing(runs: &Runs<'_>) -> String {
     })
 }
 
-/// A limit of a record, before a figure stands to it.
+/// Kind, value and formula of a limit.
 pub(crate) type OfRecord = (Kind, f64, String);
 
 pub(crate) fn hard_limit(record: &Record, figure: Figure) -> Option<OfRecord> {
@@ -172,7 +172,7 @@ pub(crate) fn hard_limit(record: &Record, figure: Figure) -> Option<OfRecord> {
     }
 }
 
-/// The ceiling that depends on the size of a write is the one that was computed from it.
+/// The ceiling that depends on the write size has it among its inputs.
 fn message_limit(record: &Record) -> Option<OfRecord> {
     ceiling(record, |ceiling| {
         ceiling.kind == Kind::Conditional && ceiling.inputs.contains_key("payload_bytes")

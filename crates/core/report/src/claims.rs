@@ -1,4 +1,4 @@
-//! The papers' claims with their answers, for a terminal or a program.
+//! The papers' claims and their verdicts, for a terminal or as JSON.
 
 use fabricmark_papers::claims::{
     Evidence, Figures, Judged, Missing, Outcome, Part, Shows, Verdict, judge,
@@ -11,21 +11,21 @@ use crate::number::fixed;
 use crate::papers::known_papers;
 use crate::text::paragraph;
 
-/// Comparisons of one kind that are printed of a claim; JSON has all.
+/// Maximum number of printed comparisons of one kind per claim; JSON has all.
 const LINES: usize = 6;
 
-/// Columns before an answer's lines: those of a claim's name, verdict and counts.
+/// Indent of detail lines: the width of a claim's name, verdict and counts.
 const INDENT: &str = "                            ";
 
-/// Claims, judged on what the papers print or on an experiment, never on both.
+/// Claims, judged either on published figures or on an experiment, never on both.
 #[derive(Clone, Debug)]
 pub struct ClaimsView {
-    /// What they were judged on, in words.
+    /// Description of these figures.
     on: String,
     judged: Vec<Judged>,
 }
 
-/// There is no paper of this name.
+/// Unknown paper.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no paper `{name}`: the papers are {known}")]
 pub struct NoSuchPaper {
@@ -34,20 +34,20 @@ pub struct NoSuchPaper {
 }
 
 impl ClaimsView {
-    /// The claims of `names`, or of all papers where none is named, on what the papers print.
+    /// Judges the claims of the papers `names`, or of all papers if empty, on published figures.
     ///
     /// # Errors
     ///
-    /// A name that no paper has.
+    /// Fails for an unknown paper.
     pub fn published(names: &[String]) -> Result<Self, NoSuchPaper> {
         Self::judged("published figures".to_owned(), &Figures::published(), names)
     }
 
-    /// The same claims on the means of experiments, their links side by side.
+    /// Judges the same claims on the means of experiments, with their links side by side.
     ///
     /// # Errors
     ///
-    /// A name that no paper has.
+    /// Fails for an unknown paper.
     pub fn of(experiments: &[Experiment<'_>], names: &[String]) -> Result<Self, NoSuchPaper> {
         let measured = experiments
             .iter()
@@ -65,8 +65,7 @@ impl ClaimsView {
         Ok(Self { on, judged: judge(figures, names) })
     }
 
-    /// The answers for a terminal that is `width` columns wide: a claim a paragraph, and how many have
-    /// which verdict.
+    /// The claims for a terminal of `width` columns: a paragraph per claim, and the number of claims per verdict.
     pub fn text(&self, width: usize) -> String {
         let mut out = format!("Claims, judged on {}\n\n", self.on);
         for Judged { claim, outcome } in &self.judged {
@@ -92,7 +91,7 @@ impl ClaimsView {
         format!("{} claims: {}", self.judged.len(), words.join(", "))
     }
 
-    /// How many claims have which verdict.
+    /// Number of claims per verdict.
     fn numbers(&self) -> [(Verdict, usize); 5] {
         [Verdict::Holds, Verdict::Tie, Verdict::Fails, Verdict::Unsupported, Verdict::FigureOnly]
             .map(|verdict| {
@@ -101,7 +100,7 @@ impl ClaimsView {
             })
     }
 
-    /// The same as JSON, with every comparison that fails or ties.
+    /// The claims as JSON, with all comparisons that fail or tie.
     pub fn json(&self) -> Value {
         let numbers: serde_json::Map<String, Value> = self
             .numbers()
@@ -112,7 +111,7 @@ impl ClaimsView {
     }
 }
 
-/// `28/28`; nothing where nothing was compared.
+/// `28/28`; empty if nothing was compared.
 fn counts(outcome: &Outcome) -> String {
     match outcome.counts() {
         (_, 0) => String::new(),
@@ -186,8 +185,8 @@ fn number(value: f64, unit: &str) -> String {
     format!("{}{gap}{unit}", digits(value))
 }
 
-/// As papers print: two decimals from 10 on, three or four below, none of a whole number; powers of ten
-/// where a number is tiny.
+/// Formats like the papers: two decimals from 10 on, three or four below, none for integers; scientific notation for
+/// tiny numbers.
 fn digits(value: f64) -> String {
     let size = value.abs();
     match size {

@@ -1,4 +1,4 @@
-//! Two sets of records against each other: has it become worse?
+//! Comparison of two sets of records, for regression tests.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -15,57 +15,57 @@ use crate::runs::{ByPoint, Runs};
 use crate::table::Change;
 use crate::{label, summary};
 
-/// The points that two sets of records share, compared.
+/// Comparison of the points that two sets of records share.
 #[derive(Clone, Debug)]
 pub struct ComparisonReport {
     /// Name of the baseline.
     pub baseline: String,
-    /// Name of what is judged.
+    /// Name of the candidate.
     pub candidate: String,
-    /// One row for each point that both have, by name of the point.
+    /// One row per shared point, in the order of the baseline's plan.
     pub rows: Vec<ComparedPoint>,
-    /// Keys of points that only one of the two has.
+    /// Keys of points that only one set has.
     pub unmatched: Vec<String>,
-    /// The change for the worse that is let pass, as a fraction.
+    /// Accepted change for the worse, as a fraction.
     pub gate_share: f64,
     /// Whether the candidate passes.
     pub gate: GateResult,
-    /// The nominal coverage of intervals as a fraction.
+    /// Nominal coverage of intervals as a fraction.
     pub confidence: f64,
 }
 
-/// One point in both sets.
+/// Comparison of one point.
 #[derive(Clone, Debug)]
 pub struct ComparedPoint {
-    /// The point's key.
+    /// Key of the point.
     pub point: String,
-    /// The figure that is compared.
+    /// The compared figure.
     pub figure: Figure,
-    /// Where the figures of both sets come from; more than one where they differ.
+    /// Provenance of the figures of both sets; more than one if they differ.
     pub provenance: Vec<Provenance>,
-    /// The baseline's estimate, in base units; absent where no run counts.
+    /// Estimate of the baseline in base units; `None` without valid runs.
     pub baseline: Option<Estimate>,
-    /// The candidate's estimate.
+    /// Estimate of the candidate.
     pub candidate: Option<Estimate>,
-    /// The candidate against the baseline.
+    /// Change from the baseline to the candidate.
     pub change: Change,
 }
 
-/// Whether a candidate passes a regression gate.
+/// Result of a regression gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateResult {
-    /// No point is worse than the gate lets pass, and the runs suffice to say so.
+    /// No point is worse by more than the gate, and there are enough runs to exclude it.
     Pass,
-    /// At least one point is slower, by more than the gate.
+    /// At least one point is slower by more than the gate.
     Worse,
     /// No point is known to be worse, but some may be.
     Inconclusive,
 }
 
-/// Compares the deciding figure of each point that both sets have: Welch's t test on logarithms
-/// with Holm's correction over all points.
+/// Compares the deciding figure of each shared point: Welch's t test on logarithms with Holm's correction over all
+/// points.
 ///
-/// `gate` is the change for the worse that is let pass; without one any `slower` fails.
+/// `gate` is the accepted change for the worse; without it any `slower` fails.
 pub fn compare(
     baseline: (&str, &[Record]),
     candidate: (&str, &[Record]),
@@ -96,7 +96,7 @@ pub fn compare(
     }
 }
 
-/// Points in the order of their plan.
+/// Sort key: index of the point in its plan.
 fn first_place(runs: &ByPoint<'_>, key: &str) -> Option<u32> {
     let runs = runs.get_key(key)?;
     runs.counted.iter().chain(&runs.failed).map(|record| record.place.point).min()
@@ -145,7 +145,7 @@ fn judge(rows: &[ComparedPoint], gate: f64) -> GateResult {
     }
 }
 
-/// How much worse a change is, as a fraction; negative where it is better.
+/// Change for the worse as a fraction; negative if it is better.
 fn loss(better: Better, change: f64) -> f64 {
     match better {
         Better::Higher => -change,
@@ -164,7 +164,7 @@ impl GateResult {
 }
 
 impl ComparisonReport {
-    /// The comparison as a table of text, with the answer above it.
+    /// The comparison as a text table, below the result.
     pub fn text(&self) -> String {
         let mut out = String::new();
         let count = |verdict| {
@@ -228,7 +228,7 @@ impl ComparisonReport {
         })
     }
 
-    /// Levels that all points have, which need no place in each row.
+    /// Levels that all points share and rows can omit.
     fn shared_levels(&self) -> Vec<&str> {
         let Some(first) = self.rows.first().filter(|_| self.rows.len() > 1) else {
             return Vec::new();

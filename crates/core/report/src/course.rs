@@ -1,4 +1,4 @@
-//! What runs had through time: the lines of a chart of intervals, before they are drawn.
+//! Runs over time: lines of a chart of intervals, before they are drawn.
 
 use fabricmark_plan::{Course, CourseChart, CourseOf, Figure, Plan, Point};
 use fabricmark_record::{Flow, Record, Series};
@@ -10,10 +10,10 @@ use crate::number;
 use crate::runs::{ByPoint, Runs};
 use crate::{label, select};
 
-/// Most points of a line: the plot is some 500 px wide.
+/// Maximum number of points per line: the plot is some 500 px wide.
 const SPANS_MAX: usize = 400;
 
-/// Segments of TCP's first flight (RFC 6928).
+/// TCP's initial window in segments (RFC 6928).
 const FIRST_FLIGHT: u64 = 10;
 
 /// The lines of one chart.
@@ -24,17 +24,17 @@ pub(crate) struct CoursePlot {
     pub lines: Vec<Line>,
 }
 
-/// One point of the plan through time.
+/// One point of the plan over time.
 pub(crate) struct Line {
     pub label: String,
     pub spans: Vec<Span>,
-    /// How long the part is that does not count.
+    /// Duration of the part that does not count.
     pub left_out_s: f64,
-    /// Goodput in TCP's slow start as the model has it; empty where there is no model.
+    /// Modelled goodput in TCP's slow start; empty without a model.
     pub modelled: Vec<Span>,
 }
 
-/// A value that held for a while, in the unit of the axis.
+/// A value during a time span, in the unit of the axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Span {
     pub from_s: f64,
@@ -43,7 +43,7 @@ pub(crate) struct Span {
 }
 
 impl CoursePlot {
-    /// Nothing where no record has intervals of what the chart shows.
+    /// `None` if no record has intervals of the plotted quantity.
     pub(crate) fn of(plan: &Plan, chart: &CourseChart, runs: &ByPoint<'_>) -> Option<Self> {
         let points: Vec<&Point> =
             plan.points.iter().filter(|point| point.is_among(&chart.filter)).collect();
@@ -60,7 +60,7 @@ impl CoursePlot {
         (!lines.is_empty()).then(|| Self { title: title.to_owned(), y_title, unit, lines })
     }
 
-    /// When the longest line ends.
+    /// End of the longest line.
     pub(crate) fn end_s(&self) -> f64 {
         let ends = self.lines.iter().filter_map(|line| Some(line.spans.last()?.to_s));
         ends.fold(0.0, f64::max)
@@ -68,7 +68,7 @@ impl CoursePlot {
 }
 
 impl Line {
-    /// What a moment of it was: lines of text.
+    /// Tooltip of a span, in lines.
     pub(crate) fn tip(&self, span: &Span, unit: &str) -> String {
         let time = |seconds| number::fixed(seconds, 3);
         let left_out = if span.to_s <= self.left_out_s { "\nleft out of what counts" } else { "" };
@@ -78,7 +78,7 @@ impl Line {
     }
 }
 
-/// What is plotted, in words, and its unit.
+/// Name and unit of the plotted quantity.
 fn words(course: Course) -> (&'static str, &'static str) {
     match course {
         Course::Goodput => ("goodput", "Mbit/s"),
@@ -121,13 +121,13 @@ fn line(chart: &CourseChart, point: &Point, name: &str, runs: &Runs<'_>) -> Opti
     })
 }
 
-/// The end of the part that does not count: when its last byte arrived.
+/// End of the part that does not count: when its last byte arrived.
 fn left_out_s(flow: &Flow) -> Option<f64> {
     let ramp_bytes = flow.received.ramp_bytes;
     Some(flow.received_series.as_ref()?.moved_ns(ramp_bytes)? as f64 / 1e9)
 }
 
-/// What each interval of a flow had; those without a value are left out.
+/// Values of the intervals of a flow; intervals without a value are skipped.
 fn spans(flow: &Flow, course: Course) -> Vec<Span> {
     let is_received = matches!(course, Course::Goodput | Course::ReceiverCpu);
     let series: Option<&Series> =
@@ -155,7 +155,7 @@ fn spans(flow: &Flow, course: Course) -> Vec<Span> {
     of.collect()
 }
 
-/// The mean of several courses in steps of the same length: in each step the mean over its time.
+/// Mean of several lines in steps of equal length, weighted by time.
 fn mean(courses: &[Vec<Span>], step_s: f64, end_s: f64) -> Vec<Span> {
     let steps = (end_s / step_s).round().max(1.0) as usize;
     let in_step = |spans: &[Span], from_s: f64, to_s: f64| {
@@ -178,8 +178,8 @@ fn mean(courses: &[Vec<Span>], step_s: f64, end_s: f64) -> Vec<Span> {
         .collect()
 }
 
-/// Slow start from ten segments, doubling each round trip, to the goodput that wire and window allow: what
-/// arrives in each round trip, half of one after it was sent. Nothing where it takes less than an interval.
+/// Slow start from ten segments, doubling every RTT, up to the goodput that wire and window allow: what arrives in
+/// each round trip, half an RTT after it was sent. `None` if it takes less than an interval.
 fn modelled(
     point: &Point,
     record: &Record,

@@ -1,14 +1,14 @@
-//! Records for other programs: one row or one line a run.
+//! Records for other programs: one row or line per run.
 
 use fabricmark_plan::{Factor, Figure, Kind as LevelKind};
 use fabricmark_record::{Flow, Outcome, Record};
 use fabricmark_units::BitRate;
 use fabricmark_wire::Kind;
 
-/// Every record as a row of CSV, warm-ups included; each column's unit stands in its name. A factor or a
-/// figure that no record has has no column.
+/// All records as CSV, one row each, warm-ups included. The name of a column has the unit. Factors and figures
+/// without any value have no column.
 ///
-/// Counts are sums over the flows of a run, elapsed times those of the longest flow.
+/// Counts are sums over the flows of a run; elapsed times are those of the longest flow.
 pub fn csv(records: &[Record]) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let mut put = |row: Vec<String>| {
@@ -23,7 +23,7 @@ pub fn csv(records: &[Record]) -> String {
     String::from_utf8(bytes).expect("the fields are text")
 }
 
-/// Every record as one line of JSON, the form in which records travel.
+/// All records as JSON, one per line, in the format in which they are stored.
 pub fn json_lines(records: &[Record]) -> String {
     records
         .iter()
@@ -31,7 +31,7 @@ pub fn json_lines(records: &[Record]) -> String {
         .collect()
 }
 
-/// The factors and figures that some record has.
+/// Factors and figures that occur in any record.
 struct Columns {
     factors: Vec<Factor>,
     figures: Vec<Figure>,
@@ -52,8 +52,8 @@ impl Columns {
     }
 }
 
-/// Names and values of one row, so that head and rows cannot differ; without a record the values
-/// are empty.
+/// Names and values of one row; without a record the values are empty. One function gives the header and the rows, so
+/// that they agree.
 fn fields(record: Option<&Record>, columns: &Columns) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     let mut put = |name: &str, value: Option<String>| {
@@ -147,7 +147,7 @@ fn counts(record: Option<&Record>, put: &mut impl FnMut(&str, Option<String>)) {
     put("quic_lost_packets", has_quic.then(|| lost.to_string()));
 }
 
-/// What the two ends of the first flow used; each end counts all that its node did.
+/// Resource usage of both ends of the first flow; each includes everything on its node.
 fn usage(record: Option<&Record>, put: &mut impl FnMut(&str, Option<String>)) {
     let flow = record.and_then(|record| record.flows.first());
     for (end, name) in [("from", flow.map(|flow| &flow.from)), ("to", flow.map(|flow| &flow.to))] {

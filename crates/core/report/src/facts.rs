@@ -1,4 +1,4 @@
-//! How it was measured, on what, and how to get it again.
+//! Facts of a report: how and on what it was measured, and how to reproduce it.
 
 mod emulator;
 
@@ -13,13 +13,13 @@ use crate::Experiment;
 use crate::number::{count, fixed};
 use crate::{answer, label, select};
 
-/// A fact with its name.
+/// Name and text of a fact.
 pub(crate) type Fact = (&'static str, String);
 
-/// Version and digits of the digest that people compare by eye.
+/// Characters of the plan digest that are shown: its version, and enough digits to compare by eye.
 const DIGEST_DIGITS: usize = 14;
 
-/// What stands at the foot of every report.
+/// Facts at the end of every report.
 pub(crate) fn footer(e: &Experiment<'_>) -> Vec<Fact> {
     let emulator = emulator::line(e.records).map(|line| ("emulator", line));
     let confidence = Percent(e.plan.stop.confidence);
@@ -40,7 +40,7 @@ pub(crate) fn footer(e: &Experiment<'_>) -> Vec<Fact> {
         .collect()
 }
 
-/// The resolved settings and the rules of judgement.
+/// The resolved settings, and the rules for verdicts.
 pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
     let stop = &e.plan.stop;
     let confidence = Percent(stop.confidence);
@@ -140,7 +140,7 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
     ]
 }
 
-/// Which runs took turns in slices.
+/// A sentence about runs in slices; empty if there are none.
 fn slices(e: &Experiment<'_>) -> String {
     let of_slices: Vec<Nanos> = e.records.iter().filter_map(|record| record.slice_ns).collect();
     let (Some(least), Some(most)) = (of_slices.iter().min(), of_slices.iter().max()) else {
@@ -158,7 +158,7 @@ fn slices(e: &Experiment<'_>) -> String {
     )
 }
 
-/// Every factor with its resolved levels, constant ones included.
+/// All factors with their resolved levels, constant ones included.
 fn factors(e: &Experiment<'_>) -> String {
     let points: Vec<&Point> = e.plan.points.iter().collect();
     let words: Vec<String> = Factor::ALL
@@ -193,7 +193,7 @@ fn provenance(e: &Experiment<'_>) -> String {
     sentence_list(&words)
 }
 
-/// Parts joined by semicolons, with a capital and a full stop.
+/// Joins parts with semicolons, with a capital and a full stop.
 fn sentence_list(words: &[String]) -> String {
     if words.is_empty() {
         return "No figures.".to_owned();
@@ -215,8 +215,7 @@ fn instrument(e: &Experiment<'_>) -> String {
     [cost].into_iter().chain(clocks(e)).collect::<Vec<_>>().join("; ")
 }
 
-/// What each clock that runs were timed with costs and how uncertain it is, at its worst:
-/// `TSC: 15.2 ns a reading, within 0.5 ppm of CLOCK_MONOTONIC`.
+/// Highest cost and uncertainty of each clock used: `TSC: 15.2 ns a reading, within 0.5 ppm of CLOCK_MONOTONIC`.
 fn clocks(e: &Experiment<'_>) -> Vec<String> {
     let mut worst: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     let nodes = e.records.iter().flat_map(|record| &record.nodes);
@@ -238,7 +237,7 @@ fn clocks(e: &Experiment<'_>) -> Vec<String> {
 fn runs(e: &Experiment<'_>) -> String {
     let (mut completed, mut warm_ups, mut skipped, mut invalid) = (0, 0, 0, 0);
     let mut time = Nanos(0);
-    // Groups of flows have a record each of one run.
+    // Groups of flows have one record each per run.
     let is_first = |record: &&Record| {
         let point = record.place.point as usize;
         e.plan.at_once(point).start == point
@@ -262,7 +261,7 @@ fn runs(e: &Experiment<'_>) -> String {
     )
 }
 
-/// A time of runs for people: `36 s`, `2.5 s`, `50 ms`.
+/// A duration for people: `36 s`, `2.5 s`, `50 ms`.
 fn span(time: Nanos) -> String {
     match time.0 {
         0 => "0 s".to_owned(),
@@ -273,9 +272,9 @@ fn span(time: Nanos) -> String {
     }
 }
 
-/// The digest of the plan.
+/// Digest of the plan.
 pub(crate) fn digest(e: &Experiment<'_>) -> String {
-    // That of the plan as it was run, with the traces that its file only names.
+    // The digest in the records covers traces, which the plan file only names.
     let kept = e.records.first().map(|record| record.place.plan_digest.clone());
     kept.unwrap_or_else(|| e.plan.digest())
 }

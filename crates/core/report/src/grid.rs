@@ -1,11 +1,11 @@
-//! Tables of text.
+//! Text tables.
 
 use comfy_table::{CellAlignment, LineStyle, TableStyle};
 
 const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
-/// The side of a column at which its cells stand: figures right, words left.
+/// Alignment of the cells of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// For words.
@@ -14,9 +14,9 @@ pub enum Side {
     Right,
 }
 
-/// A table in the style of all others: headings, a rule, a line for each row.
+/// A text table: headings, a rule, and a line per row.
 ///
-/// A row with fewer cells than there are columns is filled with empty ones.
+/// Missing cells at the end of a row are empty.
 pub fn grid(columns: &[(impl AsRef<str>, Side)], rows: &[Vec<String>]) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(STYLE);

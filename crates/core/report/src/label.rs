@@ -1,4 +1,4 @@
-//! Factors, levels and figures in words.
+//! Factors, levels and figures as text.
 
 use fabricmark_plan::{Amount, Compare, Factor, Kind, Level, Plan, Topology, Transport};
 use fabricmark_record::{Bottleneck, Provenance};
@@ -8,7 +8,7 @@ use fabricmark_units::{Bytes, Nanos};
 use crate::cell::Cell;
 use crate::number;
 
-/// A level as it stands in a heading.
+/// A level in a heading.
 pub(crate) fn level(factor: Factor, level: &str) -> String {
     match (factor, factor.spec().shown) {
         _ if level.is_empty() => format!("no {}", name(factor)),
@@ -25,7 +25,7 @@ pub(crate) fn against(compare: &Compare) -> String {
     format!("{candidate} against {baseline}")
 }
 
-/// A level as it stands at the head of a row, where the factor is named above.
+/// A level at the head of a row, below the name of its factor.
 pub(crate) fn row(factor: Factor, text: &str) -> String {
     match (factor.spec().kind, text.parse()) {
         _ if text.is_empty() => "none".to_owned(),
@@ -33,7 +33,7 @@ pub(crate) fn row(factor: Factor, text: &str) -> String {
         (Kind::Size(_), Ok(Bytes(bytes))) => number::fixed(bytes as f64, 0),
         (Kind::Duration(..), _) => match text.parse() {
             Ok(Nanos(0)) => "0".to_owned(),
-            // `400ms` with a space that no line breaks at.
+            // `400ms` with a no-break space.
             _ => {
                 let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
                 format!("{}\u{a0}{}", &text[..unit], &text[unit..])
@@ -47,7 +47,7 @@ pub(crate) fn row(factor: Factor, text: &str) -> String {
     }
 }
 
-/// The heading above the levels of a factor.
+/// Heading of the levels of a factor.
 pub(crate) fn heading(factor: Factor) -> String {
     match factor.spec().kind {
         Kind::Size(_) => format!("{} (B)", name(factor)),
@@ -62,14 +62,14 @@ fn name(factor: Factor) -> String {
     }
 }
 
-/// The name of a series: its levels.
+/// Name of a series: its levels.
 pub(crate) fn series(factors: &[Factor], levels: &[Level]) -> String {
     let words: Vec<String> =
         factors.iter().zip(levels).map(|(&factor, level)| self::level(factor, level)).collect();
     words.join(", ")
 }
 
-/// What to put behind a name so that no figure is taken for another kind: ` (emulated)`.
+/// Suffix that names a provenance other than measured: ` (emulated)`.
 pub(crate) fn origin(origins: &[Provenance]) -> String {
     match origins {
         [] | [Provenance::Measured] => String::new(),
@@ -80,7 +80,7 @@ pub(crate) fn origin(origins: &[Provenance]) -> String {
     }
 }
 
-/// Each value once, in the order of their first occurrence.
+/// Each value once, in order of first occurrence.
 pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for value in values {
@@ -91,7 +91,7 @@ pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec
     found
 }
 
-/// The topology of a plan, and the two nodes in it where no groups name others; nothing where it has none.
+/// The topology of a plan, and its two end nodes unless groups name others; `None` without a topology.
 pub(crate) fn topology(plan: &Plan) -> Option<String> {
     let Topology { file, client, server, .. } = plan.topology.as_ref()?;
     Some(match (file.as_str(), plan.groups.is_empty()) {
@@ -101,7 +101,7 @@ pub(crate) fn topology(plan: &Plan) -> Option<String> {
     })
 }
 
-/// How much a run sends, in words.
+/// Amount that a run sends.
 pub(crate) fn amount(amount: Amount) -> String {
     match amount {
         Amount::Bytes(bytes) => format!("{} B", number::fixed(bytes as f64, 0)),
@@ -109,7 +109,7 @@ pub(crate) fn amount(amount: Amount) -> String {
     }
 }
 
-/// A provenance in one word.
+/// A provenance as one word.
 pub(crate) fn provenance(provenance: Provenance) -> &'static str {
     match provenance {
         Provenance::Measured => "measured",
@@ -119,7 +119,7 @@ pub(crate) fn provenance(provenance: Provenance) -> &'static str {
     }
 }
 
-/// The verdict, with what could have been seen where nothing was.
+/// The verdict, with the MDE if it is inconclusive.
 pub(crate) fn judged(comparison: &Comparison) -> String {
     match (comparison.verdict, comparison.smallest_visible) {
         (Verdict::Inconclusive, Some(smallest)) => {
@@ -142,10 +142,10 @@ pub(crate) fn limited(by: &Bottleneck) -> String {
     format!("{by}, {} % {}", number::share(by.share()), by.evidence())
 }
 
-/// Where nothing shows what limited a cell.
+/// Shown if the bottleneck of a cell is unknown.
 pub(crate) const UNKNOWN: &str = "unknown";
 
-/// The name of what limited a cell.
+/// Name of the bottleneck of a cell.
 pub(crate) fn limited_by(cell: &Cell<'_>) -> String {
     cell.bottleneck.map_or_else(|| UNKNOWN.to_owned(), Bottleneck::to_string)
 }

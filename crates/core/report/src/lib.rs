@@ -1,10 +1,10 @@
 //! Tables, charts, pages and exports: functions from records to text.
 //!
-//! A plan says what to show, the records say what was found; a view model joins the two once, and
-//! text, HTML, charts and JSON are printed from that one model, so that they cannot disagree.
+//! A plan says what to show, and the records have the results. One view model joins both, and text, HTML, charts and
+//! JSON are all printed from that model, so they cannot disagree.
 //!
-//! Deliberately not here: files, clocks, sockets. Limits are read from the records and never
-//! computed again; estimates and verdicts are those of `stats`.
+//! Deliberately absent: files, clocks and sockets. Limits are read from the records and never recomputed; estimates
+//! and verdicts come from `fabricmark_stats`.
 
 mod answer;
 mod cell;
@@ -49,22 +49,22 @@ pub use summary::summary_json;
 pub use table::Change;
 pub use text::text;
 
-/// Everything that a report is made from.
+/// Input of a report.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment<'a> {
     /// Short name, such as the plan file's stem.
     pub name: &'a str,
-    /// What was planned, and what to show of it.
+    /// The plan, which also says what to show.
     pub plan: &'a Plan,
-    /// What the runs left, in any order.
+    /// Records of the runs, in any order.
     pub records: &'a [Record],
-    /// What the instrument itself costs, where it was measured.
+    /// Overhead of the program itself, if measured.
     pub instrument: Option<Instrument>,
-    /// When the experiment began, in RFC 3339.
+    /// Start of the experiment, in RFC 3339.
     pub started: &'a str,
-    /// The exact command that carries it out again.
+    /// Command that reproduces the experiment.
     pub reproduce: &'a str,
-    /// Whether every planned run is among the records.
+    /// Whether all planned runs have a record.
     pub planned_complete: bool,
     /// Whether the plan's `[quick]` table was applied.
     pub quick: bool,

@@ -1,4 +1,4 @@
-//! What one setting gave, or a few side by side: the answer of `fabricmark measure`.
+//! The result of `fabricmark measure`: one setting, or a few side by side.
 
 use fabricmark_plan::{Factor, Figure, Point};
 use fabricmark_stats::{Estimate, holm};
@@ -13,27 +13,27 @@ use crate::runs::ByPoint;
 use crate::table::Change;
 use crate::{Experiment, facts, label, notes, select, summary, text};
 
-/// A few settings and what their runs left.
+/// Settings and their results.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured<'a> {
-    /// The settings, each a point of the plan, and what their runs left.
+    /// The settings, each a point of the plan, and the records of their runs.
     pub experiment: Experiment<'a>,
-    /// A name for each point; the first is the one that others are compared with.
+    /// Name of each point; the others are compared with the first.
     pub names: &'a [String],
-    /// Thresholds that each setting has to keep.
+    /// Requirements that each setting must meet.
     pub requirements: &'a [Requirement],
 }
 
-/// One setting's part of the answer.
+/// Results of one setting.
 struct Setting<'a> {
     name: &'a str,
     cell: Cell<'a>,
-    /// Against the first setting.
+    /// Change against the first setting.
     change: Change,
 }
 
 impl<'a> Measured<'a> {
-    /// The figure that decides: that of the first setting's pattern.
+    /// The deciding figure of the first setting's pattern.
     fn figure(&self) -> Figure {
         self.experiment.plan.points.first().map_or(Figure::Goodput, Figure::deciding)
     }
@@ -66,7 +66,7 @@ impl<'a> Measured<'a> {
         Cell::of(point, runs.get(point), figure, &self.experiment.plan.stop).estimate
     }
 
-    /// Whether every setting keeps every threshold; the worst answer counts.
+    /// Whether all settings meet all requirements; the worst result counts.
     pub fn kept(&self) -> Kept {
         self.judged().into_iter().map(|(_, _, kept)| kept).max().unwrap_or(Kept::Yes)
     }
@@ -84,7 +84,7 @@ impl<'a> Measured<'a> {
     }
 }
 
-/// The answer for a terminal that is `width` columns wide.
+/// The result for a terminal of `width` columns.
 pub fn measured_text(m: &Measured<'_>, width: usize) -> String {
     let runs = ByPoint::of(m.experiment.records);
     let settings = m.settings(&runs);
@@ -116,7 +116,7 @@ pub fn measured_text(m: &Measured<'_>, width: usize) -> String {
     out
 }
 
-/// Every figure of a single setting, a line each.
+/// All figures of a single setting, one per line.
 fn one(out: &mut String, m: &Measured<'_>, runs: &ByPoint<'_>, setting: &Setting<'_>) {
     let Cell { point, .. } = setting.cell;
     let mut rows: Vec<[String; 4]> = Vec::new();
@@ -142,7 +142,7 @@ fn one(out: &mut String, m: &Measured<'_>, runs: &ByPoint<'_>, setting: &Setting
     if let Some(missing) = &cell.missing {
         rows.push(["no figure".to_owned(), missing.clone(), String::new(), String::new()]);
     }
-    // Where it is a figure, it stands above, a run each.
+    // If retransmits are a figure of this pattern, they are listed above.
     let is_figure = Figure::Retransmits.spec().patterns.contains(&point.pattern)
         && !runs.get(point).is_some_and(|runs| runs.values(Figure::Retransmits).is_empty());
     for (name, count) in [
@@ -176,7 +176,7 @@ fn limit_words(limit: &Limit, unit: Scale) -> String {
     }
 }
 
-/// Settings below each other.
+/// Settings one below the other.
 fn table(out: &mut String, figure: Figure, settings: &[Setting<'_>]) {
     let unit = Scale::of(figure);
     let has_limit = settings.iter().any(|setting| setting.cell.limit.is_some());
@@ -213,7 +213,7 @@ fn table(out: &mut String, figure: Figure, settings: &[Setting<'_>]) {
     out.push_str(&grid(&columns, &settings.iter().map(row).collect::<Vec<_>>()));
 }
 
-/// Every factor with its level, defaults included; levels that differ stand in the table.
+/// Factors with one level for all settings, defaults included; those that differ are in the table.
 fn shared(m: &Measured<'_>) -> String {
     let points: Vec<&Point> = m.experiment.plan.points.iter().collect();
     let mut words: Vec<String> = Vec::new();
@@ -250,7 +250,7 @@ fn shared(m: &Measured<'_>) -> String {
     words.join(" · ")
 }
 
-/// The answer as JSON: the records whole, and what was made of them, in base units.
+/// The result as JSON: complete records, and the estimates in base units.
 pub fn measured_json(m: &Measured<'_>) -> Value {
     let runs = ByPoint::of(m.experiment.records);
     let settings = m.settings(&runs).into_iter().map(|setting| {

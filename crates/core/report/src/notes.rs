@@ -1,4 +1,4 @@
-//! Footnotes of a table: what to know before trusting it.
+//! Notes below a table: warnings about its figures.
 
 use std::cmp::Reverse;
 
@@ -11,7 +11,7 @@ use crate::number::{count, share};
 use crate::runs::{ByPoint, Runs, failure, without_numbers};
 use crate::table::Group;
 
-/// Texts in the order of their first occurrence, with how often each occurred.
+/// Texts in order of first occurrence, with their counts.
 #[derive(Default)]
 struct Tally(Vec<Entry>);
 
@@ -85,7 +85,7 @@ pub(crate) fn of_table(spec: &Table, groups: &[Group<'_>], runs: &ByPoint<'_>) -
     notes
 }
 
-/// Warnings of the runs, and runs that do not count.
+/// Warnings of the runs, and reasons of skipped and invalid runs.
 pub(crate) fn of_runs(runs: &[&Runs<'_>]) -> Vec<String> {
     let mut failures = Tally::default();
     let mut warnings = Tally::default();
@@ -94,7 +94,7 @@ pub(crate) fn of_runs(runs: &[&Runs<'_>]) -> Vec<String> {
         failures.add(without_numbers(&text), text);
     }
     for warning in runs.iter().flat_map(|runs| &runs.counted).flat_map(|r| &r.warnings) {
-        // Told once a group, by `correlation`.
+        // `correlation` reports these once per group.
         if !matches!(warning, Warning::Correlated { .. }) {
             warnings.add(kind(warning), warning.to_string());
         }
@@ -102,7 +102,7 @@ pub(crate) fn of_runs(runs: &[&Runs<'_>]) -> Vec<String> {
     failures.into_notes().chain(warnings.into_notes()).collect()
 }
 
-/// Warnings of one kind make one note, whatever their numbers.
+/// Warnings of one kind share a note, whatever their numbers.
 fn kind(warning: &Warning) -> String {
     match warning {
         Warning::NotPinned { node, reason } => format!("{node} {reason}"),
@@ -110,14 +110,14 @@ fn kind(warning: &Warning) -> String {
     }
 }
 
-/// `ethernet:1G (emulated): limited by the wire in 6 of 8 cells, the CPU of client in 2`, the most frequent first. Tables that compare
-/// nothing have a column for it.
+/// `ethernet:1G (emulated): limited by the wire in 6 of 8 cells, the CPU of client in 2`, the most frequent first.
+/// Tables without comparisons have a column for it.
 fn limited(group: &Group<'_>) -> Option<String> {
     let by = limited_by(group.cells()).filter(|_| group.is_compared())?;
     Some(format!("{}: {by}", group.title))
 }
 
-/// `limited by the wire in 6 of 9 cells, the CPU of client in 2, unknown in 1`; `None` where nothing is known of any.
+/// `limited by the wire in 6 of 9 cells, the CPU of client in 2, unknown in 1`; `None` if unknown for all cells.
 pub(crate) fn limited_by<'a>(cells: impl Iterator<Item = &'a Cell<'a>>) -> Option<String> {
     let cells: Vec<&Cell<'_>> = cells.filter(|cell| cell.estimate.is_some()).collect();
     if cells.iter().all(|cell| cell.bottleneck.is_none()) {
@@ -157,7 +157,7 @@ fn loss(group: &Group<'_>) -> Option<String> {
     })
 }
 
-/// A warning where runs of a point follow each other's figures, as the last of them found.
+/// A warning if consecutive runs of a point are correlated, from the last run of each point.
 fn correlation(spec: &Table, group: &Group<'_>, runs: &ByPoint<'_>) -> Option<String> {
     let correlated: Vec<(String, f64)> = group
         .cells()

@@ -1,4 +1,4 @@
-//! How figures are written: units, digits, signs.
+//! Formatting of figures: units, digits and signs.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use fabricmark_stats::{Estimate, Interval};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Scale {
     pub name: &'static str,
-    /// Base units in one of it.
+    /// Number of base units per unit.
     pub size: f64,
-    /// Suffix of keys that carry the base unit.
+    /// Suffix of keys in the base unit.
     pub key: &'static str,
 }
 
@@ -31,13 +31,12 @@ impl Scale {
     }
 }
 
-/// A figure or a change in a table, and how sure it is.
+/// A formatted figure or change, and its uncertainty.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Written {
     /// `941.4`; `−5.1 %`
     pub value: String,
-    /// `± 0.3`; `[4,100, 93,000]` where the interval is not symmetric about the value, and for changes;
-    /// or why there is none.
+    /// `± 0.3`; `[4,100, 93,000]` for an asymmetric interval and for changes; or why there is no interval.
     pub spread: String,
 }
 
@@ -47,7 +46,7 @@ impl fmt::Display for Written {
     }
 }
 
-/// Writes an estimate in `unit`, with two digits of its half width.
+/// Formats an estimate in `unit`, with two digits of its half-width.
 pub(crate) fn estimate(estimate: &Estimate, unit: Scale) -> Written {
     let value = estimate.value / unit.size;
     let half_width = estimate.half_width().map(|width| width / unit.size);
@@ -67,7 +66,7 @@ pub(crate) fn estimate(estimate: &Estimate, unit: Scale) -> Written {
     }
 }
 
-/// Whether both bounds are as far from the value, but for rounding.
+/// Whether both bounds have the same distance from the value, up to rounding.
 fn is_symmetric(value: f64, Interval { low, high }: Interval) -> bool {
     (low.midpoint(high) - value).abs() <= 1e-9 * (high - low) + 1e-12 * value.abs()
 }
@@ -79,7 +78,7 @@ pub(crate) fn interval(Interval { low, high }: Interval, unit: Scale) -> String 
     format!("[{}, {}]", fixed(low, decimals), fixed(high, decimals))
 }
 
-/// Decimals that show two digits of the half width; without one, four digits of the value.
+/// Number of decimals that shows two digits of the half-width; without one, four digits of the value.
 fn decimals(half_width: Option<f64>, value: f64) -> usize {
     let (size, digits) = match half_width {
         Some(width) if width > 0.0 => (width, 2.0),
@@ -92,7 +91,7 @@ fn decimals(half_width: Option<f64>, value: f64) -> usize {
     }
 }
 
-/// A number with `decimals`, thousands parted by commas, and a true minus sign.
+/// A number with `decimals`, commas between thousands, and a true minus sign.
 pub fn fixed(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
@@ -108,12 +107,12 @@ pub fn fixed(value: f64, decimals: usize) -> String {
     format!("{sign}{grouped}{fraction}")
 }
 
-/// A share of something as percent without a sign: `94.1`.
+/// A fraction as percent without the sign: `94.1`.
 pub(crate) fn share(fraction: f64) -> String {
     fixed(fraction * 100.0, if fraction < 0.001 { 3 } else { 1 })
 }
 
-/// Writes a change that is held as a fraction.
+/// Formats a change, given as a fraction.
 pub(crate) fn change(change: &Estimate) -> Written {
     let half_width = change.half_width().unwrap_or(change.value.abs()) * 100.0;
     let decimals = match half_width {
@@ -132,7 +131,7 @@ pub(crate) fn change(change: &Estimate) -> Written {
     }
 }
 
-/// A fraction as percent with its sign and one decimal, for sentences: `+0.3 %`, never broken.
+/// A fraction as signed percent with one decimal, for sentences: `+0.3 %`, with a no-break space.
 pub(crate) fn percent(fraction: f64) -> String {
     format!("{}\u{a0}%", signed(fraction * 100.0, 1))
 }
@@ -143,7 +142,7 @@ fn signed(value: f64, decimals: usize) -> String {
     if value > 0.0 && !is_zero { format!("+{text}") } else { text }
 }
 
-/// A p value: `0.031`, `< 0.001`.
+/// A p-value: `0.031`, `< 0.001`.
 pub(crate) fn probability(p: f64) -> String {
     if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }
 }

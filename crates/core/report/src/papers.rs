@@ -1,4 +1,4 @@
-//! Published figures for a terminal or a program: as printed, each beside its modelled limit.
+//! Published figures for a terminal or as JSON: as printed, with their modelled limits.
 
 use std::collections::BTreeSet;
 
@@ -10,24 +10,24 @@ use crate::label;
 use crate::number::fixed;
 use crate::text::paragraph;
 
-/// Which figures of a paper.
+/// Selects figures of a paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PaperPart<'a> {
     /// All tables, then the text.
     All,
-    /// The table of this number, such as `IV`.
+    /// A table by its number, such as `IV`.
     Table(&'a str),
-    /// What the text states.
+    /// Figures stated in the text.
     Text,
 }
 
-/// Why there is nothing to show.
+/// Why no figures can be shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownPaper {
-    /// No paper has this name.
+    /// There is no such paper; with the known ones.
     #[error("there is no paper `{0}`: {1}")]
     Paper(String, String),
-    /// The paper has no such table.
+    /// The paper has no such table; with its tables.
     #[error("{0} has no table `{1}`: {2}")]
     Table(&'static str, String, String),
 }
@@ -39,7 +39,7 @@ pub struct PaperView {
     figures: Vec<Figure>,
 }
 
-/// All papers with their tables, number of figures and contradictions, for a terminal.
+/// All papers with their tables, numbers of figures and contradictions, for a terminal.
 pub fn papers_text(width: usize) -> String {
     let mut out = String::new();
     for paper in papers::papers() {
@@ -62,7 +62,7 @@ pub fn papers_text(width: usize) -> String {
     out
 }
 
-/// All papers with their tables, number of figures and contradictions, for a program.
+/// All papers with their tables, numbers of figures and contradictions, as JSON.
 pub fn papers_json() -> Value {
     let papers: Vec<Value> = papers::papers()
         .iter()
@@ -85,13 +85,13 @@ pub fn papers_json() -> Value {
     json!({"papers": papers, "doubts": papers::doubts()})
 }
 
-/// The names of all papers.
+/// Names of all papers.
 pub(crate) fn known_papers() -> String {
     papers::papers().iter().map(|paper| paper.name).collect::<Vec<_>>().join(", ")
 }
 
 impl PaperView {
-    /// The figures of `part` of the paper called `name`.
+    /// Figures of `part` of the paper `name`.
     pub fn of(name: &str, part: PaperPart<'_>) -> Result<Self, UnknownPaper> {
         let unknown = || UnknownPaper::Paper(name.to_owned(), known_papers());
         let paper = papers::paper(name).ok_or_else(unknown)?;
@@ -120,7 +120,7 @@ impl PaperView {
         Ok(Self { paper, figures })
     }
 
-    /// The figures for a terminal that is `width` columns wide.
+    /// The figures for a terminal of `width` columns.
     pub fn text(&self, width: usize) -> String {
         let mut out = String::new();
         for heading in self.paper.tables {
@@ -145,7 +145,7 @@ impl PaperView {
         out
     }
 
-    /// What the limits were computed for, and the contradictions.
+    /// Prints what the limits assume, and the contradictions.
     fn print_notes(&self, out: &mut String, width: usize) {
         let note = |limit: &Limit| {
             let what = if limit.is_floor { "Floor" } else { "Ceiling" };
@@ -167,7 +167,7 @@ impl PaperView {
         }
     }
 
-    /// The figures for a program: `published` as printed, `limit` modelled, both with their unit.
+    /// The figures as JSON: `published` as printed, `limit` modelled, both with their unit.
     pub fn json(&self) -> Value {
         let figures: Vec<Value> = self
             .figures
@@ -201,10 +201,10 @@ impl PaperView {
 
 type Figure = (&'static Cell, Option<Limit>);
 
-/// A column of the paper: its heading, and its figures with their limits.
+/// A column of the paper: heading, and figures with their limits.
 type Column<'a> = (&'a str, Vec<&'a Figure>);
 
-/// Prints the table, in parts where it is too wide.
+/// Prints a table, in several parts if it is too wide.
 fn print_table(out: &mut String, head: &str, figures: &[&Figure], width: usize) {
     let mut rows: Vec<&str> = figures.iter().map(|(cell, _)| cell.row.as_str()).collect();
     rows.dedup();
@@ -253,7 +253,7 @@ fn part_of_table(head: &str, rows: &[&str], columns: &[Column<'_>]) -> String {
     grid(&header, &lines)
 }
 
-/// Payloads are printed with their commas, as the papers do.
+/// A row label; payloads have thousands separators, as in the papers.
 fn row_name(row: &str) -> String {
     row.parse::<u32>().map_or_else(|_| row.to_owned(), |bytes| fixed(f64::from(bytes), 0))
 }
@@ -267,7 +267,7 @@ fn limit_heads(is_floor: bool) -> [String; 2] {
     if is_floor { ["floor", "× floor"] } else { ["ceiling", "% of\nceiling"] }.map(str::to_owned)
 }
 
-/// The limit, and how near the figure comes to it: percent of a ceiling, multiples of a floor.
+/// The limit, and the ratio of the figure to it: percent of a ceiling, multiple of a floor.
 fn limit_cells((cell, limit): &Figure) -> [String; 2] {
     let Some(limit) = limit else { return Default::default() };
     let efficiency = limit.efficiency(cell.value);
@@ -279,7 +279,7 @@ fn limit_cells((cell, limit): &Figure) -> [String; 2] {
     }
 }
 
-/// The numbers of the text, under their places.
+/// Figures of the text, grouped by place.
 fn text_table(figures: &[&Figure]) -> String {
     let mut rows = Vec::new();
     let mut place = "";

@@ -1,4 +1,4 @@
-//! Published tables by the names that plans use: `P1 II`, `P1 IV 10GbE`, `P1 V IPoIB`.
+//! Published tables by the names used in plans: `P1 II`, `P1 IV 10GbE`, `P1 V IPoIB`.
 
 use fabricmark_papers::claims::Load;
 use fabricmark_papers::{self as papers, Table, Technology};
@@ -6,14 +6,14 @@ use fabricmark_plan::{Figure, Point};
 
 use crate::number::{self, Scale};
 
-/// Technologies that a name may end with: then their columns stand beside any link.
+/// Technologies that a name may end with; the columns of that technology are then shown for any link.
 const TECHNOLOGIES: [(&str, Technology); 2] =
     [("10GbE", Technology::ALL[0]), ("IPoIB", Technology::ALL[1])];
 
-/// The published land-speed record, a line for charts.
+/// The published land-speed record, a line in charts.
 const RECORD: &str = "P3 record";
 
-/// Every name that a plan's `published` key may hold: tables for tables, and lines for charts.
+/// All valid values of a plan's `published` key: tables for tables, and lines for charts.
 pub fn published_names() -> Vec<String> {
     let names = papers::names().filter_map(|name| Some((papers::published(&name)?, name)));
     names
@@ -27,8 +27,8 @@ pub fn published_names() -> Vec<String> {
         .collect()
 }
 
-/// The published figure of that name that is a line in a chart: its label, and its value in base units; if
-/// its figure is the wanted one.
+/// The published figure `name` as a line in a chart: its label and its value in base units; `None` for another
+/// figure.
 pub(crate) fn line(name: &str, figure: Figure) -> Option<(String, f64)> {
     if name != RECORD || figure != Figure::LandSpeed {
         return None;
@@ -43,12 +43,12 @@ pub(crate) fn line(name: &str, figure: Figure) -> Option<(String, f64)> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Published {
     table: &'static Table,
-    /// `None` where the link of a point says which columns stand beside it.
+    /// `None`: the link of a point selects the columns.
     technology: Option<Technology>,
 }
 
 impl Published {
-    /// The columns of that name, if their figure is the wanted one.
+    /// The columns called `name`; `None` if they have another figure.
     pub(crate) fn named(name: &str, figure: Figure) -> Option<Self> {
         let (table, technology) = match papers::published(name) {
             Some(table) => (table, None),
@@ -63,7 +63,7 @@ impl Published {
         (table.quantity.figure() == figure).then_some(Self { table, technology })
     }
 
-    /// The printed value for a point in base units.
+    /// Printed value for a point, in base units.
     pub(crate) fn value(self, figure: Figure, point: &Point) -> Option<f64> {
         if Load::of(point.transport) != Some(self.table.load) {
             return None;

@@ -1,4 +1,4 @@
-//! Thresholds: a figure that has to be at least, or at most, so much.
+//! Requirements: a minimum or maximum of a figure.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,20 +7,20 @@ use fabricmark_plan::{Figure, Unit};
 use fabricmark_stats::{Estimate, Interval};
 use fabricmark_units::{BitRate, Nanos};
 
-/// A threshold such as `goodput>=9G`, `rtt-p99<=50us`, `transaction-rate>=20000`.
+/// A requirement such as `goodput>=9G`, `rtt-p99<=50us`, `transaction-rate>=20000`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Requirement {
-    /// What is judged.
+    /// The figure to check.
     pub figure: Figure,
-    /// Whether the value is the least; else it is the most.
+    /// Whether `value` is a minimum, else a maximum.
     pub is_least: bool,
-    /// The threshold in the figure's base unit: bit/s, ns, or a second's share of a count.
+    /// Threshold in the figure's base unit: bit/s, ns, or counts per second.
     pub value: f64,
-    /// As it was written.
+    /// The text as written.
     pub text: String,
 }
 
-/// Why a text is no threshold; says what would be one.
+/// Why a text is not a valid requirement, and the valid form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no threshold; write {expected}")]
 pub struct ParseRequirementError {
@@ -28,14 +28,14 @@ pub struct ParseRequirementError {
     expected: String,
 }
 
-/// Whether a threshold is kept.
+/// Whether a requirement is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kept {
-    /// The whole interval keeps it; the single value does, where there is one run.
+    /// The whole interval meets it; with one run, the value does.
     Yes,
-    /// The interval reaches over it.
+    /// The threshold is within the interval.
     Inconclusive,
-    /// It is missed, or there is no figure.
+    /// It is not met, or there is no figure.
     No,
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for Requirement {
 }
 
 impl Requirement {
-    /// Judges the runs' figure: by its interval where there is one, else by its value.
+    /// Checks the figure of the runs: by its interval if there is one, else by its value.
     pub fn judge(&self, estimate: Option<&Estimate>) -> Kept {
         let Some(estimate) = estimate else { return Kept::No };
         let point = Interval { low: estimate.value, high: estimate.value };
@@ -86,7 +86,7 @@ impl Requirement {
 }
 
 impl Kept {
-    /// In words.
+    /// The result in one word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Yes => "kept",

@@ -1,4 +1,4 @@
-//! The records of each point, parted into those that count and those that do not.
+//! The records of each point, divided into valid runs and others.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,16 +9,16 @@ use fabricmark_stats::Sample;
 
 use crate::number::count;
 
-/// What was run of one point, warm-ups left out.
+/// Runs of one point, without warm-ups.
 #[derive(Debug, Default)]
 pub(crate) struct Runs<'a> {
-    /// Runs that count, in the order of their blocks.
+    /// Valid runs, in order of blocks.
     pub counted: Vec<&'a Record>,
-    /// Runs that were skipped or are invalid.
+    /// Skipped and invalid runs.
     pub failed: Vec<&'a Record>,
 }
 
-/// The runs of every point, by the point's key.
+/// Runs by key of their point.
 pub(crate) struct ByPoint<'a>(HashMap<String, Runs<'a>>);
 
 impl<'a> ByPoint<'a> {
@@ -52,7 +52,7 @@ impl<'a> ByPoint<'a> {
 }
 
 impl<'a> Runs<'a> {
-    /// A figure of each counted run, in the order of blocks.
+    /// A figure of each valid run, in order of blocks.
     pub(crate) fn values(&self, figure: Figure) -> Vec<f64> {
         self.by_block(figure).into_values().collect()
     }
@@ -65,13 +65,13 @@ impl<'a> Runs<'a> {
         self.counted.iter().filter_map(value).collect()
     }
 
-    /// The logarithms of the ratios of another point to this, from the blocks in which both have a value: by the rounds of runs
-    /// in slices, see [`Sample::log_ratio_to`].
+    /// Logarithms of the ratios of `other` to this point, for each block in which both have a value. Runs in slices
+    /// are compared by rounds, see [`Sample::log_ratio_to`].
     pub(crate) fn log_ratios(&self, other: &Self, figure: Figure) -> Vec<f64> {
         self.ratios(other, |record| record.sample(figure))
     }
 
-    /// The same by whole runs.
+    /// The same for whole runs.
     pub(crate) fn log_ratios_of_wholes(&self, other: &Self, figure: Figure) -> Vec<f64> {
         self.ratios(other, |record| Some(record.figures.value(figure)?.into()))
     }
@@ -85,7 +85,7 @@ impl<'a> Runs<'a> {
         own.iter().filter_map(|(block, own)| own.log_ratio_to(others.get(block)?)).collect()
     }
 
-    /// The reason of each invalid run, in the order of blocks.
+    /// Reason of each invalid run, in order of blocks.
     pub(crate) fn invalid(&self) -> impl Iterator<Item = &str> {
         self.failed.iter().filter_map(|record| match &record.outcome {
             Outcome::Invalid(reason) => Some(reason.as_str()),
@@ -93,14 +93,14 @@ impl<'a> Runs<'a> {
         })
     }
 
-    /// The share of runs that are invalid.
+    /// Share of invalid runs.
     fn invalid_share(&self) -> f64 {
         let invalid = self.invalid().count();
         invalid as f64 / (invalid + self.counted.len()).max(1) as f64
     }
 
-    /// Why the point is not compared with another, where too many runs of either are invalid:
-    /// `12 of 40 runs invalid: nothing arrived`, with the reason of most of them.
+    /// Why there is no comparison if too many runs of either point are invalid, with the most frequent reason:
+    /// `12 of 40 runs invalid: nothing arrived`.
     pub(crate) fn withheld(&self, other: &Self) -> Option<String> {
         let worse = if other.invalid_share() > self.invalid_share() { other } else { self };
         if worse.invalid_share() <= INVALID_SHARE_MAX {
@@ -114,14 +114,14 @@ impl<'a> Runs<'a> {
                 None => reasons.push((kind, reason, 1)),
             }
         }
-        // The first of those that are equally frequent.
+        // Of equally frequent reasons, the first.
         let (_, reason, _) = reasons.iter().rev().max_by_key(|(.., times)| *times)?;
         let invalid = worse.invalid().count();
         let all = count(invalid + worse.counted.len(), "run");
         Some(format!("{invalid} of {all} invalid: {reason}"))
     }
 
-    /// What limited most runs that count, with the evidence of the one in the middle; `None` where most do not show it.
+    /// What limited most valid runs, from the run with the median share; `None` if it is unknown for most.
     pub(crate) fn bottleneck(&self) -> Option<&'a Bottleneck> {
         let mut all: Vec<_> = self
             .counted
@@ -135,13 +135,13 @@ impl<'a> Runs<'a> {
         most[most.len() / 2].1
     }
 
-    /// The values that decided how often the point was run, in the order of blocks.
+    /// Values that decided the number of runs, in order of blocks.
     pub(crate) fn deciding(&self) -> Vec<f64> {
         self.counted.iter().filter_map(|record| record.deciding_value()).collect()
     }
 }
 
-/// A reason without its numbers: what differs in nothing else is the same reason.
+/// A reason without numbers; reasons that differ only in numbers count as equal.
 pub(crate) fn without_numbers(reason: &str) -> String {
     reason.chars().filter(|letter| !letter.is_ascii_digit() && !".,-".contains(*letter)).collect()
 }

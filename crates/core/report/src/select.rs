@@ -1,18 +1,18 @@
-//! Which points of a plan a table or a chart shows, and how they fall into rows and columns.
+//! Selects the points of a table or chart, and their rows and columns.
 
 use fabricmark_plan::{Factor, Figure, Filter, Level, Plan, Point};
 use fabricmark_units::Nanos;
 
 use crate::label;
 
-/// The points that a figure and a filter leave.
+/// Points with `figure` that match `filter`.
 pub(crate) fn points<'a>(plan: &'a Plan, figure: Figure, filter: &Filter) -> Vec<&'a Point> {
     let is_shown =
         |point: &&Point| figure.spec().patterns.contains(&point.pattern) && point.is_among(filter);
     plan.points.iter().filter(is_shown).collect()
 }
 
-/// The levels of one factor: by number where they are numbers or durations, else in the plan's order.
+/// Levels of a factor: sorted if they are numbers or durations, else in the plan's order.
 pub(crate) fn levels(points: &[&Point], factor: Factor) -> Vec<Level> {
     let mut found = combinations(points, &[factor]).into_iter().flatten().collect::<Vec<_>>();
     if factor == Factor::Rtt {
@@ -23,18 +23,17 @@ pub(crate) fn levels(points: &[&Point], factor: Factor) -> Vec<Level> {
     found
 }
 
-/// The combinations of levels that occur, in the plan's order; one empty combination without
-/// factors.
+/// Combinations of levels that occur, in the plan's order; without factors one empty combination.
 pub(crate) fn combinations(points: &[&Point], factors: &[Factor]) -> Vec<Vec<Level>> {
     label::distinct(points.iter().map(|point| levels_of(point, factors)))
 }
 
-/// The levels that one point has of `factors`.
+/// Levels of `factors` in one point.
 pub(crate) fn levels_of(point: &Point, factors: &[Factor]) -> Vec<Level> {
     factors.iter().map(|&factor| point.level(factor)).collect()
 }
 
-/// Factors that must join `used` so that no two points share a place.
+/// Factors to add to `used` so that no two points share a cell.
 pub(crate) fn missing_factors(points: &[&Point], used: &[Factor]) -> Vec<Factor> {
     let mut known = used.to_vec();
     let mut missing = Vec::new();

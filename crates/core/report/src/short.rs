@@ -1,4 +1,4 @@
-//! The answer in one sentence: in which groups of which tables two levels differ, by how much, and what of that the wire explains.
+//! The answer in one sentence: where two levels differ, by how much, and how much of it the wire explains.
 
 use fabricmark_plan::{Compare, Factor};
 use fabricmark_stats::{Better, Comparison, Verdict};
@@ -8,8 +8,8 @@ use crate::label;
 use crate::number::{count, share};
 use crate::table::{Change, Group, TableView};
 
-/// `With IPv6, UDP goodput is 4.2 to 12.9 % less over veth than with IPv4. Of 40 comparisons 14 are slower, 20 are the same
-/// and 6 are inconclusive.` `None` where nothing is compared.
+/// `With IPv6, UDP goodput is 4.2 to 12.9 % less over veth than with IPv4. Of 40 comparisons 14 are slower, 20 are
+/// the same and 6 are inconclusive.` `None` without comparisons.
 pub(crate) fn in_short(tables: &[TableView<'_>], compare: &Compare) -> Option<String> {
     let found: Vec<&Comparison> =
         of_means(tables, compare).filter_map(|change| change.comparison.as_ref()).collect();
@@ -42,8 +42,8 @@ pub(crate) fn in_short(tables: &[TableView<'_>], compare: &Compare) -> Option<St
     Some(format!("{} Of {} {counts}.", sentence(&differ), count(found.len(), "comparison")))
 }
 
-/// `UDP goodput is 4.2 to 12.9 % less over veth and 1.6 to 5.1 % less over ethernet:1G (emulated)`, of the groups of a table of
-/// means in which most rows differ one way.
+/// `UDP goodput is 4.2 to 12.9 % less over veth and 1.6 to 5.1 % less over ethernet:1G (emulated)`: the groups of a
+/// table of means in which most rows differ in one direction.
 fn of_table(table: &TableView<'_>, compare: &Compare) -> Option<String> {
     let is_of_means = !table.spec.figure.spec().is_median;
     let place = table.compared.iter().position(|of| *of == compare).filter(|_| is_of_means)?;
@@ -60,7 +60,7 @@ fn of_table(table: &TableView<'_>, compare: &Compare) -> Option<String> {
     (!groups.is_empty()).then(|| format!("{} is {}", table.title(), listed(&groups)))
 }
 
-/// `4.2 to 12.9 % less`, where most rows differ significantly and all of these the same way.
+/// `4.2 to 12.9 % less`, if most rows differ significantly, all in one direction.
 fn difference(table: &TableView<'_>, changes: &[&Change]) -> Option<String> {
     let found = changes.iter().filter_map(|change| change.comparison.as_ref());
     let is_other = |found: &&Comparison| matches!(found.verdict, Verdict::Slower | Verdict::Faster);
@@ -83,7 +83,7 @@ fn difference(table: &TableView<'_>, changes: &[&Change]) -> Option<String> {
     Some(format!("{range}\u{a0}% {word}"))
 }
 
-/// ` over veth`, ` with payload 64 B, veth`; nothing of a table of one group.
+/// ` over veth`, ` with payload 64 B, veth`; empty for a table of one group.
 fn over(group: &Group<'_>) -> String {
     let is_link = group.levels.iter().all(|(factor, _)| *factor == Factor::Link);
     match (group.title.as_str(), is_link) {
@@ -93,7 +93,7 @@ fn over(group: &Group<'_>) -> String {
     }
 }
 
-/// ` (their ceilings: −1.8 % to −1.9 %)`, where most rows reach theirs.
+/// ` (their ceilings: −1.8 % to −1.9 %)`, if most rows reach their ceilings.
 fn beside_ceilings(changes: &[&Change]) -> String {
     let (reached, words) = at_ceilings(changes);
     if 2 * reached > changes.len() { format!(" (their ceilings: {words})") } else { String::new() }

@@ -1,4 +1,4 @@
-//! The report as JSON: base units, the unit in the key.
+//! The report as JSON: base units, with the unit in the key.
 
 use fabricmark_plan::{Factor, Figure, Kind, Level};
 use fabricmark_stats::{Comparison, Estimate};
@@ -10,7 +10,7 @@ use crate::table::{Group, Row, TableView};
 use crate::view::tables;
 use crate::{Experiment, answer, facts};
 
-/// Tables, cells and comparisons of `e` with every estimate; no single runs.
+/// Tables, cells and comparisons with all estimates, without single runs.
 pub fn summary_json(e: &Experiment<'_>) -> Value {
     let tables = tables(e);
     let pairs = |facts: Vec<facts::Fact>| -> Map<String, Value> {
@@ -130,7 +130,7 @@ fn limit(limit: &Limit) -> Value {
     })
 }
 
-/// A comparison with all its probabilities; changes are fractions.
+/// A comparison with all p-values; changes are fractions.
 pub(crate) fn comparison(comparison: &Comparison) -> Value {
     json!({
         "change": estimate(&comparison.change),

@@ -1,4 +1,4 @@
-//! Tables as values, before anything is printed.
+//! Tables as values, before they are printed.
 
 use fabricmark_plan::{Compare, Factor, Figure, Level, Limit, Table};
 use fabricmark_stats::{Comparison, Interval, StopRule, mean, paired_ratios, unpaired};
@@ -8,12 +8,12 @@ use crate::label;
 use crate::number::{self, Scale};
 use crate::runs::Runs;
 
-/// A table of the plan, filled in.
+/// A table of the plan with its results.
 pub(crate) struct TableView<'a> {
     pub spec: &'a Table,
     pub unit: Scale,
     pub groups: Vec<Group<'a>>,
-    /// What is compared, a column each in every group.
+    /// Comparisons; each is a column in every group.
     pub compared: Vec<&'a Compare>,
     pub notes: Vec<String>,
 }
@@ -23,47 +23,47 @@ pub(crate) struct Group<'a> {
     /// `ethernet:1G (emulated)`
     pub title: String,
     pub levels: Vec<(Factor, Level)>,
-    /// Headings of the cells that stand side by side.
+    /// Headings of the side-by-side cells.
     pub columns: Vec<String>,
     pub rows: Vec<Row<'a>>,
 }
 
-/// The cells of one level of the row factor.
+/// Cells of one level of the row factor.
 pub(crate) struct Row<'a> {
     pub label: String,
     pub level: Level,
-    /// One for each column; nothing where the plan has no such point.
+    /// One per column; `None` if the plan has no such point.
     pub cells: Vec<Option<Cell<'a>>>,
-    /// One for each of [`TableView::compared`].
+    /// One per comparison in [`TableView::compared`].
     pub changes: Vec<Change>,
-    /// One for each column, in base units.
+    /// One per column, in base units.
     pub published: Vec<Option<f64>>,
 }
 
-/// What the runs of two points say about the second against the first.
+/// Change from the runs of one point to those of another.
 #[derive(Clone, Debug, Default)]
 pub struct Change {
-    /// Absent where too few runs count, and where it is withheld.
+    /// `None` if there are too few valid runs, or it is withheld.
     pub comparison: Option<Comparison>,
-    /// Why there is no comparison although there are runs: more than a tenth of the runs of a side
-    /// is invalid.
+    /// Why a comparison of existing runs is withheld: more than a tenth of the runs of a side are invalid.
     pub withheld: Option<String>,
-    /// Absent where one of the points has no limit.
+    /// Change of the limits; `None` if one of the points has no limit.
     pub of_limits: Option<LimitChange>,
-    /// Whether the change over the rounds of slices is outside the interval of that of the whole runs: disturbed slices shift the means.
+    /// Whether the change over rounds of slices is outside the interval of the change of whole runs: disturbed slices
+    /// shift the means.
     pub is_beyond_means: bool,
 }
 
-/// What the wire alone would make of a change.
+/// The change that the wire alone would cause.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LimitChange {
-    /// The change from the ceiling or floor of the first point to that of the second, as a fraction of the first.
+    /// Change from the first point's ceiling or floor to that of the second, as a fraction of the first.
     pub change: f64,
     /// Whether both points reach [`AT_CEILING`] of their ceilings, so that the wire explains their difference.
     pub is_reached: bool,
 }
 
-/// Share of its ceiling from which on a flow counts as limited by it: a choice.
+/// Share of the ceiling from which a flow counts as limited by it: our choice.
 const AT_CEILING: f64 = 0.95;
 
 impl LimitChange {
@@ -81,7 +81,7 @@ impl LimitChange {
 }
 
 impl Change {
-    /// Run against run of each block.
+    /// Compares runs of the same block.
     pub(crate) fn paired(a: &Runs<'_>, b: &Runs<'_>, figure: Figure, rule: &StopRule) -> Self {
         let (ratios, (better, tie)) = (a.log_ratios(b, figure), figure.judged_by());
         let of_limits = LimitChange::of(a, b, figure);
@@ -95,7 +95,7 @@ impl Change {
         Self { of_limits, is_beyond_means, ..Self::unless_withheld(a, b, found) }
     }
 
-    /// The deciding figures of all runs of one against those of the other.
+    /// Compares the deciding figures of all runs as independent samples.
     pub(crate) fn unpaired(a: &Runs<'_>, b: &Runs<'_>, figure: Figure, confidence: f64) -> Self {
         let (better, tie) = figure.judged_by();
         Self::unless_withheld(a, b, unpaired(&a.deciding(), &b.deciding(), confidence, better, tie))
@@ -116,12 +116,12 @@ impl Change {
 }
 
 impl<'a> Group<'a> {
-    /// Whether any row compares something.
+    /// Whether any row has a comparison.
     pub(crate) fn is_compared(&self) -> bool {
         self.rows.iter().any(|row| !row.changes.is_empty())
     }
 
-    /// Whether a column says what limited each cell: where nothing is compared, and it is known of one.
+    /// Whether a column names the bottleneck of each cell: if there are no comparisons, and any bottleneck is known.
     pub(crate) fn names_bottlenecks(&self) -> bool {
         !self.is_compared() && self.cells().any(|cell| cell.bottleneck.is_some())
     }
@@ -132,7 +132,7 @@ impl<'a> Group<'a> {
 }
 
 impl TableView<'_> {
-    /// The title, or the figure's name where the plan gives none.
+    /// The title, or the name of the figure if the plan has no title.
     pub(crate) fn title(&self) -> &str {
         match self.spec.title.as_str() {
             "" => self.spec.figure.spec().label,
@@ -140,18 +140,18 @@ impl TableView<'_> {
         }
     }
 
-    /// The title and that of one of the groups.
+    /// The titles of the table and of one of its groups.
     pub(crate) fn about(&self, group: &Group<'_>) -> String {
         let words = [self.title(), &group.title].into_iter().filter(|words| !words.is_empty());
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// What limits the figure: `ceiling` or `floor`.
+    /// Kind of the limit: `ceiling` or `floor`.
     pub(crate) fn limit_name(&self) -> &'static str {
         if self.spec.figure.spec().limit == Limit::Ceiling { "ceiling" } else { "floor" }
     }
 
-    /// What the cells are: `half a round trip, µs`; the unit alone where the title says the rest.
+    /// Caption of the cells: `half a round trip, µs`; only the unit if the title names the figure.
     pub(crate) fn caption(&self) -> String {
         let figure = self.spec.figure.spec().label;
         if self.title().to_lowercase().contains(figure) {

@@ -1,4 +1,4 @@
-//! A report for a terminal or a file: tables of text, no colour.
+//! A report as text tables without colour, for a terminal or a file.
 
 use crate::Experiment;
 use crate::cell::Cell;
@@ -8,19 +8,19 @@ use crate::table::{Change, Group, Row, TableView};
 use crate::view::tables;
 use crate::{answer, facts, label};
 
-/// Head of every column of a published table.
+/// Heading of the columns of a published table.
 const PUBLISHED: &str = "published";
 
-/// Letters of a reason that stand in a cell.
+/// Maximum length of a reason in a cell, in characters.
 const REASON_LETTERS: usize = 22;
 
-/// Narrowest width that is laid out for.
+/// Minimum layout width in columns.
 const WIDTH_MIN: usize = 60;
 
-/// The report of `e` for a terminal that is `width` columns wide.
+/// The report for a terminal of `width` columns.
 ///
-/// A table whose groups of columns do not fit beside each other is printed group by group; a group
-/// wider than `width` is not broken.
+/// If the groups of a table do not fit side by side, they are printed one below the other; a group that is wider than
+/// `width` is not split.
 pub fn text(e: &Experiment<'_>, width: usize) -> String {
     let width = width.max(WIDTH_MIN);
     let tables = tables(e);
@@ -64,10 +64,10 @@ fn print_table(out: &mut String, table: &TableView<'_>, width: usize) {
     }
 }
 
-/// A heading, and the cells below it.
+/// A heading and its cells.
 type Column = (String, Vec<String>);
 
-/// The columns of a group, the first of which names the rows.
+/// Columns of a group; the first has the row labels.
 fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
     let names = group.rows.iter().map(|row| row.label.clone()).collect();
     let mut columns = vec![(label::heading(table.spec.rows), names)];
@@ -95,7 +95,7 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
                 [value, spread, label::judged(comparison)]
             }
             Change { withheld, .. } => {
-                // The notes below have the reason.
+                // The notes below the table give the reason.
                 let how_many = withheld.as_deref().and_then(|why| why.split(':').next());
                 [String::new(), String::new(), how_many.unwrap_or_default().to_owned()]
             }
@@ -122,7 +122,7 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
     columns
 }
 
-/// Figures with the `±`, or the bounds, below each other; a reason stands in place of a figure.
+/// Figures, aligned at the `±` or the bounds; a reason replaces a missing figure.
 fn figures(cells: &[Option<&Cell<'_>>], unit: Scale) -> Vec<String> {
     let written: Vec<[String; 2]> = cells
         .iter()
@@ -144,7 +144,7 @@ fn figures(cells: &[Option<&Cell<'_>>], unit: Scale) -> Vec<String> {
         .collect()
 }
 
-/// A reason cut to what a cell bears; the footnotes have all of it.
+/// A reason, shortened to fit a cell; the notes have the full text.
 fn shortened(reason: &str) -> String {
     if reason.chars().count() <= REASON_LETTERS {
         return reason.to_owned();
@@ -180,8 +180,7 @@ fn limits(cells: &[Option<&Cell<'_>>], unit: Scale) -> Option<(String, Vec<Strin
     has_limits.then(|| (heading.to_owned(), aligned(&shares)))
 }
 
-/// Joins the pieces of each row so that equal pieces stand below each other: the first to the
-/// right, the others to the left.
+/// Joins the parts of each row in aligned columns: the first right-aligned, the others left-aligned.
 fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
     let widths: [usize; N] = std::array::from_fn(|piece| {
         rows.iter().map(|row| row[piece].chars().count()).max().unwrap_or_default()
@@ -201,7 +200,7 @@ fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
         .collect()
 }
 
-/// Prints columns; where they are too wide, those of the published table follow below.
+/// Prints columns; if they are too wide, the published ones follow below.
 fn print_columns(out: &mut String, columns: &[Column], width: usize) {
     if width_of(columns) <= width {
         out.push_str(&written(columns));
@@ -220,7 +219,7 @@ fn print_columns(out: &mut String, columns: &[Column], width: usize) {
     }
 }
 
-/// All groups beside each other, their titles above the headings.
+/// All groups side by side, with their titles above the headings.
 fn joined(table: &TableView<'_>, groups: &[Vec<Column>]) -> Option<Vec<Column>> {
     let (heading, rows) = groups.first()?.first()?;
     let mut columns = vec![(format!("\n{heading}"), rows.clone())];
@@ -245,7 +244,7 @@ fn width_of(columns: &[Column]) -> usize {
     written(columns).lines().map(|line| line.chars().count()).max().unwrap_or_default()
 }
 
-/// Words wrapped at `width`, further lines behind `indent`.
+/// Wraps text at `width`; further lines start with `indent`.
 pub(crate) fn paragraph(out: &mut String, text: &str, width: usize, indent: &str) {
     let mut line = String::new();
     let mut used = 0;

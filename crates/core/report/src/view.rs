@@ -1,4 +1,4 @@
-//! The view model: tables as values, before anything is printed.
+//! The view model: tables as values, before they are printed.
 
 use fabricmark_plan::{Compare, Factor, Level, Plan, Point, Table};
 use fabricmark_stats::holm;
@@ -16,7 +16,7 @@ pub(crate) fn tables<'a>(e: &Experiment<'a>) -> Vec<TableView<'a>> {
     let runs = ByPoint::of(e.records);
     let presentation = &e.plan.presentation;
     let tables = presentation.tables.iter().map(|spec| table(e.plan, spec, &runs));
-    // A table whose points --quick leaves out is no fault of the plan.
+    // --quick may remove all points of a table, which is not an error of the plan.
     tables.filter(|table| !e.quick || !table.groups.is_empty()).collect()
 }
 
@@ -34,7 +34,7 @@ fn table<'a>(plan: &'a Plan, spec: &'a Table, runs: &ByPoint<'a>) -> TableView<'
     TableView { spec, unit, groups, compared: axes.compared, notes }
 }
 
-/// How the factors of a table fall into rows, groups and columns side by side.
+/// Assigns the factors of a table to rows, groups and side-by-side columns.
 struct Axes<'a> {
     groups: Vec<Factor>,
     side: Option<Factor>,
@@ -134,7 +134,7 @@ impl<'a> Axes<'a> {
         Group { title, levels, columns, rows }
     }
 
-    /// The levels of the group; its link in any case, since a figure without its link says nothing.
+    /// Title of a group: its levels, and always its link, since a figure without its link is meaningless.
     fn title(
         &self,
         plan: &Plan,

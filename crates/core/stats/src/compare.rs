@@ -1,7 +1,7 @@
-//! Whether one thing is faster than another, and how sure that is.
+//! Comparisons: which of two levels is faster, by how much, and how certain that is.
 //!
-//! Logarithms of the samples are compared, so a change is a ratio: it means the same whatever the
-//! unit, and 5 % more undoes 5 % less up to the second order.
+//! Comparisons use logarithms of the samples, so a change is a ratio: it does not depend on the unit, and 5 % more
+//! cancels 5 % less up to the second order.
 
 use std::fmt;
 
@@ -13,16 +13,16 @@ use crate::rank::{hodges_lehmann, mann_whitney, wilcoxon_signed_rank};
 use crate::stop::StopRule;
 use crate::student::{Moments, is_confidence, t_critical, t_quantile, two_sided_p};
 
-/// The change of a throughput that is no change to anybody: 2 %, our choice.
+/// Tie band of throughput: changes of up to 2 % count as equal. Our choice.
 pub const THROUGHPUT_TIE: f64 = 0.02;
 
-/// The change of a latency that is no change to anybody: 3 %, our choice.
+/// Tie band of latency: changes of up to 3 % count as equal. Our choice.
 pub const LATENCY_TIE: f64 = 0.03;
 
-/// The probability with which the smallest visible change would have been told.
+/// Power of the minimum detectable effect.
 const POWER: f64 = 0.8;
 
-/// Which direction of a quantity people want.
+/// Which direction of a quantity is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
@@ -32,7 +32,7 @@ pub enum Better {
     Lower,
 }
 
-/// The answer of a comparison of `b` against `a`.
+/// Verdict on `b` against `a`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -40,9 +40,9 @@ pub enum Verdict {
     Faster,
     /// `b` is worse.
     Slower,
-    /// Any difference is within the tie band.
+    /// The interval of the difference is within the tie band.
     Same,
-    /// The runs do not tell.
+    /// The runs neither show a difference nor exclude one.
     Inconclusive,
 }
 
@@ -57,37 +57,36 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// What the samples say about `b` against `a`.
+/// Comparison of `b` against `a`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// The change from `a` to `b` as a fraction of `a`: -0.05 is 5 % less. Its `n` counts pairs, or
-    /// the samples of the smaller side.
+    /// Change from `a` to `b` as a fraction of `a`: -0.05 is 5 % less. Its `n` counts pairs, or the samples of the
+    /// smaller side.
     pub change: Estimate,
-    /// Two-sided probability of such a change by chance, by the t test, times the number of looks of a rule that decides;
-    /// agrees with the interval of other rules.
+    /// Two-sided p-value of the t test, times the number of checks of the rule; agrees with the interval if there is one check.
     pub p_t: f64,
-    /// The same by the rank test (Wilcoxon's for pairs, else Mann and Whitney's), as a check of
-    /// what outliers did; decides nothing.
+    /// Two-sided p-value of the rank test (Wilcoxon's for pairs, else Mann and Whitney's). It shows the effect of
+    /// outliers and does not affect the verdict.
     pub p_rank: f64,
-    /// `p_t` after correction for the other comparisons of its family; `p_t` until [`holm`].
+    /// `p_t` corrected for the other comparisons of its family; equal to `p_t` before [`holm`].
     pub p_adjusted: f64,
-    /// The smallest true change, as a fraction, that this many samples of this spread would have
-    /// told with probability 80 %; absent when beyond all numbers.
+    /// Minimum detectable effect (MDE): the smallest true change, as a fraction, that this number of samples with
+    /// this spread would have detected with a probability of 80 %. `None` if it is not finite.
     pub smallest_visible: Option<f64>,
-    /// The change, as a fraction, up to which both count as the same.
+    /// Change, as a fraction, up to which both count as the same.
     pub tie_band: f64,
     /// Which direction is better.
     pub better: Better,
-    /// The answer.
+    /// Answer, after correction for the family.
     pub verdict: Verdict,
 }
 
-/// What a level gave in a run, as a whole and in each of the slices of which the run consists.
+/// Result of a level in one run: of the whole run, and of each of its slices.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// The figure of the whole.
+    /// Figure of the whole run.
     pub value: f64,
-    /// The same of each slice, in the order of their rounds; none where the run is one piece.
+    /// The same figure of each slice, in order of rounds; empty if the run has no slices.
     pub slices: Vec<f64>,
 }
 
@@ -97,13 +96,13 @@ impl From<f64> for Sample {
     }
 }
 
-/// Rounds from which on their ratios are taken instead of that of the wholes: a choice.
+/// Number of rounds from which the ratios of rounds are used instead of that of the whole runs: our choice.
 const ROUNDS_MIN: usize = 4;
 
 impl Sample {
-    /// `ln(other / self)`, of two levels that took turns by the slices of each round: what disturbs a slice of one level spoils
-    /// one round of many, which [`hodges_lehmann`] hardly sees, where it would shift the whole. Nothing unless both are
-    /// positive and finite.
+    /// `ln(other / self)` of two levels that took turns in slices: [`hodges_lehmann`] of the ratios of the rounds. A
+    /// disturbance in one slice affects one of many rounds, which this estimate hardly notices, while it would shift
+    /// the ratio of whole runs. `None` unless both values are positive and finite.
     pub fn log_ratio_to(&self, other: &Self) -> Option<f64> {
         let whole = log(other.value)? - log(self.value)?;
         if self.slices.len() != other.slices.len() {
@@ -116,7 +115,7 @@ impl Sample {
     }
 }
 
-/// Compares runs in pairs: `a[i]` and `b[i]` ran next to each other, under the same conditions. See [`paired_ratios`].
+/// Compares paired runs: `a[i]` and `b[i]` ran next to each other, under the same conditions. See [`paired_ratios`].
 pub fn paired(
     a: &[f64],
     b: &[f64],
@@ -131,10 +130,10 @@ pub fn paired(
     paired_ratios(&ratios, rule, better, tie_band)
 }
 
-/// Compares runs in pairs by the logarithms of their ratios, such as [`Sample::log_ratio_to`].
+/// Compares paired runs by the logarithms of their ratios, such as [`Sample::log_ratio_to`].
 ///
-/// Paired t test on `ln(b/a)`, with Wilcoxon's signed-rank test beside it. The interval is widened for peeking as `rule` says;
-/// `p_t` pays for the number of looks. `None` with fewer than two pairs, and unless the confidence is between 0 and 1.
+/// Paired t test on `ln(b/a)`, with Wilcoxon's signed-rank test beside it. `rule` widens the interval for peeking and corrects
+/// `p_t` for the number of checks. `None` for fewer than two pairs and unless the confidence is between 0 and 1.
 pub fn paired_ratios(
     ratios: &[f64],
     rule: &StopRule,
@@ -156,10 +155,9 @@ pub fn paired_ratios(
 
 /// Compares two independent sets of samples, such as runs of two stored records.
 ///
-/// Welch's t test on logarithms, and Mann and Whitney's test beside it. There is no surcharge for
-/// peeking, so the numbers of runs must not depend on what was measured. `None` with fewer than two
-/// samples on a side, when a sample is not positive and finite, and unless the confidence is
-/// between 0 and 1.
+/// Welch's t test on logarithms, with Mann and Whitney's test beside it. There is no correction for peeking, so the
+/// numbers of runs must not depend on the measured values. `None` for fewer than two samples on a side, if a sample
+/// is not positive and finite, and unless the confidence is between 0 and 1.
 pub fn unpaired(
     a: &[f64],
     b: &[f64],
@@ -170,8 +168,7 @@ pub fn unpaired(
     let (log_a, log_b) = (Moments::of(&logs(a)?)?, Moments::of(&logs(b)?)?);
     let (error_a, error_b) = (log_a.squared_error(), log_b.squared_error());
     let squared_error = error_a + error_b;
-    // Welch and Satterthwaite's degrees of freedom, from shares of the error so that tiny spreads
-    // do not underflow.
+    // Welch and Satterthwaite's degrees of freedom, from shares of the error so that tiny spreads do not underflow.
     let share = |error: f64, n: usize| (error / squared_error).powi(2) / (n as f64 - 1.0);
     let n = log_a.n.min(log_b.n);
     let effect = Effect {
@@ -186,8 +183,8 @@ pub fn unpaired(
     effect.judge(mann_whitney(a, b), better, tie_band)
 }
 
-/// Corrects one family of comparisons, those that answer one question together, after Holm: sets
-/// `p_adjusted` and decides each verdict anew.
+/// Holm's correction of a family of comparisons that answer one question together: sets `p_adjusted` and decides each
+/// verdict again.
 pub fn holm<'a>(family: impl IntoIterator<Item = &'a mut Comparison>) {
     let family: Vec<&mut Comparison> = family.into_iter().collect();
     let raw: Vec<f64> = family.iter().map(|c| c.p_t).collect();
@@ -197,9 +194,8 @@ pub fn holm<'a>(family: impl IntoIterator<Item = &'a mut Comparison>) {
     }
 }
 
-/// Probabilities corrected for their number, in the given order (Holm 1979, A Simple Sequentially
-/// Rejective Multiple Test Procedure): the i-th smallest of m times `m - i + 1`, never below a
-/// smaller one, at most 1.
+/// P-values corrected for their number, in the given order (Holm 1979, A Simple Sequentially Rejective Multiple Test
+/// Procedure): the i-th smallest of m times `m - i + 1`, not below that of a smaller one, at most 1.
 pub fn holm_adjust(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|&i, &j| p[i].total_cmp(&p[j]));
@@ -221,23 +217,23 @@ fn log(x: f64) -> Option<f64> {
     (x > 0.0 && x.is_finite()).then(|| x.ln())
 }
 
-/// The fraction by which a quantity grows whose logarithm grows by `log_ratio`. Kept finite,
-/// because JSON has no infinity.
+/// Relative change of a quantity whose logarithm changes by `log_ratio`. Limited to finite values, because JSON has
+/// no infinity.
 fn relative(log_ratio: f64) -> f64 {
     log_ratio.exp_m1().min(f64::MAX)
 }
 
-/// A difference of logarithms with what its t test needs.
+/// A difference of logarithms, and the parameters of its t test.
 struct Effect {
     n: usize,
     log_ratio: f64,
     squared_error: f64,
     df: f64,
     confidence: f64,
-    /// By how much the interval is widened.
+    /// Factor that widens the interval.
     surcharge: f64,
-    /// Looks that the probability pays for. With several, the interval does not: it holds the truth as often as promised at the
-    /// look that decides (`COVERAGE.md`), while a false difference at any of them would count.
+    /// Number of checks to correct the p-value for. The interval is not corrected: at the deciding check it contains the truth
+    /// as often as its confidence says (`COVERAGE.md`), whereas a false difference at any check would count.
     looks: usize,
 }
 
@@ -257,7 +253,7 @@ impl Effect {
             let t = self.log_ratio / error / surcharge;
             (half_width, visible, (looks * two_sided_p(t, self.df)).min(1.0))
         } else {
-            // Without spread any difference is certain, and its t is no number.
+            // Without spread any difference is certain, and t is not a number.
             (0.0, 0.0, if self.log_ratio == 0.0 { 1.0 } else { 0.0 })
         };
         let mut comparison = Comparison {

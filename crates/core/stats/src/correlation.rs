@@ -1,12 +1,12 @@
-//! Whether runs depend on each other.
+//! Serial correlation of runs.
 
-/// From this lag-1 autocorrelation on, intervals of a mean are told to be too narrow: at 0.3 the
-/// variance of a mean is already (1 + 0.3)/(1 - 0.3) = 1.9 times what independence promises.
+/// Lag-1 autocorrelation from which intervals of a mean are reported as too narrow: at 0.3 the variance of a mean is
+/// already (1 + 0.3)/(1 - 0.3) = 1.9 times that of independent runs.
 pub const LAG1_WARNING: f64 = 0.3;
 
-/// The lag-1 autocorrelation of runs in their order, in -1..=1 (Box and Jenkins' estimator r1).
+/// Lag-1 autocorrelation of runs in order, in -1..=1 (Box and Jenkins' estimator r1).
 ///
-/// `None` with fewer than three samples, without spread, or when a sample is not finite.
+/// `None` for fewer than three samples, without spread, or if a sample is not finite.
 pub fn lag1(samples: &[f64]) -> Option<f64> {
     if samples.len() < 3 {
         return None;

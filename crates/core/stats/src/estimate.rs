@@ -1,4 +1,4 @@
-//! A value with its interval, or the number of samples that one would need.
+//! Estimates: a value with its confidence interval.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,37 +9,36 @@ use crate::student::{Moments, is_confidence, t_critical};
 /// A confidence interval, ends included, in the unit of the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
-    /// The lower end.
+    /// Lower end.
     pub low: f64,
-    /// The upper end.
+    /// Upper end.
     pub high: f64,
 }
 
-/// What samples say about a quantity.
+/// Estimate of a quantity from samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate {
-    /// The best single guess, in the unit of the samples.
+    /// Point estimate, in the unit of the samples.
     pub value: f64,
-    /// Where the truth lies with probability [`confidence`](Self::confidence); absent exactly when
-    /// `n < n_needed`. Always finite.
+    /// Confidence interval, always finite; `None` exactly if `n < n_needed`.
     pub interval: Option<Interval>,
-    /// How many samples there are.
+    /// Number of samples.
     pub n: usize,
-    /// How many samples the interval needs.
+    /// Number of samples that an interval needs.
     pub n_needed: usize,
-    /// The nominal coverage of the interval as a fraction: 0.95.
+    /// Nominal coverage of the interval as a fraction: 0.95.
     pub confidence: f64,
 }
 
 impl Estimate {
-    /// The largest distance from the value to an end of the interval.
+    /// Largest distance from the value to an end of the interval.
     pub fn half_width(&self) -> Option<f64> {
         let Interval { low, high } = self.interval?;
         Some((self.value - low).max(high - self.value))
     }
 
-    /// The half-width as a fraction of the value; 0 for an interval of width zero, absent for any
-    /// other interval around the value 0.
+    /// Half-width as a fraction of the value; 0 for an interval of width zero, `None` for any other interval around
+    /// the value 0.
     pub fn relative_half_width(&self) -> Option<f64> {
         let half_width = self.half_width()?;
         if half_width == 0.0 {
@@ -49,19 +48,19 @@ impl Estimate {
     }
 }
 
-/// Samples that an interval of a mean needs: one more than there are parameters besides the spread.
+/// Samples that an interval of a mean needs: one more than parameters besides the spread.
 pub(crate) const MEAN_NEEDS: usize = 2;
 
 /// The mean with Student's interval.
 ///
-/// For a number of samples fixed beforehand; [`StopRule::estimate`](crate::StopRule::estimate) is
-/// for samples gathered until the interval was narrow enough. `None` without samples, when a
-/// sample is not finite, and unless `0 < confidence < 1`.
+/// For a number of samples that is fixed in advance; for a number that depends on the interval use
+/// [`StopRule::estimate`](crate::StopRule::estimate). `None` without samples, if a sample is not finite, and unless
+/// `0 < confidence < 1`.
 pub fn mean(samples: &[f64], confidence: f64) -> Option<Estimate> {
     mean_widened(samples, confidence, 1.0)
 }
 
-/// As [`mean`], with the interval `surcharge` times as wide.
+/// [`mean`] with an interval `surcharge` times as wide.
 pub(crate) fn mean_widened(samples: &[f64], confidence: f64, surcharge: f64) -> Option<Estimate> {
     let moments = Moments::of(samples).filter(|_| is_confidence(confidence))?;
     let Moments { n, mean, .. } = moments;
@@ -73,11 +72,10 @@ pub(crate) fn mean_widened(samples: &[f64], confidence: f64, surcharge: f64) -> 
     Some(Estimate { value: mean, interval, n, n_needed: MEAN_NEEDS, confidence })
 }
 
-/// The geometric mean with Student's interval of the logarithms, for what cannot be negative: however
-/// few and scattered the samples, the interval does not leave the positive numbers.
+/// Geometric mean with Student's interval of the logarithms, for quantities that cannot be negative: the interval
+/// stays positive even with few and scattered samples.
 ///
-/// The interval is not symmetric about the value. `None` as for [`mean`], and unless all samples are
-/// above 0.
+/// The interval is not symmetric about the value. `None` as for [`mean`], and unless all samples are above 0.
 pub fn geometric_mean(samples: &[f64], confidence: f64) -> Option<Estimate> {
     if !samples.iter().all(|&sample| sample > 0.0) {
         return None;
@@ -97,13 +95,11 @@ pub fn median(samples: &[f64], confidence: f64) -> Option<Estimate> {
 
 /// The `q` quantile with an interval between two order statistics, equal tails.
 ///
-/// It assumes nothing about the distribution: the number of samples below the true quantile is
-/// binomial (David and Nagaraja, Order Statistics, section 7.1), so the coverage is at least
-/// `confidence`. The value is the usual median at 0.5 (mean of the middle two), else the sample of
-/// rank `ceil(q n)`.
+/// It assumes nothing about the distribution: the number of samples below the true quantile is binomial (David and
+/// Nagaraja, Order Statistics, section 7.1), so the coverage is at least `confidence`. The value is the usual median
+/// at 0.5 (mean of the middle two), else the sample of rank `ceil(q n)`.
 ///
-/// `None` without samples, when a sample is not finite, and unless `0 < q < 1` and
-/// `0 < confidence < 1`.
+/// `None` without samples, if a sample is not finite, and unless `0 < q < 1` and `0 < confidence < 1`.
 pub fn quantile(samples: &[f64], q: f64, confidence: f64) -> Option<Estimate> {
     let n = samples.len();
     let valid = is_confidence(q) && is_confidence(confidence);
@@ -128,22 +124,22 @@ pub fn quantile(samples: &[f64], q: f64, confidence: f64) -> Option<Estimate> {
     Some(Estimate { value, interval, n, n_needed, confidence })
 }
 
-/// Keeps a product that should be whole, such as `0.07 * 100`, from being rounded up.
+/// Keeps a product that should be an integer, such as `0.07 * 100`, from being rounded up.
 const ROUNDING: f64 = 1e-9;
 
-/// The smallest `n` at which the smallest and the largest sample enclose the quantile:
-/// `(1 - q)^n <= tail` and `q^n <= tail`.
+/// Smallest `n` at which the smallest and the largest sample enclose the quantile: `(1 - q)^n <= tail` and
+/// `q^n <= tail`.
 fn samples_needed(q: f64, tail: f64) -> usize {
     (tail.ln() / q.max(1.0 - q).ln() - ROUNDING).ceil().max(1.0) as usize
 }
 
-/// The largest rank `l >= 1` with `P(Bin(n, q) < l) <= tail`; the caller knows that 1 is one.
+/// Largest rank `l >= 1` with `P(Bin(n, q) < l) <= tail`; the caller ensures that 1 satisfies this.
 fn lower_rank(n: usize, q: f64, tail: f64) -> usize {
     let ln_odds = q.ln() - (-q).ln_1p();
     let mut ln_probability = n as f64 * (-q).ln_1p();
     let mut below = ln_probability.exp();
     for successes in 1..n {
-        // In logarithms, because the first probabilities of many samples underflow.
+        // In logarithms, because the first probabilities underflow for many samples.
         ln_probability += ((n - successes + 1) as f64 / successes as f64).ln() + ln_odds;
         below += ln_probability.exp();
         if below > tail {
@@ -153,8 +149,8 @@ fn lower_rank(n: usize, q: f64, tail: f64) -> usize {
     n
 }
 
-/// The share of `successes` among `trials`, with the exact interval of Clopper and Pearson (Biometrika
-/// 26, 1934): it holds the truth at least as often as it says, however rare successes are.
+/// Share of `successes` among `trials` with the exact interval of Clopper and Pearson (Biometrika 26, 1934), whose
+/// coverage is at least `confidence`, however rare successes are.
 ///
 /// `None` without trials, with more successes than trials, and unless `0 < confidence < 1`.
 pub fn proportion(successes: u64, trials: u64, confidence: f64) -> Option<Estimate> {

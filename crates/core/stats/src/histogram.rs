@@ -1,4 +1,4 @@
-//! Latencies of single operations: counted in buckets, mergeable, readable by other tools.
+//! Histograms of latencies: mergeable, in a format that other tools read.
 
 use std::fmt;
 
@@ -8,26 +8,25 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The longest latency that is told from longer ones: 60 s.
+/// Largest latency that is distinguished from larger ones: 60 s.
 const MAX_NS: u64 = 60_000_000_000;
 
-/// No bucket is wider than a thousandth of its values.
+/// A bucket is at most a thousandth of its values wide.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Limit on encoded bytes; a full histogram with the largest counts stays below 300 KB.
+/// Maximum encoded size in bytes; a full histogram with the largest counts stays below 300 KB.
 const MAX_ENCODED: usize = 1 << 20;
 
-/// Limit on operations in an encoded histogram: ten million a second for ten months. Sums of
-/// counts stay far from overflow.
+/// Maximum number of operations in an encoded histogram: ten million a second for ten months. Sums of counts stay far
+/// from overflow.
 const MAX_LEN: u64 = 1 << 48;
 
-/// Bytes of a V2 header, which ends where the counts begin.
+/// Bytes of a V2 header; the counts follow.
 const HEADER: usize = 40;
 
 /// Latencies in nanoseconds, from 1 ns to 60 s with three significant digits.
 ///
-/// Quantiles carry the bucket error of at most 0.1 %; the mean is exact. Takes about 220 KB, all of
-/// it when made.
+/// Quantiles have a bucket error of at most 0.1 %; the mean is exact. Allocates about 220 KB at creation.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Encoded", into = "Encoded")]
 #[schemars(with = "Encoded")]
@@ -50,7 +49,7 @@ struct Encoded {
     clamped: u64,
 }
 
-/// Why a text is not one of our histograms.
+/// Why a text is not a histogram of this format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// More than 1 MiB.
@@ -59,25 +58,25 @@ pub enum DecodeError {
     /// Not base64 with padding.
     #[error("a histogram is written in base64")]
     NotBase64,
-    /// Not the V2 format, or another range or precision than ours.
+    /// Not the V2 format, or another range or precision.
     #[error("not an uncompressed V2 histogram of 1 ns to 60 s with 3 digits")]
     ForeignHeader,
-    /// The counts are cut off, run over the range, or are too many.
+    /// The counts are truncated, out of range or too many.
     #[error("the counts of the histogram are damaged")]
     DamagedCounts,
-    /// Sum or clamped count cannot belong to the counts.
+    /// The sum or the clamped count contradicts the counts.
     #[error("sum or clamped count of the histogram contradict its counts")]
     Contradiction,
 }
 
 impl Histogram {
-    /// A histogram of nothing.
+    /// An empty histogram.
     pub fn new() -> Self {
         let counts = hdrhistogram::Histogram::new_with_bounds(1, MAX_NS, SIGNIFICANT_DIGITS);
         Self { counts: counts.expect("constant bounds are valid"), sum_ns: 0, clamped: 0 }
     }
 
-    /// Counts one latency of `ns` nanoseconds; allocates nothing.
+    /// Counts one latency of `ns` nanoseconds without allocation.
     ///
     /// More than 60 s counts as 60 s, but adds to the mean in full.
     #[inline]
@@ -87,18 +86,18 @@ impl Histogram {
         self.clamped += u64::from(ns > MAX_NS);
     }
 
-    /// Adds what `other` counted, as if it had been recorded here.
+    /// Adds the counts of `other`, as if they had been recorded here.
     pub fn merge(&mut self, other: &Self) {
         self.counts.add(&other.counts).expect("both have the same bounds");
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         self.clamped += other.clamped;
     }
 
-    /// What was recorded since `earlier`, a copy of this one at that time.
+    /// The latencies recorded since `earlier`, a copy of this histogram at that time.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut rest = self.clone();
-        // One that is no copy has counts that this one does not have; nothing is taken away then.
+        // If `earlier` is not a copy of this one, it may have more counts; then nothing is subtracted.
         if rest.counts.subtract(&earlier.counts).is_ok() {
             rest.sum_ns = self.sum_ns.saturating_sub(earlier.sum_ns);
             rest.clamped = self.clamped.saturating_sub(earlier.clamped);
@@ -106,7 +105,7 @@ impl Histogram {
         rest
     }
 
-    /// How many latencies were recorded.
+    /// Number of latencies recorded.
     pub fn len(&self) -> u64 {
         self.counts.len()
     }
@@ -116,47 +115,46 @@ impl Histogram {
         self.len() == 0
     }
 
-    /// How many of them were longer than 60 s and are counted as 60 s.
+    /// Number of latencies above 60 s, counted as 60 s.
     pub fn clamped(&self) -> u64 {
         self.clamped
     }
 
-    /// The upper end, in nanoseconds, of the bucket with the latency of rank `ceil(q n)`.
+    /// Upper end in nanoseconds of the bucket with the latency of rank `ceil(q n)`.
     ///
-    /// `None` when nothing was recorded and unless `0 <= q <= 1`.
+    /// `None` for an empty histogram and unless `0 <= q <= 1`.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let valid = !self.is_empty() && (0.0..=1.0).contains(&q);
         valid.then(|| self.counts.value_at_quantile(q))
     }
 
-    /// The mean latency in nanoseconds, without bucket error; `None` when nothing was recorded.
+    /// Mean latency in nanoseconds, without bucket error; `None` for an empty histogram.
     pub fn mean_ns(&self) -> Option<f64> {
         (!self.is_empty()).then(|| self.sum_ns as f64 / self.len() as f64)
     }
 
-    /// The standard deviation in nanoseconds, each latency taken for the middle of its bucket; `None`
-    /// with fewer than two.
+    /// Sample standard deviation in nanoseconds, with each latency at the middle of its bucket; `None` for fewer than
+    /// two.
     pub fn deviation_ns(&self) -> Option<f64> {
         let len = self.len();
-        // hdrhistogram divides by their number.
+        // hdrhistogram divides by n, not n - 1.
         let sample = (len as f64 / (len.max(2) - 1) as f64).sqrt();
         (len > 1).then(|| self.counts.stdev() * sample)
     }
 
-    /// The lower end, in nanoseconds, of the lowest bucket in use; `None` when nothing was recorded.
+    /// Lower end in nanoseconds of the lowest bucket in use; `None` for an empty histogram.
     pub fn min(&self) -> Option<u64> {
         (!self.is_empty()).then(|| self.counts.min())
     }
 
-    /// The upper end, in nanoseconds, of the highest bucket in use; `None` when nothing was
-    /// recorded.
+    /// Upper end in nanoseconds of the highest bucket in use; `None` for an empty histogram.
     pub fn max(&self) -> Option<u64> {
         (!self.is_empty()).then(|| self.counts.max())
     }
 
-    /// The counts in HdrHistogram's V2 format, not compressed, in base64.
+    /// The counts in HdrHistogram's V2 format, uncompressed, in base64.
     ///
-    /// Other tools read this form, and it has no exact sum; the serde form keeps that beside it.
+    /// Other tools read this form. It has no exact sum; the serde form adds it.
     pub fn encode(&self) -> String {
         let mut bytes = Vec::new();
         V2Serializer::new()
@@ -165,8 +163,8 @@ impl Histogram {
         STANDARD.encode(bytes)
     }
 
-    /// Reads what [`encode`](Self::encode) wrote; the mean then has the bucket error, and nothing
-    /// counts as clamped.
+    /// Reads the output of [`encode`](Self::encode). The mean then has the bucket error, and no latency counts as
+    /// clamped.
     pub fn decode(text: &str) -> Result<Self, DecodeError> {
         if text.len() > MAX_ENCODED.div_ceil(3) * 4 {
             return Err(DecodeError::TooLong);
@@ -177,7 +175,7 @@ impl Histogram {
         Ok(Self { counts, sum_ns, clamped: 0 })
     }
 
-    /// Whether a sum of `sum_ns` fits the counts, as far as the buckets tell.
+    /// Whether `sum_ns` is consistent with the counts, within the bucket error.
     fn is_plausible(&self, sum_ns: u64, clamped: u64) -> bool {
         let (len, sum) = (u128::from(self.len()), u128::from(sum_ns));
         let low = len * u128::from(self.min().unwrap_or(0));
@@ -187,7 +185,7 @@ impl Histogram {
     }
 }
 
-/// The V2 header of every histogram of ours, without its length field (bytes 4 to 7).
+/// The V2 header of all these histograms, without its length field (bytes 4 to 7).
 fn header() -> Vec<u8> {
     let mut header = 0x1c84_9313_u32.to_be_bytes().to_vec();
     header.extend(0_u32.to_be_bytes());
@@ -200,13 +198,13 @@ fn header() -> Vec<u8> {
 
 fn decode_counts(bytes: &[u8]) -> Result<hdrhistogram::Histogram<u64>, DecodeError> {
     let (head, body) = bytes.split_at_checked(HEADER).ok_or(DecodeError::ForeignHeader)?;
-    // hdrhistogram would allocate whatever range and length a header claims.
+    // hdrhistogram would allocate for any range and length in the header.
     if [&head[..4], &head[8..]].concat() != header() {
         return Err(DecodeError::ForeignHeader);
     }
     let cut_off = head[4..8] != (body.len() as u32).to_be_bytes();
-    // Nine bytes 0xff encode i64::MIN, whose negation overflows in hdrhistogram 7.6. Counts below
-    // 2^48 never give more than six in a row.
+    // Nine bytes 0xff encode i64::MIN, whose negation overflows in hdrhistogram 7.6. Counts below 2^48 never have
+    // more than six in a row.
     let overflows = body.windows(9).any(|window| window == [0xff; 9]);
     if cut_off || overflows {
         return Err(DecodeError::DamagedCounts);
@@ -225,7 +223,7 @@ impl Default for Histogram {
 }
 
 impl fmt::Debug for Histogram {
-    /// A summary: the counts would fill many pages.
+    /// A summary instead of thousands of counts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Histogram")
             .field("len", &self.len())

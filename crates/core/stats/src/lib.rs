@@ -1,11 +1,10 @@
-//! Estimates with intervals, comparisons, stopping rules, histograms.
+//! Estimates with confidence intervals, comparisons, stopping rules and histograms.
 //!
-//! No number without its uncertainty: an [`Estimate`] carries an interval, or says how many samples
-//! one would need. Samples are runs, never single operations: operations of one run depend on each
-//! other, and an interval over them would be far too narrow.
+//! An [`Estimate`] carries an interval, or says how many samples one would need. Samples are runs, never single
+//! operations: operations of one run depend on each other, and an interval over them would be far too narrow.
 //!
-//! Deliberately not here: where samples come from, and how an estimate is printed. How often each
-//! interval really holds the truth is simulated in `tests/coverage.rs` and stands in `COVERAGE.md`.
+//! Deliberately absent: where samples come from, and how an estimate is printed. `tests/coverage` simulates how often
+//! each interval contains the true value; the results are in `COVERAGE.md`.
 
 mod compare;
 mod correlation;

@@ -1,21 +1,20 @@
-//! Rank tests, which outliers cannot sway.
+//! Rank tests, which are robust against outliers.
 //!
-//! Own code, because the exact Mann-Whitney test of statrs 0.19 returns the complement of its
-//! probability whenever the first sample is not the longer one.
+//! Not from statrs: the exact Mann-Whitney test of statrs 0.19 returns the complement of its probability unless the
+//! first sample is the longer one.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// Up to this many differences the signed-rank test is exact: the counts stay below 2^53.
+/// Largest number of differences with an exact signed-rank test: the counts stay below 2^53.
 const WILCOXON_EXACT: usize = 50;
 
-/// Up to this product of the sample sizes the Mann-Whitney test is exact.
+/// Largest product of the sample sizes with an exact Mann-Whitney test.
 const MANN_WHITNEY_EXACT: usize = 2500;
 
-/// Two-sided probability of the Wilcoxon signed-rank test that the differences scatter around zero.
+/// Two-sided p-value of the Wilcoxon signed-rank test that the differences are symmetric around zero.
 ///
-/// Zeros are dropped. Exact up to 50 differences without ties; beyond, the normal approximation
-/// with correction for ties and continuity (Hollander and Wolfe, Nonparametric Statistical Methods,
-/// section 3.1). 1 when no difference is left.
+/// Zeros are dropped. Exact up to 50 differences without ties, else the normal approximation with correction for ties
+/// and continuity (Hollander and Wolfe, Nonparametric Statistical Methods, section 3.1). 1 if no difference is left.
 pub fn wilcoxon_signed_rank(differences: &[f64]) -> f64 {
     let nonzero: Vec<f64> = differences.iter().copied().filter(|&d| d != 0.0).collect();
     let magnitudes: Vec<f64> = nonzero.iter().map(|d| d.abs()).collect();
@@ -33,9 +32,9 @@ pub fn wilcoxon_signed_rank(differences: &[f64]) -> f64 {
     normal_p(all / 2.0 - smaller, variance)
 }
 
-/// The median of the means of all pairs of values, each with itself too: the Hodges-Lehmann estimate of the centre, which
-/// belongs to the signed-rank test (Hollander and Wolfe, section 3.2). Of normal values it is 95 % as efficient as the
-/// mean, and a quarter of the values may be anything. `None` of no value.
+/// Hodges-Lehmann estimate of the centre: the median of the means of all pairs of values, each value paired with
+/// itself, too. It belongs to the signed-rank test (Hollander and Wolfe, section 3.2). For normal values it is 95 %
+/// as efficient as the mean, and a quarter of the values may be arbitrary. `None` without values.
 pub fn hodges_lehmann(values: &[f64]) -> Option<f64> {
     let pairs = values
         .iter()
@@ -47,11 +46,10 @@ pub fn hodges_lehmann(values: &[f64]) -> Option<f64> {
     Some(f64::midpoint(*low, *high))
 }
 
-/// Two-sided probability of the Mann-Whitney (Wilcoxon rank-sum) test that `a` and `b` come from
-/// one distribution.
+/// Two-sided p-value of the Mann-Whitney (Wilcoxon rank-sum) test that `a` and `b` have the same distribution.
 ///
-/// Exact without ties and up to 2,500 pairs; beyond, the normal approximation with correction for
-/// ties and continuity (Hollander and Wolfe, section 4.1). 1 when a sample is empty.
+/// Exact without ties up to 2,500 pairs, else the normal approximation with correction for ties and continuity
+/// (Hollander and Wolfe, section 4.1). 1 if a sample is empty.
 pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     if a.is_empty() || b.is_empty() {
         return 1.0;
@@ -69,7 +67,7 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     normal_p(n * m / 2.0 - smaller, variance)
 }
 
-/// Ranks from 1, the mean rank for equals, and the sum of `t^3 - t` over groups of `t` equals.
+/// Ranks from 1, with the mean rank for ties, and the sum of `t^3 - t` over groups of `t` tied values.
 struct Ranks {
     ranks: Vec<f64>,
     ties: f64,
@@ -94,7 +92,7 @@ impl Ranks {
     }
 }
 
-/// How many of the `2^n` sign patterns give each rank sum from 0 to `limit`.
+/// Number of the `2^n` sign patterns for each rank sum from 0 to `limit`.
 fn signed_rank_counts(n: usize, limit: usize) -> Vec<f64> {
     let mut counts = vec![0.0; limit + 1];
     counts[0] = 1.0;
@@ -106,10 +104,10 @@ fn signed_rank_counts(n: usize, limit: usize) -> Vec<f64> {
     counts
 }
 
-/// How many of the orders of `n` and `m` items have a U of at most `limit`, and how many there are.
+/// Number of orders of `n` and `m` items with a U of at most `limit`, and the number of all orders.
 ///
-/// Mann and Whitney's recursion by whose item comes last: `c(n, m, u) = c(n - 1, m, u - m) +
-/// c(n, m - 1, u)`. Only sums of positive terms, so no cancellation even beyond 2^53.
+/// Mann and Whitney's recursion on the last item: `c(n, m, u) = c(n - 1, m, u - m) + c(n, m - 1, u)`. It only adds
+/// positive terms, so nothing cancels even beyond 2^53.
 fn mann_whitney_counts(n: usize, m: usize, limit: usize) -> (f64, f64) {
     let mut counts = vec![vec![0.0; limit + 1]; n + 1];
     for row in &mut counts {
@@ -130,7 +128,7 @@ fn both_tails(tail: f64) -> f64 {
     (2.0 * tail).min(1.0)
 }
 
-/// `distance` is how far the statistic lies from its mean; half a step is the continuity correction.
+/// `distance` of the statistic from its mean; half a step is the continuity correction.
 fn normal_p(distance: f64, variance: f64) -> f64 {
     if variance <= 0.0 {
         return 1.0;
@@ -165,7 +163,7 @@ mod tests {
         }
     }
 
-    /// The share of sign patterns at least as extreme, by trying all.
+    /// Share of sign patterns at least as extreme, by enumeration.
     fn signed_rank_by_brute_force(differences: &[f64]) -> f64 {
         let n = differences.len();
         let magnitudes: Vec<f64> = differences.iter().map(|d| d.abs()).collect();
@@ -180,7 +178,7 @@ mod tests {
         extreme as f64 / f64::from(1u32 << n)
     }
 
-    /// The share of splits at least as extreme, by trying all.
+    /// Share of splits at least as extreme, by enumeration.
     fn mann_whitney_by_brute_force(a: &[f64], b: &[f64]) -> f64 {
         let n = a.len() + b.len();
         let ranks = Ranks::of(&[a, b].concat()).ranks;
@@ -201,8 +199,8 @@ mod tests {
         close(mann_whitney(&high, &low), 0.007_936_5, 1e-7);
     }
 
-    /// Hollander and Wolfe, the depression scale (table 3.1) and the permeability data (table 4.1);
-    /// both are examples of R's `wilcox.test`, whose one-sided 0.01953 and 0.1272 are doubled here.
+    /// Hollander and Wolfe: depression scale (table 3.1) and permeability data (table 4.1). Both are examples of R's
+    /// `wilcox.test`, whose one-sided 0.01953 and 0.1272 are doubled here.
     #[test]
     #[expect(clippy::approx_constant, reason = "3.14 is a published measurement")]
     fn published_examples_come_out_as_published() {

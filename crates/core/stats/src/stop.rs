@@ -1,4 +1,4 @@
-//! When enough runs are enough.
+//! Stopping rules: when there are enough runs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,37 +6,36 @@ use serde::{Deserialize, Serialize};
 use crate::estimate::{Estimate, mean_widened};
 use crate::student::t_critical;
 
-/// By how much an interval is widened at a look between the first and the last.
+/// Factor that widens an interval at checks between the first and the last.
 ///
-/// Who stops at the first interval that is narrow enough favours samples whose spread came out too
-/// small: without a surcharge a 95 % interval holds the mean in as few as 93.5 % of the cases. No
-/// formula gives the factor; it was found by simulation, see `COVERAGE.md`.
+/// Stopping at the first interval that is narrow enough favours samples whose spread is small by chance: without this
+/// factor a 95 % interval contains the mean in as few as 93.5 % of the cases. There is no formula for the factor; it
+/// was found by simulation, see `COVERAGE.md`.
 pub const PEEKING_SURCHARGE: f64 = 1.06;
 
-/// Run until the mean is known well enough, looking after each run from `runs_min` on.
+/// Run until the mean is known well enough, checked after each run from `runs_min` on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StopRule {
-    /// The nominal coverage of intervals as a fraction: 0.95.
+    /// Nominal coverage of intervals as a fraction: 0.95.
     pub confidence: f64,
-    /// The relative half-width that is narrow enough: 0.05 is 5 % of the mean. Absent, there are
-    /// exactly `runs_max` runs.
+    /// Relative half-width that is narrow enough: 0.05 is 5 % of the mean. `None`: exactly `runs_max` runs.
     pub half_width: Option<f64>,
-    /// The number of runs at the first look.
+    /// Number of runs at the first check.
     pub runs_min: usize,
-    /// The number of runs at the last look, which ends the wait whatever the interval.
+    /// Number of runs at the last check, which ends the runs whatever the interval.
     pub runs_max: usize,
-    /// Whether comparisons end when they are decided, instead of when each mean is known: after `runs_min` runs, twice as
-    /// many, four times ..., and `runs_max`. The probability of a difference pays for the number of looks ([`Self::looks`]), the
-    /// interval is widened by [`PEEKING_SURCHARGE`].
+    /// Whether runs end when a comparison is decided, instead of when each mean is known. It is checked after
+    /// `runs_min` runs, twice as many, four times ..., and `runs_max`. The p-value is corrected for the number of checks
+    /// ([`Self::looks`]), the interval widened by [`PEEKING_SURCHARGE`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub decides: bool,
 }
 
 impl StopRule {
-    /// Whether these runs are enough: the interval is narrow enough at a look, or, for a rule
-    /// without a half-width, all runs are there.
+    /// Whether these runs are enough: the interval is narrow enough at a check, or all runs of a rule without a
+    /// half-width exist.
     ///
-    /// Not met at `runs_max` means that the runs ended without the wanted half-width.
+    /// If it is not met at `runs_max`, the runs ended without the wanted half-width.
     pub fn is_met(&self, samples: &[f64]) -> bool {
         let Some(wanted) = self.half_width else {
             return samples.len() >= self.runs_max;
@@ -48,31 +47,30 @@ impl StopRule {
                 .is_some_and(|width| width <= wanted)
     }
 
-    /// Whether a comparison group needs no more runs: each member meets the rule or has `runs_max`
-    /// samples. A member with fewer samples than others, because some of its runs are invalid, holds
-    /// the group until it has as many.
+    /// Whether a comparison group needs no more runs: each member meets the rule or has `runs_max` samples. A member
+    /// with fewer samples, because some of its runs are invalid, keeps the group until it has as many.
     ///
-    /// Members leave together so that their runs stay paired. A group without members is finished.
+    /// Members end together so that their runs stay paired. A group without members is finished.
     pub fn is_finished(&self, members: &[&[f64]]) -> bool {
         members.iter().all(|samples| samples.len() >= self.runs_max || self.is_met(samples))
     }
 
-    /// The mean with Student's interval, widened as [`critical`](Self::critical) says.
+    /// The mean with Student's interval, widened according to [`critical`](Self::critical).
     ///
     /// `None` as for [`mean`](crate::mean).
     pub fn estimate(&self, samples: &[f64]) -> Option<Estimate> {
         mean_widened(samples, self.confidence, self.surcharge(samples.len()))
     }
 
-    /// The half-width of the interval of `n` runs in standard errors: Student's quantile, times
-    /// [`PEEKING_SURCHARGE`] at looks after the first and before the last.
+    /// Half-width of the interval of `n` runs in standard errors: Student's quantile, times [`PEEKING_SURCHARGE`] at
+    /// checks after the first and before the last.
     ///
-    /// Not a number below two runs and unless `0 < confidence < 1`.
+    /// NaN below two runs and unless `0 < confidence < 1`.
     pub fn critical(&self, n: usize) -> f64 {
         self.surcharge(n) * t_critical(self.confidence, n as f64 - 1.0)
     }
 
-    /// Whether comparisons of so many runs are looked at.
+    /// Whether comparisons are checked after `runs` runs.
     pub fn is_look(&self, runs: usize) -> bool {
         let is_doubled = || {
             let doublings = runs / self.runs_min.max(1);
@@ -81,15 +79,14 @@ impl StopRule {
         runs >= self.runs_max || is_doubled()
     }
 
-    /// How often a comparison is looked at, at most. Its probability is multiplied by that number (Bonferroni), so that a
-    /// comparison that ends at the first look that decides finds no more false differences than one look does. 1 where
-    /// comparisons do not end by themselves.
+    /// Maximum number of checks of a comparison. Its p-value is multiplied by this number (Bonferroni), so that stopping at
+    /// the first deciding check finds no more false differences than a single check. 1 if comparisons do not end runs.
     pub fn looks(&self) -> usize {
         let doubled = std::iter::successors(Some(self.runs_min.max(1)), |runs| Some(2 * runs));
         if self.decides { 1 + doubled.take_while(|&runs| runs < self.runs_max).count() } else { 1 }
     }
 
-    /// The factor by which an interval over `n` runs is widened.
+    /// Factor that widens an interval over `n` runs.
     pub(crate) fn surcharge(&self, n: usize) -> f64 {
         let peeks = self.half_width.is_some() && self.runs_min < n && n < self.runs_max;
         if peeks || self.looks() > 1 { PEEKING_SURCHARGE } else { 1.0 }
@@ -108,7 +105,7 @@ mod tests {
         decides: false,
     };
 
-    /// Runs of mean 100 and known spread: half of them 1 - `spread`, half 1 + `spread`.
+    /// Runs with mean 100, half of them 100 - `spread`, half 100 + `spread`.
     fn runs(n: usize, spread: f64) -> Vec<f64> {
         (0..n).map(|i| if i % 2 == 0 { 100.0 - spread } else { 100.0 + spread }).collect()
     }

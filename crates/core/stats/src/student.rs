@@ -1,19 +1,17 @@
-//! Student's t distribution, kept to the range where statrs is right, and the moments it is fed.
+//! Student's t distribution, limited to the range where statrs is correct, and moments of samples.
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
-/// Above this many degrees of freedom the normal distribution stands in: statrs drifts from 1e5 on
-/// and does not return at 1e8, while the two quantiles differ by less than 3e-4 here (at
-/// confidence 0.995).
+/// Degrees of freedom above which the normal distribution is used: statrs drifts from 1e5 on and does not return at
+/// 1e8, while the two quantiles differ by less than 3e-4 here (at confidence 0.995).
 const DF_NORMAL: f64 = 1e4;
 
-/// Whether `confidence` is a probability that an interval can have.
+/// Whether `confidence` is in (0, 1).
 pub(crate) fn is_confidence(confidence: f64) -> bool {
     confidence > 0.0 && confidence < 1.0
 }
 
-/// The value that a t-distributed number with `df` degrees of freedom exceeds with probability
-/// `1 - p`; not a number unless `0 < p < 1` and `df > 0`.
+/// The `p` quantile of the t distribution with `df` degrees of freedom; NaN unless `0 < p < 1` and `df > 0`.
 pub(crate) fn t_quantile(p: f64, df: f64) -> f64 {
     if !is_confidence(p) {
         return f64::NAN;
@@ -24,12 +22,12 @@ pub(crate) fn t_quantile(p: f64, df: f64) -> f64 {
     StudentsT::new(0.0, 1.0, df).map_or(f64::NAN, |student| student.inverse_cdf(p))
 }
 
-/// The half-width, in standard errors, of a two-sided interval.
+/// Half-width of a two-sided interval in standard errors.
 pub(crate) fn t_critical(confidence: f64, df: f64) -> f64 {
     t_quantile(0.5 + confidence / 2.0, df)
 }
 
-/// The probability of a t at least as far from zero as `t`.
+/// Probability of a t at least as far from zero as `t`.
 pub(crate) fn two_sided_p(t: f64, df: f64) -> f64 {
     let tail = if df > DF_NORMAL {
         Normal::standard().sf(t.abs())
@@ -48,11 +46,11 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// `None` without samples, and when a value or a moment is not finite.
+    /// `None` without samples, or if a value or a moment is not finite.
     pub(crate) fn of(samples: &[f64]) -> Option<Self> {
         let (&first, rest) = samples.split_first()?;
         let n = samples.len();
-        // Rounding of the mean would give equal samples a variance.
+        // A rounded mean would give equal samples a variance.
         let (mean, variance) = if rest.iter().all(|&x| x == first) {
             (first, 0.0)
         } else {
@@ -63,7 +61,7 @@ impl Moments {
         (mean.is_finite() && variance.is_finite()).then_some(Self { n, mean, variance })
     }
 
-    /// The variance of the mean.
+    /// Variance of the mean.
     pub(crate) fn squared_error(self) -> f64 {
         self.variance / self.n as f64
     }

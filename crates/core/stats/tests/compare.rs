@@ -1,4 +1,4 @@
-//! Verdicts, and the laws of comparisons.
+//! Verdicts, and properties of comparisons.
 
 use fabricmark_stats::{
     Better, Comparison, LATENCY_TIE, PEEKING_SURCHARGE, Sample, StopRule, THROUGHPUT_TIE, Verdict,
@@ -6,7 +6,7 @@ use fabricmark_stats::{
 };
 use proptest::prelude::*;
 
-/// Ten runs, known beforehand: no surcharge.
+/// Ten runs, fixed in advance: no surcharge.
 const TEN: StopRule =
     StopRule { confidence: 0.95, half_width: None, runs_min: 10, runs_max: 10, decides: false };
 
@@ -195,7 +195,7 @@ fn sample(value: f64, slices: &[f64]) -> Sample {
 
 #[test]
 fn one_disturbed_slice_of_many_hardly_changes_the_ratio() {
-    // Each slice of the second has 5 % more; one of the first took a hundredth of it.
+    // Each slice of the second has 5 % more; one of the first has only a hundredth.
     let a = sample(407.0, &[100.0, 1.0, 101.0, 102.0, 103.0]);
     let b = sample(535.5, &[105.0, 105.0, 106.05, 107.1, 108.15]);
     let ratio = a.log_ratio_to(&b).unwrap();

@@ -1,4 +1,4 @@
-//! What a histogram keeps, and that no text can make it panic.
+//! Accuracy of histograms, and that decoding never panics.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -103,7 +103,7 @@ fn hdr_text(histogram: &hdrhistogram::Histogram<u64>) -> String {
     STANDARD.encode(bytes)
 }
 
-/// A text with our header and any bytes for counts.
+/// A text with a valid header and any bytes for counts.
 fn with_body(body: &[u8]) -> String {
     let empty = STANDARD.decode(Histogram::new().encode());
     let mut bytes = empty.expect("our own text is base64");

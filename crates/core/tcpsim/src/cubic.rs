@@ -4,23 +4,22 @@ use fabricmark_units::{Instant, Nanos};
 
 /// `C`, in segments per cubic second (section 5).
 const C: f64 = 0.4;
-/// What is left of the window after a loss (section 4.6).
+/// Factor of the window after a loss (section 4.6).
 pub(crate) const BETA: f64 = 0.7;
-/// Growth in segments a round trip that is fair to Reno at this `BETA` (section 4.3).
+/// Growth in segments per RTT that is fair to Reno at this `BETA` (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-/// What CUBIC remembers; names are those of RFC 9438, section 4.1.
+/// State of CUBIC; names are those of RFC 9438, section 4.1.
 #[derive(Clone, Debug)]
 pub(crate) struct Cubic {
     fast_convergence: bool,
-    /// The window at the last loss, or what fast convergence left of it; `None` where the epoch
-    /// before it did not end with a loss that was repaired.
+    /// Window at the last loss, reduced by fast convergence; `None` before a loss and after a timeout.
     w_max: Option<f64>,
     cwnd_prior: f64,
     epoch: Option<Epoch>,
 }
 
-/// A stage of congestion avoidance.
+/// A congestion avoidance epoch.
 #[derive(Clone, Debug)]
 struct Epoch {
     start: Instant,
@@ -42,13 +41,13 @@ impl Cubic {
         self.epoch = None;
     }
 
-    /// A time-out: the next stage begins at its plateau (section 4.8).
+    /// A timeout: the next epoch starts at its plateau (section 4.8).
     pub fn collapse(&mut self, cwnd: f64) {
         self.reduce(cwnd);
         self.w_max = None;
     }
 
-    /// The window after `acked` segments were answered.
+    /// The window after `acked` segments were acknowledged.
     pub fn grow(&mut self, cwnd: f64, now: Instant, acked: f64, rtt: Nanos) -> f64 {
         let w_max = self.w_max.filter(|&w_max| w_max > cwnd).unwrap_or(cwnd);
         let epoch = self.epoch.get_or_insert_with(|| {
@@ -76,7 +75,7 @@ mod tests {
 
     const RTT: Nanos = Nanos::from_millis(100);
 
-    /// The window after each round trip of so many seconds without loss.
+    /// The window after `seconds` of round trips without loss.
     fn grown(cubic: &mut Cubic, mut cwnd: f64, seconds: u64) -> f64 {
         for round in 0..seconds * 10 {
             cwnd = cubic.grow(cwnd, Instant(round * RTT.0), cwnd, RTT);
@@ -103,7 +102,7 @@ mod tests {
     fn a_small_window_grows_as_that_of_reno() {
         let mut cubic = Cubic::new(false);
         cubic.reduce(20.0);
-        // From 14 on by 0.53 a round trip: 5.3 in a second, where the cubic is at 18.7.
+        // From 14 it grows by 0.53 per RTT: 5.3 in a second, where the cubic is at 18.7.
         let cwnd = grown(&mut cubic, 14.0, 1);
         assert!((cwnd - 19.3).abs() < 0.2, "{cwnd}");
     }

@@ -1,4 +1,4 @@
-//! Leaving slow start when the path shows that it is full, before anything is lost.
+//! Leaves slow start when the path is full, before a loss.
 
 mod linux;
 mod plus_plus;
@@ -10,28 +10,28 @@ use crate::window::Answer;
 use linux::Linux;
 use plus_plus::PlusPlus;
 
-/// By how much slow start is slower while it is conservative (RFC 9406, `CSS_GROWTH_DIVISOR`).
+/// Factor by which conservative slow start grows more slowly (RFC 9406, `CSS_GROWTH_DIVISOR`).
 pub(crate) const GROWTH_DIVISOR: f64 = 4.0;
 
-/// Samples of a round before it is judged (RFC 9406, `N_RTT_SAMPLE`; Linux, `HYSTART_MIN_SAMPLES`).
+/// RTT samples per round before it is judged (RFC 9406, `N_RTT_SAMPLE`; Linux, `HYSTART_MIN_SAMPLES`).
 const SAMPLES: u32 = 8;
 
-/// Increase of the round trip that counts: an eighth, from 4 to 16 ms (RFC 9406, section 4.3; Linux,
+/// RTT increase that counts as congestion: an eighth, within 4 to 16 ms (RFC 9406, section 4.3; Linux,
 /// `HYSTART_DELAY_THRESH`).
 fn threshold(rtt: Nanos) -> Nanos {
     Nanos(rtt.0 / 8).clamp(Nanos::from_millis(4), Nanos::from_millis(16))
 }
 
-/// What to do with the window.
+/// How the window should grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Advice {
     Slow,
     Conservative,
-    /// Congestion avoidance.
+    /// Enter congestion avoidance.
     Leave,
 }
 
-/// Watches the answers of slow start.
+/// Evaluates acknowledgements in slow start.
 #[derive(Clone, Debug)]
 pub(crate) enum Detector {
     PlusPlus(PlusPlus),
@@ -39,7 +39,7 @@ pub(crate) enum Detector {
 }
 
 impl Detector {
-    /// `paced` where the sender spreads its segments.
+    /// `paced`: the sender spaces its segments.
     pub fn new(kind: HyStart, paced: bool) -> Self {
         match kind {
             HyStart::PlusPlus => Self::PlusPlus(PlusPlus::default()),
@@ -48,7 +48,7 @@ impl Detector {
         }
     }
 
-    /// What an answer advises at a window of `cwnd` segments.
+    /// Evaluates an acknowledgement at a window of `cwnd` segments.
     pub fn advise(&mut self, answer: Answer, cwnd: f64) -> Advice {
         match self {
             Self::PlusPlus(it) => it.advise(answer.rtt, answer.answered, answer.next),

@@ -1,5 +1,5 @@
-//! One TCP connection with endless data over a net, in virtual time: what Reno and CUBIC would do on
-//! a path that no machine here carries.
+//! Simulates one TCP connection with unlimited data over a network in virtual time: what Reno and CUBIC do on paths
+//! beyond the capacity of this machine.
 //!
 //! ```
 //! use fabricmark_link::LinkWords;
@@ -14,26 +14,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What is modelled: slow start, congestion avoidance, loss found by selective acknowledgements and
-//! repaired in a round trip (RFC 6675, with the proportional rate reduction of RFC 6937), the retransmission time-out (RFC 6298), delayed
-//! acknowledgements, the receiver's window, ECN, pacing at a fixed rate, HyStart++ (RFC 9406) and the
-//! HyStart of Linux.
+//! Modelled: slow start, congestion avoidance, SACK-based loss detection and recovery (RFC 6675) with proportional
+//! rate reduction (RFC 6937), the retransmission timeout (RFC 6298), delayed acknowledgements, the receive window,
+//! ECN, pacing at a fixed rate, HyStart++ (RFC 9406) and Linux's HyStart.
 //!
-//! **Trains.** A window of more segments than [`Settings::trains`] moves in so many trains, so that a
-//! round trip costs some thousand steps whatever the window: 13 million segments are in flight at
-//! 400 Gbit/s over 400 ms. A train is a super-packet; losses and full queues still cut single segments
-//! out of it. What that loses:
+//! **Trains.** A window of more segments than [`Settings::trains`] moves in at most that many trains, so that a round
+//! trip costs some thousand steps at any window: at 400 Gbit/s and 400 ms, 13 million segments are in flight. A train
+//! is a super-packet; losses and full queues still remove single segments. Limits of this approximation:
 //!
-//! - A train arrives with its last bit, so the round trip is longer by the time of a train on the
-//!   wire: `1 / trains` of what the whole window takes.
-//! - Queues see bursts of a train, so one that holds less than a few of them overflows too early.
-//! - One acknowledgement stands for those of a train, and the window grows by all of them at once:
-//!   what happens within `rtt / trains` is not seen, and acknowledgements are no load on the way back.
+//! - A train arrives with its last bit. This adds the wire time of a train to the RTT: `1 / trains` of that of the
+//!   window.
+//! - Queues see bursts of a train, so one that holds less than a few trains overflows too early.
+//! - One acknowledgement replaces those of a train, and the window grows by all of them at once: effects within
+//!   `rtt / trains` are not visible, and acknowledgements do not load the return path.
 //!
-//! Windows of up to `trains` segments move segment by segment, and nothing of this holds.
+//! Windows of up to `trains` segments move segment by segment without these limits.
 //!
-//! Deliberately not here: the elements of the path, which are [`fabricmark_link`]'s, a host (its copies,
-//! its interrupts, its buffers), and tail loss probes.
+//! Deliberately absent: path elements (see [`fabricmark_link`]), the host (its copies, interrupts and buffers), and
+//! tail loss probes.
 
 mod cubic;
 mod hystart;
@@ -54,62 +52,61 @@ use fabricmark_wire::lfn::{Acks, WINDOW_MAX};
 pub use path::{Ack, Path, Segment};
 pub use simulation::{Interval, Outcome, simulate};
 
-/// How a connection behaves.
+/// Parameters of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Payload of a full segment in bytes; there are no others.
+    /// Payload of each segment in bytes; all segments are full.
     pub mss_bytes: u16,
-    /// IP and TCP header of each segment, and the whole of an acknowledgement, in bytes.
+    /// Bytes of the IP and TCP headers of a segment, and of a whole acknowledgement.
     pub header_bytes: u16,
-    /// The most unanswered payload that the receiver allows, in bytes.
+    /// Receive window: the most unacknowledged payload in bytes.
     pub window_bytes: u64,
-    /// Segments of the first flight (RFC 6928: 10).
+    /// Initial window in segments (RFC 6928: 10).
     pub initial_segments: u64,
-    /// How the window answers acknowledgements and losses.
+    /// Congestion control.
     pub congestion: Congestion,
-    /// Segments for each acknowledgement; the window grows by acknowledgements (RFC 5681). A stack that
-    /// counts bytes instead, as Linux does, grows as by [`Acks::Each`].
+    /// Segments per acknowledgement; the window grows per acknowledgement (RFC 5681). A stack that counts bytes, such
+    /// as Linux, grows as with [`Acks::Each`].
     pub acks: Acks,
-    /// Rate in bit/s of IP packets beyond which nothing is sent; `None` sends as the window allows.
+    /// Pacing rate in bit/s of IP packets; `None`: no pacing.
     pub pacing: Option<BitRate>,
-    /// Whether packets may be marked instead of dropped (RFC 3168).
+    /// Whether packets are ECN-capable, so that queues may mark instead of drop them (RFC 3168).
     pub ecn: bool,
-    /// The shortest retransmission time-out: 1 s in RFC 6298, 200 ms in Linux.
+    /// Minimum retransmission timeout: 1 s in RFC 6298, 200 ms in Linux.
     pub timeout_least: Nanos,
-    /// Into how many trains a window is cut at most.
+    /// Maximum number of trains per window.
     pub trains: u64,
 }
 
-/// How a window answers acknowledgements and losses.
+/// Congestion control algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Congestion {
     /// RFC 5681.
     Reno,
     /// RFC 9438.
     Cubic {
-        /// How it leaves slow start before a loss; `None` where only a loss or the receiver's window
-        /// ends it.
+        /// How slow start ends before a loss; `None`: only by a loss or at the receive window.
         hystart: Option<HyStart>,
-        /// Gives up part of a window that did not reach the one before (RFC 9438, section 4.7).
+        /// Releases part of the window if it did not reach the previous maximum (RFC 9438, section 4.7).
         fast_convergence: bool,
     },
 }
 
-/// How slow start ends where the path shows that it is full.
+/// How slow start ends when the path is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HyStart {
-    /// HyStart++ (RFC 9406): where the round trip grows, after five rounds of slower growth.
+    /// HyStart++ (RFC 9406): when the RTT grows, after five rounds of slower growth.
     PlusPlus,
-    /// What CUBIC of Linux has (net/ipv4/tcp_cubic.c, after Ha and Rhee 2011): at once where the round
-    /// trip grows, or where answers come without a gap for half a round trip.
+    /// HyStart of Linux's CUBIC (net/ipv4/tcp_cubic.c, after Ha and Rhee 2011): at once when the RTT grows, or when
+    /// acknowledgements arrive without a gap for half an RTT.
     Linux,
-    /// The same where the round trip grows alone. So it is on hosts whose answers have gaps of more than
-    /// 2 ms: busy ones, and those that answer super-packets of 64 KiB below 262 Mbit/s.
+    /// The same by RTT growth only, as on hosts whose acknowledgements have gaps of more than 2 ms: busy hosts, and
+    /// those that acknowledge super-packets of 64 KiB below 262 Mbit/s.
     LinuxDelay,
 }
 
 impl Default for Settings {
-    /// CUBIC as Linux begins: 1500-byte IPv4 packets without options, the largest window, 10 segments.
+    /// CUBIC with Linux's defaults: 1500-byte IPv4 packets without options, the largest window, 10 segments.
     fn default() -> Self {
         Self {
             mss_bytes: 1460,
@@ -135,7 +132,7 @@ impl Settings {
         some("the pacing rate", self.pacing.map_or(1, |rate| rate.0))
     }
 
-    /// Whole segments that the receiver's window holds.
+    /// Receive window in whole segments.
     fn window_segments(&self) -> u64 {
         self.window_bytes.checked_div(self.mss_bytes.into()).unwrap_or(0)
     }

@@ -1,14 +1,14 @@
-//! The way there and back between two ends.
+//! The forward and return path between both ends.
 
 use fabricmark_link::{Counters, Delay, Element, Id, Net};
 use fabricmark_units::Nanos;
 
-/// What the packets of a connection carry through its path.
+/// Contents of a packet of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segment {
-    /// Payload: a train of segments.
+    /// Data: a train of segments.
     Data {
-        /// Number of its first transmission; no two are the same, as if by exact time stamps.
+        /// Number of its first transmission; unique, as if by exact timestamps.
         transmission: u64,
         /// Sequence number of its first segment, in segments.
         first: u64,
@@ -17,16 +17,16 @@ pub enum Segment {
     Ack(Ack),
 }
 
-/// What an acknowledgement says.
+/// Contents of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
-    /// The first transmission that arrived.
+    /// First transmission that arrived.
     pub from: u64,
-    /// The one after the last.
+    /// One past the last transmission that arrived.
     pub until: u64,
     /// All segments before this one have arrived.
     pub expected: u64,
-    /// A queue on the way was congested.
+    /// ECN echo: a queue on the path was congested.
     pub congested: bool,
 }
 
@@ -38,8 +38,8 @@ pub struct Path {
 }
 
 impl Path {
-    /// The elements in the order in which a packet meets them, as
-    /// [`LinkWords::build`](fabricmark_link::LinkWords::build) gives them for each direction.
+    /// `there` and `back` hold the elements in the order in which a packet passes them, as
+    /// [`LinkWords::build`](fabricmark_link::LinkWords::build) returns them for each direction.
     pub fn new(
         there: Vec<Box<dyn Element<Segment> + Send>>,
         back: Vec<Box<dyn Element<Segment> + Send>>,
@@ -47,7 +47,7 @@ impl Path {
         let mut net = Net::new();
         let mut chain = |elements: Vec<Box<dyn Element<Segment> + Send>>| {
             let mut ids: Vec<Id> = elements.into_iter().map(|element| net.add(element)).collect();
-            // A chain has an end where departures are seen, also where there is nothing in it.
+            // Departures are observed at the end of a chain, so each gets an end element, even an empty one.
             ids.push(net.add(Delay::fixed(Nanos(0))));
             net.chain(&ids);
             ids
@@ -56,10 +56,10 @@ impl Path {
         Self { net, there, back }
     }
 
-    /// What each element did, on the way there and on the way back.
+    /// Counters of the elements of the forward and the return path.
     pub(crate) fn counters(&self) -> [Vec<Counters>; 2] {
         [&self.there, &self.back].map(|chain| {
-            // The last is the end that was added.
+            // Without the end element.
             let elements = &chain[..chain.len() - 1];
             elements.iter().map(|&id| *self.net.counters(id)).collect()
         })

@@ -1,4 +1,4 @@
-//! The end to which data goes.
+//! The receiver of data.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use fabricmark_wire::lfn::Acks;
 
 use crate::path::Ack;
 
-/// How long one segment waits for a second (Linux, `TCP_DELACK_MIN`).
+/// How long a single segment waits for a second one (Linux, `TCP_DELACK_MIN`).
 const ACK_DELAY: Nanos = Nanos::from_millis(40);
 
-/// Puts segments in order and answers them.
+/// Reassembles the stream and sends acknowledgements.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     acks: Acks,
     /// All segments before this one have arrived.
     pub expected: u64,
-    /// Beyond a hole: first segment of a stretch to the one after its last.
+    /// Out-of-order ranges: first segment to one past the last.
     beyond: BTreeMap<u64, u64>,
-    /// Arrived, copies and segments that were sent twice included.
+    /// Segments that arrived, duplicates and retransmissions included.
     pub received: u64,
     waiting: Option<Waiting>,
 }
 
-/// One segment that is not answered yet.
+/// One segment whose acknowledgement is delayed.
 #[derive(Debug)]
 struct Waiting {
     transmission: u64,
@@ -48,14 +48,14 @@ impl Receiver {
         self.waiting.as_ref().map(|waiting| waiting.due)
     }
 
-    /// Takes segments in; the acknowledgement, unless they wait for others.
+    /// Processes segments; returns the acknowledgement unless it is delayed.
     pub fn receive(&mut self, now: Instant, arrival: Arrival) -> Option<Ack> {
         let Arrival { transmission, first, count, congested } = arrival;
         self.received += count;
         let in_order = first == self.expected && self.beyond.is_empty();
         self.take_in(first, first + count);
         let before = self.waiting.take().filter(|before| before.transmission + 1 == transmission);
-        // What is out of order or fills a hole is answered at once (RFC 5681, section 4.2).
+        // Segments that are out of order or fill a gap are acknowledged at once (RFC 5681, section 4.2).
         if self.acks == Acks::Delayed && in_order && !congested && count == 1 && before.is_none() {
             self.waiting = Some(Waiting { transmission, due: now + ACK_DELAY });
             return None;
@@ -64,7 +64,7 @@ impl Receiver {
         Some(self.answer(from, transmission + count, congested))
     }
 
-    /// The acknowledgement of a segment that has waited for long enough.
+    /// The delayed acknowledgement, if it is due.
     pub fn wake(&mut self, now: Instant) -> Option<Ack> {
         let waiting = self.waiting.take_if(|waiting| waiting.due <= now)?;
         Some(self.answer(waiting.transmission, waiting.transmission + 1, false))
@@ -84,7 +84,7 @@ impl Receiver {
         }
     }
 
-    /// Joins a stretch beyond a hole with those that it touches.
+    /// Merges an out-of-order range with those that it touches.
     fn remember(&mut self, mut first: u64, mut end: u64) {
         while let Some((&before, &until)) = self.beyond.range(..=end).next_back() {
             if until < first {
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(receiver.receive(now, arrival(7, 7, 2)), ack(7, 9, 2));
         assert_eq!(receiver.beyond, BTreeMap::from([(5, 10)]));
         assert_eq!(receiver.receive(now, arrival(10, 2, 3)), ack(10, 13, 10));
-        // What came before comes again.
+        // A duplicate.
         assert_eq!(receiver.receive(now, arrival(13, 4, 1)), ack(13, 14, 10));
         assert_eq!((receiver.expected, receiver.received), (10, 11));
     }
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(receiver.due(), Some(Instant(40_000_002)));
         assert_eq!(receiver.wake(Instant(40_000_001)), None);
         assert_eq!(receiver.wake(Instant(40_000_002)), ack(2, 3, 3));
-        // A train holds enough to be answered, and so does a hole.
+        // A train is acknowledged at once, and so is a segment after a gap.
         assert_eq!(receiver.receive(Instant(3), arrival(3, 3, 5)), ack(3, 8, 8));
         assert_eq!(receiver.receive(Instant(4), arrival(9, 9, 1)), ack(9, 10, 8));
     }

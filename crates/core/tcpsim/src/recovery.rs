@@ -1,16 +1,16 @@
-//! How much is sent while losses are repaired: proportional rate reduction (RFC 6937).
+//! Sending during loss recovery: proportional rate reduction (RFC 6937).
 
-/// One recovery. Numbers are segments.
+/// State of one recovery; numbers are segments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recovery {
-    /// It is over when this segment is expected.
+    /// Recovery ends when this segment is the next expected.
     pub end: u64,
-    /// The windows before and after the reduction.
+    /// Windows before and after the reduction.
     before: f64,
     after: f64,
-    /// Answered since it began.
+    /// Acknowledged since recovery started.
     delivered: u64,
-    /// Sent since it began.
+    /// Sent since recovery started.
     sent: u64,
     /// May be sent now.
     pub allowed: u64,
@@ -22,14 +22,14 @@ impl Recovery {
         Self { end, before, after, delivered: 0, sent: 0, allowed: 1 }
     }
 
-    /// `count` segments are sent.
+    /// Records that `count` segments were sent.
     pub fn send(&mut self, count: u64) {
         self.sent += count;
         self.allowed = self.allowed.saturating_sub(count);
     }
 
-    /// `acked` segments were answered and `in_flight` are not; `clean` where no more losses were found
-    /// and the receiver expects more than before.
+    /// `acked` segments were acknowledged and `in_flight` remain. `clean`: no new losses were found and the
+    /// cumulative acknowledgement advanced.
     pub fn acknowledge(&mut self, acked: u64, in_flight: u64, clean: bool) {
         self.delivered += acked;
         let room = (self.after as u64).saturating_sub(in_flight);
@@ -38,13 +38,13 @@ impl Recovery {
             let share = (self.delivered as f64 * self.after / self.before).ceil() as u64;
             share.saturating_sub(self.sent)
         } else if clean {
-            // As in slow start, since what is in flight is less than the window (RFC 6937, PRR-SSRB).
+            // As in slow start, since less than the window is in flight (RFC 6937, PRR-SSRB).
             room.min(conserved.max(acked) + 1)
         } else {
             room.min(conserved)
         };
-        // The first segment goes whatever is in flight (RFC 6675, section 5, step 4.3); and where nothing
-        // is, no answer would let another go.
+        // The first segment is sent whatever is in flight (RFC 6675, section 5, step 4.3). If nothing is in flight,
+        // no acknowledgement would release another.
         self.allowed = self.allowed.max(u64::from(self.sent == 0 || in_flight == 0));
     }
 }
@@ -74,10 +74,10 @@ mod tests {
     fn no_more_is_sent_than_arrives_while_losses_are_found() {
         let mut recovery = Recovery::new(100, 20.0, 10.0);
         recovery.send(1);
-        // Seven are lost and one was sent again: four are in flight, and there is room for six.
+        // Seven are lost and one was retransmitted: four are in flight, and there is room for six.
         recovery.acknowledge(3, 4, false);
         assert_eq!(recovery.allowed, 2);
-        // What is lost is known: it is sent as in slow start.
+        // No new losses: send as in slow start.
         recovery.acknowledge(3, 4, true);
         assert_eq!(recovery.allowed, 6);
     }

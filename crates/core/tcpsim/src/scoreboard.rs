@@ -1,33 +1,32 @@
-//! What was sent and what became of it.
+//! The sender's scoreboard: segments in flight, acknowledged and lost.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use fabricmark_units::Instant;
 
-/// So many later segments must have arrived before one counts as lost (RFC 6675, `DupThresh`).
+/// Later segments that must have arrived before one counts as lost (RFC 6675, `DupThresh`).
 const REORDERING: u64 = 3;
 
-/// Segments that are unanswered or lost.
+/// Segments that are in flight or lost.
 ///
-/// They are followed by the numbers of their transmissions, so that one that is lost again is found
-/// as the first time: what was sent three segments or more before the latest that was answered is
-/// lost.
+/// Tracks them by transmission number, so that a lost retransmission is detected like a first loss: a transmission is
+/// lost if one sent three or more segments later was acknowledged.
 #[derive(Debug, Default)]
 pub(crate) struct Scoreboard {
-    /// In the order of transmission.
+    /// In order of transmission.
     unanswered: VecDeque<Stretch>,
-    /// Unanswered segments that are not known to be lost.
+    /// Unacknowledged segments that are not known to be lost.
     pub in_flight: u64,
-    /// To be sent again: first segments and how many.
+    /// Segments to retransmit: first segment and count.
     lost: BTreeMap<u64, u64>,
     pub next_transmission: u64,
     /// All segments before this one have arrived.
     pub expected: u64,
-    /// The transmission after the latest that was answered.
+    /// One past the latest acknowledged transmission.
     answered: u64,
 }
 
-/// Segments that were sent together and are unanswered.
+/// Consecutive segments that were sent together and are unacknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     transmission: u64,
@@ -36,21 +35,21 @@ struct Stretch {
     at: Instant,
 }
 
-/// What an acknowledgement answered.
+/// Result of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answered {
     pub segments: u64,
-    /// When the last of the transmissions that it names was sent, where it was unanswered.
+    /// When the last acknowledged transmission was sent; `None` if it was not in flight.
     pub sent_at: Option<Instant>,
 }
 
 impl Scoreboard {
-    /// Pieces in which they are.
+    /// Number of ranges of unacknowledged segments.
     pub fn stretches(&self) -> usize {
         self.unanswered.len()
     }
 
-    /// Segments are sent; the number of the first transmission.
+    /// Records sent segments; returns the number of the first transmission.
     pub fn send(&mut self, at: Instant, first: u64, count: u64) -> u64 {
         let transmission = self.next_transmission;
         self.unanswered.push_back(Stretch { transmission, first, count, at });
@@ -59,7 +58,7 @@ impl Scoreboard {
         transmission
     }
 
-    /// Transmissions arrived, and all segments before `expected`.
+    /// Records that transmissions `from..until` arrived, and all segments before `expected`.
     pub fn answer(&mut self, from: u64, until: u64, expected: u64) -> Answered {
         let before = self.in_flight;
         self.expected = self.expected.max(expected);
@@ -69,16 +68,16 @@ impl Scoreboard {
         Answered { segments: before - self.in_flight, sent_at }
     }
 
-    /// Nothing that was sent will be answered.
+    /// Marks all segments in flight as lost.
     pub fn lose_all(&mut self) {
         self.lost.extend(self.unanswered.drain(..).map(|stretch| (stretch.first, stretch.count)));
         self.in_flight = 0;
     }
 
-    /// The first lost segments, `most` at most, to be sent again.
+    /// Takes the first lost segments, at most `most`, for retransmission.
     pub fn take_lost(&mut self, most: u64) -> Option<(u64, u64)> {
         while let Some((first, count)) = self.lost.pop_first() {
-            // What was taken for lost may have arrived all the same.
+            // Segments marked as lost may have arrived after all.
             let known = self.expected.saturating_sub(first).min(count);
             let (first, count) = (first + known, count - known);
             let taken = count.min(most);
@@ -92,7 +91,7 @@ impl Scoreboard {
         None
     }
 
-    /// Takes out the transmissions that were answered; says when the last of them was sent.
+    /// Removes acknowledged transmissions; returns when the last of them was sent.
     fn take_answered(&mut self, from: u64, until: u64) -> Option<Instant> {
         let mut place = self.unanswered.partition_point(|s| s.transmission + s.count <= from);
         let mut sent_at = None;
@@ -118,7 +117,7 @@ impl Scoreboard {
         sent_at
     }
 
-    /// Takes out what must have arrived, in case its acknowledgement was lost.
+    /// Removes segments before `expected`, whose acknowledgement may be lost.
     fn take_expected(&mut self) {
         while let Some(stretch) = self.unanswered.front_mut() {
             let known = self.expected.saturating_sub(stretch.first).min(stretch.count);
@@ -130,7 +129,7 @@ impl Scoreboard {
         }
     }
 
-    /// Takes `count` segments off the oldest stretch.
+    /// Removes `count` segments from the oldest range.
     fn take_front(&mut self, count: u64) {
         if let Some(stretch) = self.unanswered.front_mut() {
             self.in_flight -= count;
@@ -141,7 +140,7 @@ impl Scoreboard {
         self.unanswered.pop_front_if(|stretch| stretch.count == 0);
     }
 
-    /// Moves what is lost to what is to be sent again; says whether there is any.
+    /// Moves lost segments to the retransmission list; returns whether there were any.
     pub fn find_lost(&mut self) -> bool {
         let before = self.answered.saturating_sub(REORDERING);
         let mut found = false;
@@ -186,7 +185,7 @@ mod tests {
         assert_eq!(board.answer(3, 4, 0), answered(1, Some(3)));
         assert!(board.find_lost());
         assert_eq!((board.in_flight, board.take_lost(9)), (1, Some((0, 1))));
-        // Sent again as transmission 5, it is lost again when three after it have arrived.
+        // Retransmitted as transmission 5, it is lost again when three after it have arrived.
         board.send(Instant(9), 0, 1);
         board.send(Instant(9), 5, 3);
         assert_eq!(board.answer(4, 5, 0), answered(1, Some(4)));

@@ -1,4 +1,4 @@
-//! The end from which data comes.
+//! The sender of data.
 
 use fabricmark_link::{Ecn, Length, Packet};
 use fabricmark_units::{Instant, Nanos};
@@ -14,7 +14,7 @@ use crate::window::{Answer, Window};
 /// Bits in a byte times nanoseconds in a second.
 const BIT_NS: u128 = 8_000_000_000;
 
-/// Sends without end, as the window allows.
+/// Sends unlimited data as the window allows.
 #[derive(Debug)]
 pub(crate) struct Sender {
     settings: Settings,
@@ -22,15 +22,14 @@ pub(crate) struct Sender {
     pub timeout: Timeout,
     pub board: Scoreboard,
     next_segment: u64,
-    /// The window was reduced and stays until what was lost is repaired.
+    /// Recovery in progress: the window was reduced and stays until the losses are repaired.
     recovery: Option<Recovery>,
     usage: Usage,
-    /// Nothing is sent before, where it is paced.
+    /// Earliest time of the next transmission, if paced.
     paced_until: Instant,
     pub tally: Tally,
 }
 
-/// What is counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub retransmitted: u64,
@@ -55,13 +54,13 @@ impl Sender {
         }
     }
 
-    /// When it has something to do although nothing arrives.
+    /// When the next timer expires.
     pub fn due(&self, now: Instant) -> Option<Instant> {
         let pace = (self.paced_until > now).then_some(self.paced_until);
         [self.timeout.due, pace].into_iter().flatten().min()
     }
 
-    /// Takes an acknowledgement in.
+    /// Processes an acknowledgement.
     pub fn acknowledge(&mut self, now: Instant, ack: Ack) {
         let advances = ack.expected > self.board.expected;
         let Answered { segments: acked, sent_at } =
@@ -98,7 +97,7 @@ impl Sender {
         self.note_open(now);
     }
 
-    /// Does what is due although nothing arrived.
+    /// Handles a retransmission timeout that is due.
     pub fn wake(&mut self, now: Instant) {
         if self.timeout.due.is_none_or(|due| due > now) {
             return;
@@ -111,7 +110,7 @@ impl Sender {
         self.note_open(now);
     }
 
-    /// The next train to send now, if there is one.
+    /// The next train to send now, if any.
     pub fn send(&mut self, now: Instant) -> Option<Packet<Segment>> {
         let room = self.room();
         self.usage.note(self.board.in_flight, room == 0);
@@ -125,7 +124,7 @@ impl Sender {
         }
         self.timeout.start(now);
         let Settings { mss_bytes, header_bytes, ecn, .. } = self.settings;
-        // A train is short enough for its bytes, by `train`.
+        // `train` limits a train to a length that fits.
         let payload_bytes = u32::try_from(count * u64::from(mss_bytes)).unwrap_or(u32::MAX);
         let length = Length::train(header_bytes, payload_bytes, mss_bytes);
         if let Some(rate) = self.settings.pacing {
@@ -143,7 +142,7 @@ impl Sender {
             Some(recovery) => recovery.allowed,
             None => (self.window.segments as u64).saturating_sub(self.board.in_flight),
         };
-        // Where losses have cut trains to pieces, room is left to gather until it holds a train.
+        // If losses have fragmented the trains, waits for room for a whole train.
         let many = self.board.stretches() as u64 >= 2 * self.settings.trains;
         if many && room < self.train() { 0 } else { room }
     }
@@ -154,7 +153,7 @@ impl Sender {
         (self.window.segments as u64).div_ceil(self.settings.trains).clamp(1, longest)
     }
 
-    /// What was lost comes first, in order. `None` where the receiver's window has no room for more.
+    /// Next segments to send: lost ones first, in order. `None` if the receive window is full.
     fn next_stretch(&mut self, most: u64) -> Option<(u64, u64)> {
         if let Some((first, count)) = self.board.take_lost(most) {
             self.tally.retransmitted += count;

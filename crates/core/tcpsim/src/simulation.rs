@@ -1,4 +1,4 @@
-//! Two ends and the path between them, in virtual time, and what a connection did there.
+//! Both ends of a connection and the path between them in virtual time, and the outcome.
 
 use fabricmark_link::{Counters, Departure, Ecn, Invalid, Length, Packet, some};
 use fabricmark_units::{Instant, Nanos};
@@ -8,50 +8,49 @@ use crate::path::{Ack, Path, Segment};
 use crate::receiver::{Arrival, Receiver};
 use crate::sender::Sender;
 
-/// What a connection did, over time and in all.
+/// Outcome of a simulation, by interval and in total.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// One after the other, without gaps.
+    /// Consecutive intervals without gaps.
     pub intervals: Vec<Interval>,
-    /// Until slow start first ended: by a loss, by HyStart, or at the receiver's window. `None`
-    /// where it did not.
+    /// Time until slow start first ended: by a loss, by HyStart, or at the receive window. `None` if it did not end.
     pub ramp: Option<Nanos>,
     /// Segments delivered in order.
     pub delivered_segments: u64,
-    /// Segments that arrived, those that had arrived before included.
+    /// Segments that arrived, duplicates included.
     pub received_segments: u64,
-    /// Segments that arrived with a wrong bit.
+    /// Segments that arrived with a flipped bit.
     pub corrupted_segments: u64,
-    /// Segments sent, those sent again included.
+    /// Segments sent, retransmissions included.
     pub sent_segments: u64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmitted_segments: u64,
-    /// How often the window was reduced for a loss or a mark, time-outs left out.
+    /// Window reductions for a loss or a mark, without timeouts.
     pub reductions: u64,
-    /// Retransmission time-outs.
+    /// Retransmission timeouts.
     pub timeouts: u64,
-    /// What each element on the way there did, in their order; what it holds is still under way.
+    /// Counters of the elements of the forward path, in their order; packets still held are in flight.
     pub there: Vec<Counters>,
-    /// What each element on the way back did.
+    /// Counters of the elements of the return path.
     pub back: Vec<Counters>,
 }
 
-/// One interval of a connection.
+/// One sampling interval of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// When it began.
+    /// Start.
     pub start: Instant,
-    /// How long it is.
+    /// Duration.
     pub length: Nanos,
-    /// Payload delivered in order in it, in bytes.
+    /// Payload delivered in order, in bytes.
     pub delivered_bytes: u64,
-    /// Segments sent again in it.
+    /// Retransmitted segments.
     pub retransmitted_segments: u64,
-    /// The congestion window at its end, in segments.
+    /// Congestion window at the end, in segments.
     pub cwnd_segments: f64,
-    /// Unanswered segments at its end.
+    /// Segments in flight at the end.
     pub in_flight_segments: u64,
-    /// The smoothed round trip at its end; 0 before the first sample.
+    /// Smoothed RTT at the end; 0 before the first sample.
     pub rtt: Nanos,
 }
 
@@ -62,10 +61,10 @@ impl Interval {
     }
 }
 
-/// Lets one connection send over `path` for `duration`, from instant 0 on. Its state is noted at the end of
-/// each `interval`; what is left of the duration is an interval, too.
+/// Simulates one connection over `path` for `duration` from instant 0, sampling its state at the end of each
+/// `interval`. The last interval may be shorter.
 ///
-/// An error where a setting is 0 that must not be.
+/// Fails if a setting is 0 that must not be.
 pub fn simulate(
     settings: &Settings,
     mut path: Path,
@@ -124,7 +123,7 @@ struct Ends<'s> {
 }
 
 impl Ends<'_> {
-    /// Everything that happens from `now` on until and at `until`.
+    /// Processes all events from `now` to `until`, inclusive.
     fn run(&mut self, path: &mut Path, mut now: Instant, until: Instant) {
         loop {
             while let Some(departure) = path.net.next(now) {
@@ -147,7 +146,7 @@ impl Ends<'_> {
         let Packet { payload, length, ecn, flipped_bit, .. } = departure.packet;
         let count = u64::from(length.segments());
         match payload {
-            // The checksum is wrong.
+            // Discarded: the checksum is wrong.
             Segment::Data { .. } if flipped_bit.is_some() => self.corrupted += count,
             Segment::Ack(_) if flipped_bit.is_some() => {}
             Segment::Data { transmission, first } => {

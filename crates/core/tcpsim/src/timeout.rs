@@ -1,17 +1,17 @@
-//! When a sender gives up waiting (RFC 6298).
+//! The retransmission timer (RFC 6298).
 
 use fabricmark_units::{Instant, Nanos};
 
-/// The longest time-out (RFC 6298, section 2.5, allows 60 s and more; Linux has 120 s).
+/// Maximum timeout (RFC 6298, section 2.5, allows 60 s and more; Linux has 120 s).
 const LONGEST: Nanos = Nanos::from_secs(60);
 
-/// The smoothed round trip and the time-out that follows from it.
+/// Smoothed RTT, and the timeout computed from it.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeout {
     least: Nanos,
-    /// Smoothed round trip and its variation; `None` before the first sample.
+    /// Smoothed RTT and its variation; `None` before the first sample.
     round_trip: Option<(Nanos, Nanos)>,
-    /// Time-outs in a row.
+    /// Consecutive timeouts.
     backoff: u32,
     pub due: Option<Instant>,
 }
@@ -21,12 +21,12 @@ impl Timeout {
         Self { least, round_trip: None, backoff: 0, due: None }
     }
 
-    /// The smoothed round trip; 0 before the first sample.
+    /// Smoothed RTT; 0 before the first sample.
     pub fn round_trip(&self) -> Nanos {
         self.round_trip.map_or(Nanos(0), |(smooth, _)| smooth)
     }
 
-    /// A segment took so long to be answered.
+    /// Adds an RTT sample, which also ends the backoff.
     pub fn sample(&mut self, rtt: Nanos) {
         self.round_trip = Some(match self.round_trip {
             None => (rtt, Nanos(rtt.0 / 2)),
@@ -39,19 +39,19 @@ impl Timeout {
         self.backoff = 0;
     }
 
-    /// Waits from now on, where something is unanswered.
+    /// Restarts the timer, or stops it if nothing is unacknowledged.
     pub fn restart(&mut self, now: Instant, unanswered: bool) {
         self.due = unanswered.then(|| now + self.length());
     }
 
-    /// Waits from now on, unless it does already.
+    /// Starts the timer unless it is running.
     pub fn start(&mut self, now: Instant) {
         if self.due.is_none() {
             self.restart(now, true);
         }
     }
 
-    /// It was waited in vain: the next wait is twice as long.
+    /// The timer expired: the next timeout is twice as long.
     pub fn expire(&mut self) {
         self.backoff += 1;
         self.due = None;
@@ -93,7 +93,7 @@ mod tests {
             timeout.expire();
         }
         assert_eq!(length(&mut timeout), 60_000);
-        // SRTT = 390 ms, RTTVAR = 132.5 ms: an answer ends the doubling.
+        // SRTT = 390 ms, RTTVAR = 132.5 ms: a sample ends the backoff.
         timeout.sample(Nanos::from_millis(320));
         assert_eq!(length(&mut timeout), 920);
         timeout.restart(Instant(0), false);

@@ -1,29 +1,29 @@
-//! Whether a connection uses its window: one that it does not use must not grow (RFC 7661).
+//! Congestion window validation: an unused window must not grow (RFC 7661).
 
-/// What was used in this round trip and the last.
+/// Usage in this round trip and the previous one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
-    /// Transmission whose answer ends the round.
+    /// Transmission whose acknowledgement ends the round.
     ends: u64,
     rounds: [Round; 2],
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
-    /// The window stopped the sender.
+    /// Whether the window limited the sender.
     stopped: bool,
     peak: u64,
 }
 
 impl Usage {
-    /// `in_flight` segments are unanswered, and the window did or did not stop the sender from more.
+    /// Records that `in_flight` segments are unacknowledged and whether the window `stopped` the sender.
     pub fn note(&mut self, in_flight: u64, stopped: bool) {
         let [now, _] = &mut self.rounds;
         now.stopped |= stopped;
         now.peak = now.peak.max(in_flight);
     }
 
-    /// Transmissions below `answered` were answered, and the next one is `next`.
+    /// Transmissions below `answered` were acknowledged; `next` is the next transmission.
     pub fn acknowledge(&mut self, answered: u64, next: u64) {
         if answered > self.ends {
             self.ends = next;
@@ -31,8 +31,8 @@ impl Usage {
         }
     }
 
-    /// Whether a window of `cwnd` segments may grow: it stopped the sender, or half of it was in flight
-    /// in slow start (Linux, `tcp_is_cwnd_limited`).
+    /// Whether a window of `cwnd` segments may grow: it limited the sender, or in slow start more than half of it was
+    /// in flight (Linux, `tcp_is_cwnd_limited`).
     pub fn allows_growth(&self, cwnd: f64, slow_start: bool) -> bool {
         let stopped = self.rounds.iter().any(|round| round.stopped);
         let peak = self.rounds.iter().map(|round| round.peak).max().unwrap_or(0);
@@ -55,7 +55,7 @@ mod tests {
         assert!(usage.allows_growth(10.0, false));
         usage.acknowledge(21, 30);
         assert!(!usage.allows_growth(10.0, false));
-        // Five of less than ten are more than half.
+        // Five of nine are more than half, of ten they are not.
         assert!(usage.allows_growth(9.0, true));
         assert!(!usage.allows_growth(10.0, true));
     }

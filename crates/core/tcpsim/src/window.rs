@@ -1,4 +1,4 @@
-//! The congestion window: how much may be unanswered.
+//! The congestion window.
 
 use fabricmark_units::{Instant, Nanos};
 
@@ -6,37 +6,37 @@ use crate::cubic::{self, Cubic};
 use crate::hystart::{Advice, Detector, GROWTH_DIVISOR};
 use crate::{Congestion, Settings};
 
-/// The least threshold of slow start in segments (RFC 5681, equation 4).
+/// Minimum slow start threshold in segments (RFC 5681, equation 4).
 const THRESHOLD_LEAST: f64 = 2.0;
 
 /// The congestion window in segments.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     pub segments: f64,
-    /// Below it slow start holds.
+    /// Slow start threshold (ssthresh) in segments.
     threshold: f64,
-    /// The receiver's: it grows no further.
+    /// Receive window in segments, the upper bound.
     most: f64,
     segments_per_ack: f64,
     /// `None` for Reno.
     cubic: Option<Cubic>,
-    /// Taken away when slow start has ended for the first time (RFC 9406, section 4.3).
+    /// `None` after the first slow start (RFC 9406, section 4.3).
     hystart: Option<Detector>,
 }
 
-/// An acknowledgement of what was in flight.
+/// An acknowledgement of segments in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
     pub now: Instant,
-    /// Segments that it answers.
+    /// Newly acknowledged segments.
     pub acked: u64,
-    /// Round trip of the last of them.
+    /// RTT of the last of them.
     pub rtt: Nanos,
-    /// The smoothed round trip.
+    /// Smoothed RTT.
     pub smooth: Nanos,
-    /// The transmission after the last that it answers.
+    /// One past the last acknowledged transmission.
     pub answered: u64,
-    /// The number of the next transmission.
+    /// Number of the next transmission.
     pub next: u64,
 }
 
@@ -63,12 +63,12 @@ impl Window {
         self.segments < self.threshold
     }
 
-    /// Whether the first slow start is over: by a loss, by HyStart, or at the receiver's window.
+    /// Whether the first slow start is over: by a loss, by HyStart, or at the receive window.
     pub fn is_open(&self) -> bool {
         self.segments >= self.threshold.min(self.most) || self.threshold.is_finite()
     }
 
-    /// Lets the window grow.
+    /// Grows the window on an acknowledgement.
     pub fn grow(&mut self, answer: Answer) {
         let Answer { now, acked, smooth, .. } = answer;
         let acks = acked as f64 / self.segments_per_ack;
@@ -93,7 +93,7 @@ impl Window {
         self.segments = grown.min(self.most);
     }
 
-    /// A loss or a mark.
+    /// Reduces the window on a loss or a mark.
     pub fn reduce(&mut self) {
         let left = match &mut self.cubic {
             Some(cubic) => {
@@ -107,7 +107,7 @@ impl Window {
         self.hystart = None;
     }
 
-    /// A time-out.
+    /// Reduces the window to one segment on a retransmission timeout.
     pub fn collapse(&mut self) {
         let before = self.segments;
         self.reduce();

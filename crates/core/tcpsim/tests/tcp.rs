@@ -1,4 +1,4 @@
-//! A simulated connection against the formulas of the crate wire.
+//! A simulated connection against the formulas of `fabricmark_wire`.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_link::{Invalid, LinkWords, Reason};
@@ -27,7 +27,7 @@ fn path(there: &str, back: &str) -> Path {
     Path::new(build(there, "there"), build(back, "back"))
 }
 
-/// What happens in so many ms, noted each `interval_ms`, where only the way there does more than delay.
+/// Runs `ms` ms, sampled every `interval_ms`; the forward path has the options `there`, the return path only delay.
 fn run(settings: &Settings, rtt_ms: u64, there: &str, ms: u64, interval_ms: u64) -> Outcome {
     let delay = format!("rtt={rtt_ms}ms");
     let path = path(&format!("{delay} {there}"), &delay);
@@ -68,8 +68,8 @@ fn reno_keeps_the_window_of_the_square_root_law() {
         let outcome = run(&settings, 100, &words, seconds * 1000, seconds * 100);
         let law_bps = expected_bps(Law::Reno, &settings, 100, loss, Fit::Periodic);
         let ratio = steady_bps(&outcome, 3) / law_bps;
-        // The law leaves out the round trip of the repair, one of half a window of them, and that a
-        // window is a whole number: together less than 2 segments.
+        // The law ignores the RTT of the recovery, with half a window, and that a window is an integer: together less
+        // than 2 segments.
         let window = law_bps * 0.1 / (8.0 * 1460.0);
         assert!(ratio < 1.02 && ratio > 1.0 - 2.0 / window, "{acks:?} {every}: {ratio} {window}");
         assert_eq!(outcome.timeouts, 0);
@@ -85,8 +85,7 @@ fn reno_under_random_losses_keeps_the_measured_constant() {
         let outcome = run(&settings, 100, &format!("loss={loss}"), seconds * 1000, seconds * 100);
         let ratio =
             steady_bps(&outcome, 2) / expected_bps(Law::Reno, &settings, 100, loss, Fit::Random);
-        // Mathis et al. fitted 1.31 and 0.93 to simulations of their own; some 200 losses here
-        // vary by 4 %.
+        // Mathis et al. fitted 1.31 and 0.93 to their own simulations; some 200 losses here vary by 4 %.
         assert!((0.85..1.1).contains(&ratio), "{acks:?} {loss}: {ratio}");
     }
 }
@@ -102,8 +101,8 @@ fn cubic_keeps_its_published_average_window() {
         let outcome = run(&settings, rtt_ms, &words, seconds * 1000, seconds * 100);
         let law = expected_bps(Law::Cubic, &settings, rtt_ms, loss, Fit::Periodic);
         let ratio = steady_bps(&outcome, 3) / law;
-        // A first window that was larger is left slowly, since the cubic is flat where it is lost: by
-        // C * (t - K)^3 the excess falls as 0.9 / sqrt(1.1 * losses), which is 7 % after 150.
+        // A larger initial window decays slowly, since the cubic is flat near its maximum: by C * (t - K)^3 the
+        // excess falls as 0.9 / sqrt(1.1 * losses), which is 7 % after 150.
         assert!((0.95..1.1).contains(&ratio), "{rtt_ms} ms, {every}: {ratio}");
     }
 }
@@ -129,10 +128,10 @@ fn slow_start_takes_the_rounds_of_the_model() {
             let took = outcome.ramp.unwrap();
             let case = format!("{acks:?} {segments}: {took}");
             match acks {
-                // The window is looked at when the first answer comes.
+                // The window is evaluated when the first acknowledgement arrives.
                 Acks::Each if ramp.rounds == 0 => assert_eq!(took, rtt, "{case}"),
                 Acks::Each => assert_eq!(took.0, u64::from(ramp.rounds) * rtt.0, "{case}"),
-                // A segment that has no second waits 40 ms for it.
+                // A segment without a second waits 40 ms for it.
                 Acks::Delayed => {
                     let rounds = (took.0 as f64 / rtt.0 as f64).round();
                     assert_eq!(rounds, f64::from(ramp.rounds), "{case}");
@@ -161,7 +160,7 @@ fn a_window_is_delivered_each_round_trip_and_no_more() {
 
 #[test]
 fn a_rate_is_filled_and_the_queue_makes_the_round_trip_longer() {
-    // One window is two round trips of 100 Mbit/s: 833 1/3 packets of 1500 bytes fill one.
+    // The window is two round trips of 100 Mbit/s: 833 1/3 packets of 1500 bytes fill one.
     let settings = Settings { window_bytes: 1667 * 1460, ..RENO };
     let outcome = run(&settings, 100, "rate=100M queue=2000p", 10_000, 1000);
     let last = outcome.intervals[9];
@@ -178,7 +177,7 @@ fn pacing_holds_its_rate() {
         let last = outcome.intervals[9];
         let goodput_bps = steady_bps(&outcome, 5);
         assert!((goodput_bps / (50e6 * 1460.0 / 1500.0) - 1.0).abs() < 1e-3, "{goodput_bps}");
-        // The window that nobody needs does not grow: 417 packets are a round trip.
+        // The unused window does not grow: a round trip is 417 packets.
         assert!(last.cwnd_segments < 2000.0, "{last:?}");
     }
 }
@@ -186,14 +185,14 @@ fn pacing_holds_its_rate() {
 #[test]
 fn one_loss_is_repaired_in_a_round_trip() {
     let settings = Settings { window_bytes: 100 * 1460, ..RENO };
-    // The 1500th segment is lost once: the others are fewer than 3000.
+    // Only the 1500th segment is lost: fewer than 3000 are sent.
     let outcome = run(&settings, 100, "loss=every:1500", 2000, 100);
     let again: Vec<usize> =
         (0..20).filter(|&i| outcome.intervals[i].retransmitted_segments > 0).collect();
     assert_eq!((outcome.retransmitted_segments, outcome.reductions, outcome.timeouts), (1, 1, 0));
     let [lost] = again[..] else { panic!("{again:?}") };
     let delivered = |i: usize| outcome.intervals[i].delivered_bytes / 1460;
-    // Until the interval of the loss a window each; then none beyond the hole until it is filled.
+    // A window per interval until the loss; then none beyond the gap until it is filled.
     assert_eq!(delivered(lost - 2), 100);
     assert!(delivered(lost) < 100 && delivered(lost + 2) >= 50, "{outcome:?}");
     let all: u64 = (0..20).map(delivered).sum();
@@ -243,7 +242,7 @@ fn thirteen_million_segments_in_flight_are_simulated_in_trains() {
     let outcome = simulate(&settings, path, Nanos::from_secs(20), second).unwrap();
     let last = outcome.intervals[19];
     assert_eq!((outcome.retransmitted_segments, last.in_flight_segments), (0, 14_000_000));
-    // 1460 of 1538 bytes are payload; 13 million segments are a round trip.
+    // 1460 of 1538 bytes are payload; 13 million segments fill a round trip.
     assert!((last.goodput_bps() / (4e11 * 1460.0 / 1538.0) - 1.0).abs() < 2e-3, "{last:?}");
     // 14 million segments of 30.76 ns.
     assert!((last.rtt.0 as f64 / 430.64e6 - 1.0).abs() < 2e-3, "{last:?}");
@@ -251,7 +250,7 @@ fn thirteen_million_segments_in_flight_are_simulated_in_trains() {
 
 #[test]
 fn trains_change_the_outcome_by_less_than_their_share_of_a_window() {
-    // 1667 packets in flight: one by one, and in 200 trains.
+    // 1667 packets in flight: single segments, and 200 trains.
     let goodput = |trains| {
         let settings = Settings { trains, ..CUBIC };
         steady_bps(&run(&settings, 200, "rate=100M loss=every:200000", 100_000, 10_000), 1)
@@ -342,7 +341,7 @@ proptest! {
         }
         let arrived = outcome.received_segments + outcome.corrupted_segments;
         prop_assert_eq!(outcome.sent_segments + duplicated, arrived + gone + held);
-        // Each segment is delivered once, and was sent once for the first time.
+        // Each segment is delivered once and was transmitted once for the first time.
         let first_time = outcome.sent_segments - outcome.retransmitted_segments;
         prop_assert!(outcome.delivered_segments <= outcome.received_segments);
         prop_assert!(outcome.delivered_segments <= first_time);
@@ -354,7 +353,7 @@ proptest! {
         let length: u64 = outcome.intervals.iter().map(|interval| interval.length.0).sum();
         prop_assert_eq!(length, times.0.0);
         prop_assert!(outcome.intervals.iter().all(|interval| interval.in_flight_segments <= window));
-        // Nothing stands still for ever: the first flight at least is delivered.
+        // The connection never stalls for ever: at least the first flight is delivered.
         prop_assert!(outcome.delivered_segments > 0);
     }
 }
@@ -368,7 +367,7 @@ fn drops_of_a_full_queue_are_sent_again_exactly() {
     let dropped = there[0].dropped(Reason::Overflow).packets;
     let held: u64 = there.iter().map(|counters| counters.held().packets).sum();
     assert!(dropped > 0);
-    // Nothing is sent twice in vain; drops of the last round trip may still be unknown.
+    // There are no spurious retransmissions; drops of the last round trip may not be detected yet.
     assert_eq!(outcome.received_segments + dropped + held, outcome.sent_segments);
     assert!(outcome.retransmitted_segments <= dropped);
     assert_eq!(outcome.timeouts, 0);

@@ -1,9 +1,7 @@
-//! Quantities as types, and how people write them.
+//! Quantities as types, with parsers and printers.
 //!
-//! A raw integer never says whether it counts bits or bytes; these types do. Each is a thin newtype
-//! over a base unit (bytes, bit/s, nanoseconds), with one parser and one printer.
-//!
-//! Deliberately not here: clocks. An [`Instant`] is a value that somebody else read.
+//! Each type is a newtype over a base unit (bytes, bit/s, nanoseconds), so that bits and bytes cannot be confused.
+//! There are no clocks here: an [`Instant`] is a value that the caller has read from one.
 
 mod quantity;
 mod random;

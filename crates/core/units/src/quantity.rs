@@ -1,6 +1,6 @@
-//! Sizes, rates and shares: one parser and one printer each.
+//! Sizes, bit rates and percentages.
 //!
-//! K, M, G are powers of 1,000; Ki, Mi, Gi are powers of 1,024, on sizes and on rates alike.
+//! K, M, G, T are powers of 1,000; Ki, Mi, Gi, Ti are powers of 1,024, for both sizes and rates.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Declares a whole number of a unit, stored as that number.
+/// Declares a newtype for a whole number of a unit.
 macro_rules! whole_number {
     ($(#[$about:meta])* $name:ident) => {
         $(#[$about])*
@@ -39,7 +39,7 @@ whole_number! {
 #[serde(transparent)]
 pub struct Percent(pub f64);
 
-/// Why a text is not a quantity; says what would be one.
+/// Why a text is not a quantity; the message gives an example of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseQuantityError {
     text: String,
@@ -72,7 +72,7 @@ pub(crate) fn split_number(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim())
 }
 
-/// Number times factor as a whole number, or `None` where it is not one or does not fit.
+/// Number times factor, or `None` if the product is not a whole number or overflows.
 pub(crate) fn scale(number: &str, factor: u64) -> Option<u64> {
     if let Ok(whole) = number.parse::<u64>() {
         return whole.checked_mul(factor);
@@ -92,7 +92,7 @@ pub(crate) fn scale(number: &str, factor: u64) -> Option<u64> {
     whole.checked_mul(factor)?.checked_add(u64::try_from(part).ok()?)
 }
 
-/// Reads a number, a prefix and one of `units`; prefix and unit may be left out.
+/// Parses a number, a prefix and one of `units`; prefix and unit are optional.
 fn read(text: &str, units: &[&str], expected: &'static str) -> Result<u64, ParseQuantityError> {
     let (number, unit) = split_number(text);
     let prefix = units.iter().find_map(|suffix| unit.strip_suffix(suffix)).unwrap_or(unit);
@@ -102,8 +102,7 @@ fn read(text: &str, units: &[&str], expected: &'static str) -> Result<u64, Parse
     value.ok_or_else(|| ParseQuantityError::new(text, expected))
 }
 
-/// The value in the largest of `units` that divides it, so that printing loses nothing; else in
-/// `base`.
+/// The value in the largest of `units` that divides it, else in `base`, so that printing is lossless.
 pub(crate) fn exact<'a>(value: u64, units: &[(&'a str, u64)], base: &'a str) -> (u64, &'a str) {
     let divides = |&&(_, factor): &&(&str, u64)| value >= factor && value.is_multiple_of(factor);
     let largest = units.iter().rev().find(divides);
@@ -113,7 +112,7 @@ pub(crate) fn exact<'a>(value: u64, units: &[(&'a str, u64)], base: &'a str) -> 
 impl FromStr for Bytes {
     type Err = ParseQuantityError;
 
-    /// Reads `1500`, `64KiB`, `4 MiB`, `1.5K`, `1500B`.
+    /// Parses `1500`, `64KiB`, `4 MiB`, `1.5K`, `1500B`.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
         read(text, &["B", "b"], "a size such as 1500, 64KiB or 4MiB").map(Self)
     }
@@ -129,7 +128,7 @@ impl fmt::Display for Bytes {
 impl FromStr for BitRate {
     type Err = ParseQuantityError;
 
-    /// Reads `1G`, `10Gbit/s`, `2.5Gb/s`, `100M`, `9600`.
+    /// Parses `1G`, `10Gbit/s`, `2.5Gb/s`, `100M`, `9600`.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
         let units = ["bit/s", "b/s", "bps", "bit"];
         read(text, &units, "a bit rate such as 100M, 1G or 2.5Gbit/s").map(Self)
@@ -137,7 +136,7 @@ impl FromStr for BitRate {
 }
 
 impl fmt::Display for BitRate {
-    /// The shortest exact form that the parser reads back: `1G`, `2500M`, `9600`.
+    /// Writes the shortest exact form that the parser accepts: `1G`, `2500M`, `9600`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (value, prefix) = exact(self.0, &DECIMAL, "");
         write!(f, "{value}{prefix}")
@@ -147,7 +146,7 @@ impl fmt::Display for BitRate {
 impl FromStr for Percent {
     type Err = ParseQuantityError;
 
-    /// Reads `5%` or `99.5 %`; a bare number is refused, since 0.05 and 5 would be confused.
+    /// Parses `5%` or `99.5 %`. Rejects a bare number, because 0.05 and 5 would be ambiguous.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
         let error = || ParseQuantityError::new(text, "a share such as 5% or 99.5%");
         let number = text.trim().strip_suffix('%').ok_or_else(error)?.trim_end();
@@ -158,7 +157,7 @@ impl FromStr for Percent {
 
 impl fmt::Display for Percent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Rounded to a millionth of a percent: 0.07 * 100 is 7.000000000000001.
+        // Rounded to a millionth of a percent, because 0.07 * 100 is 7.000000000000001.
         write!(f, "{}%", (self.0 * 1e8).round() / 1e6)
     }
 }

@@ -1,32 +1,32 @@
-//! Seeded randomness with named streams.
+//! Seeded random number generators, one per named stream.
 //!
-//! The generator is named (PCG XSL RR 128/64) and the mixing of seed and name is fixed here, so a
-//! seed stored in a record gives the same order in every later version.
+//! The generator (PCG XSL RR 128/64) and the way seed and name are mixed are fixed, so a seed stored in a record
+//! gives the same order in every later version.
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
 
-/// An endless sequence of numbers that depends on a seed and a name, and on nothing else.
+/// An infinite sequence of random numbers, determined by a seed and a name.
 ///
-/// Two names give independent sequences, so adding a use of randomness changes no other use.
+/// Different names give independent sequences, so a new use of randomness does not change existing ones.
 #[derive(Debug)]
 pub struct Stream(Pcg64);
 
 impl Stream {
-    /// The stream called `name` under `seed`.
+    /// The stream `name` of `seed`.
     pub fn new(seed: u64, name: &str) -> Self {
         Self(Pcg64::new(u128::from(seed), u128::from(fnv1a(name))))
     }
 
-    /// The next 64 random bits.
+    /// Next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A uniform number in `0..bound`, without bias (Lemire's rejection method).
+    /// Uniform integer in `0..bound`, without bias (Lemire's rejection method).
     ///
     /// # Panics
-    /// When `bound` is 0: there is no such number.
+    /// If `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "no number is below 0");
         let threshold = bound.wrapping_neg() % bound;
@@ -38,24 +38,24 @@ impl Stream {
         }
     }
 
-    /// A uniform number in `[0, 1)` with 53 random bits.
+    /// Uniform number in `[0, 1)` with 53 random bits.
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A standard normal number (Box and Muller's method, one of the pair).
+    /// Standard normal number (Box-Muller transform; the second number of the pair is discarded).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 
-    /// An exponential number with mean 1 (inversion): the gap between the events of a Poisson
-    /// process. At most 36.8, which is `-ln(2^-53)`.
+    /// Exponential number with mean 1 (inversion), as between events of a Poisson process. At most 36.8,
+    /// `-ln(2^-53)`.
     pub fn exponential(&mut self) -> f64 {
         -(1.0 - self.unit()).ln()
     }
 
-    /// Puts `items` into a uniformly random order (Fisher and Yates).
+    /// Shuffles `items` uniformly (Fisher-Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let other = self.below(last as u64 + 1) as usize;
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(first, PINNED);
     }
 
-    /// Pinned when the generator was chosen; a change here breaks every stored seed.
+    /// Fixed when the generator was chosen; a change invalidates every stored seed.
     const PINNED: [u64; 3] = [699, 19, 178];
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
         let numbers: Vec<f64> = (0..100_000).map(|_| stream.exponential()).collect();
         let mean = numbers.iter().sum::<f64>() / 1e5;
         let variance = numbers.iter().map(|x| (x - 1.0).powi(2)).sum::<f64>() / 1e5;
-        // Five standard errors: 5/sqrt(n) and 5*sqrt((9-1)/n), 9 being the fourth central moment.
+        // Five standard errors: 5/sqrt(n) and 5*sqrt((9-1)/n), where 9 is the fourth central moment.
         assert!((mean - 1.0).abs() < 0.016 && (variance - 1.0).abs() < 0.045, "{mean} {variance}");
         assert!(numbers.iter().all(|x| (0.0..37.0).contains(x)));
     }

@@ -12,7 +12,7 @@ whole_number! {
     Nanos
 }
 
-/// A reading of some monotonic clock in nanoseconds; only differences mean anything.
+/// Reading of a monotonic clock in nanoseconds; only differences are meaningful.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(pub u64);
 
@@ -62,7 +62,7 @@ impl Add<Nanos> for Instant {
 
 impl Sub for Instant {
     type Output = Nanos;
-    /// The time from `earlier` to `self`; zero when `earlier` is later.
+    /// Time from `earlier` to `self`; 0 if `earlier` is later.
     fn sub(self, earlier: Self) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
@@ -71,7 +71,7 @@ impl Sub for Instant {
 impl FromStr for Nanos {
     type Err = ParseQuantityError;
 
-    /// Reads `400ms`, `1s`, `20us`, `1.5s`, `2min`, `1h`; a bare number is refused.
+    /// Parses `400ms`, `1s`, `20us`, `1.5s`, `2min`, `1h`. Rejects a bare number.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
         let error = || ParseQuantityError::new(text, "a duration such as 400ms, 1s or 20us");
         let (number, unit) = split_number(text);
@@ -89,7 +89,7 @@ impl FromStr for Nanos {
 }
 
 impl fmt::Display for Nanos {
-    /// The shortest exact form that the parser reads back: `400ms`, `1s`, `1500us`.
+    /// Writes the shortest exact form that the parser accepts: `400ms`, `1s`, `1500us`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
         let (value, unit) = exact(self.0, &units, "ns");

@@ -1,26 +1,26 @@
-//! What acknowledgements take of a direction that carries them beside payload.
+//! Cost of acknowledgements in a direction that also carries payload.
 //!
-//! On a full-duplex link a flow one way pays nothing for them. Two opposing flows do, and so does one
-//! flow where both directions share a medium; the cost is the same for both.
+//! One flow on a full-duplex link has no such cost. Two opposing flows have, and so has one flow on a half-duplex
+//! medium; the cost is the same in both cases.
 
 use crate::ceiling::{best_packet, share};
 use crate::frame::{AETH, RETH, wire_bytes};
 use crate::message::{Message, segment_room, verbs_packet};
 use crate::{Ceiling, Impossible, Kind, Link, Operation, Stack, goodput, stream_goodput};
 
-/// How often the receiver acknowledges with a packet of its own.
+/// How often the receiver sends an acknowledgement packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Acks {
-    /// Never: they travel in packets of payload, or so rarely that they cost nothing.
+    /// Never: acknowledgements are piggybacked on payload, or too rare to matter.
     Free,
-    /// Every other segment (RFC 9293, delayed acknowledgements), or every other message.
+    /// For every second segment (RFC 9293, delayed acknowledgements), or every second message.
     EveryOther,
-    /// Each segment, or each message.
+    /// For each segment or message.
     Each,
 }
 
 impl Acks {
-    /// Acknowledgements for two segments or messages.
+    /// Acknowledgements per two segments or messages.
     fn of_two(self) -> u64 {
         match self {
             Self::Free => 0,
@@ -30,8 +30,8 @@ impl Acks {
     }
 }
 
-/// Bytes that an acknowledgement takes of the link, gap included: a TCP segment without payload, or the
-/// packet of a reliable connection. For a read, whose response needs none, the request.
+/// Bytes on the wire of an acknowledgement, gap included: a TCP segment without payload, or an ACK packet of a
+/// reliable connection. For a READ, whose response is not acknowledged, the request.
 pub fn ack_wire_bytes(link: Link, stack: Stack) -> Result<u64, Impossible> {
     let mtu = stack.mtu_over(link)?;
     let packet = match stack {
@@ -43,10 +43,10 @@ pub fn ack_wire_bytes(link: Link, stack: Stack) -> Result<u64, Impossible> {
     Ok(wire_bytes(link, stack.family(), packet))
 }
 
-/// The ceiling of a TCP stream in a direction that also carries the acknowledgements of a stream like
-/// it: each of two opposing ones, or one alone on a half-duplex medium.
+/// Ceiling of a TCP stream in a direction that also carries the acknowledgements of an equal stream: each of two
+/// opposing streams, or one stream on a half-duplex medium.
 ///
-/// As firm as [`stream_goodput`] where they are free, else conditional.
+/// The kind is that of [`stream_goodput`] for [`Acks::Free`], else conditional.
 pub fn shared_stream_goodput(link: Link, stack: Stack, acks: Acks) -> Result<Ceiling, Impossible> {
     if !matches!(stack, Stack::Tcp { .. }) {
         return Err(Impossible::NoAcks);
@@ -56,10 +56,10 @@ pub fn shared_stream_goodput(link: Link, stack: Stack, acks: Acks) -> Result<Cei
     shared(link, stack, acks, stream, "mss_bytes", best.payload, best.wire_bytes)
 }
 
-/// The ceiling of messages of `payload` bytes on a reliable connection, in a direction that also carries
-/// the acknowledgements of messages like them.
+/// Ceiling of messages of `payload` bytes on a reliable connection, in a direction that also carries the
+/// acknowledgements of equal messages.
 ///
-/// A bound where they are free, since the receiver may acknowledge many at once; else conditional.
+/// A bound for [`Acks::Free`], because the receiver may coalesce acknowledgements; else conditional.
 pub fn shared_goodput(
     link: Link,
     stack: Stack,
@@ -75,7 +75,7 @@ pub fn shared_goodput(
     shared(link, stack, acks, alone, "payload_bytes", payload, load.wire_bytes)
 }
 
-/// `alone`, with what the acknowledgements of two units take added to two units.
+/// `alone`, reduced by the acknowledgements of two units (segments or messages).
 fn shared(
     link: Link,
     stack: Stack,

@@ -1,4 +1,4 @@
-//! The host bus between memory and network adapter: one more minimum.
+//! Host buses between memory and network adapter, which limit goodput like a link.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,29 +9,28 @@ use crate::{Ceiling, Exact, Impossible, Kind};
 /// A host bus, written `pci-x:133` or `pcie:3x16` (generation 3, 16 lanes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bus {
-    /// PCI-X, 64 bits at 133.33 MHz, both directions together.
+    /// PCI-X, 64 bits at 133.33 MHz; both directions share the bus.
     PciX133,
-    /// PCI Express, each direction.
+    /// PCI Express; the rate applies to each direction.
     Pcie {
         /// Generation, 1 to 5.
         generation: u8,
-        /// Lanes: 1, 2, 4, 8, 12, 16 or 32.
+        /// Number of lanes: 1, 2, 4, 8, 12, 16 or 32.
         lanes: u8,
     },
 }
 
-/// Widths of PCI Express.
+/// Link widths of PCI Express.
 const LANES: [u8; 7] = [1, 2, 4, 8, 12, 16, 32];
 
 impl Bus {
-    /// Bits per second without line coding, headers of transactions included; `None` for a bus that
-    /// does not exist.
+    /// Rate in bit/s after line coding, including transaction headers. `None` for a bus that does not exist.
     pub fn raw_bps(self) -> Option<Exact> {
         match self {
             // 64 bits, 400/3 million times a second.
             Self::PciX133 => Exact::new(64 * 400_000_000, 3),
             Self::Pcie { generation, lanes } => {
-                // Signalling of a lane and its coding: PCI Express Base Specification 1.1 to 5.0.
+                // Signalling rate per lane, and line coding: PCI Express Base Specification 1.1 to 5.0.
                 let (lane_bps, data, coded) = match generation {
                     1 => (2_500_000_000, 8, 10),
                     2 => (5_000_000_000, 8, 10),
@@ -46,7 +45,7 @@ impl Bus {
         }
     }
 
-    /// The ceiling of what crosses the bus at its raw rate: a bound, and the only one.
+    /// Ceiling of all data that crosses the bus: its raw rate. A bound.
     pub fn goodput(self) -> Result<Ceiling, Impossible> {
         let raw = self.raw_bps().ok_or_else(|| Impossible::Bus(self.to_string()))?;
         Ok(Ceiling {
@@ -70,7 +69,7 @@ impl fmt::Display for Bus {
 impl FromStr for Bus {
     type Err = Impossible;
 
-    /// Reads `pci-x:133`, `pcie:3x16`.
+    /// Parses `pci-x:133` or `pcie:3x16`.
     fn from_str(text: &str) -> Result<Self, Impossible> {
         let pcie = |text: &str| {
             let (generation, lanes) = text.strip_prefix("pcie:")?.split_once('x')?;

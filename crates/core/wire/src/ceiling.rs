@@ -1,4 +1,4 @@
-//! Upper bounds on rates: full duplex, steady state, application bytes.
+//! Upper bounds on goodput: full duplex, steady state, application bytes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,16 +24,16 @@ pub struct Ceiling {
 }
 
 impl Ceiling {
-    /// The ceiling of both directions together of a link that is full duplex, each as loaded as this one.
-    /// As firm as before: what acknowledgements take of the other direction is left out of it.
+    /// Ceiling of both directions together on a full-duplex link, with the load of this one in each. The kind is the
+    /// same, because the acknowledgements in each direction are ignored.
     #[must_use]
     pub fn both_ways(self) -> Self {
         let formula = format!("2 * {}", self.formula);
         Self { goodput_bps: self.goodput_bps.doubled(), formula, ..self }
     }
 
-    /// The ceiling of a stream of TLS over TCP with this one, by writes of `payload` bytes: as firm as that, since no
-    /// record holds bytes of two writes, and one that is cut adds to what is around its parts.
+    /// Ceiling of a TLS stream over a TCP stream with this ceiling, with writes of `payload` bytes. The kind is the
+    /// same, because no record holds bytes of two writes, and splitting a record only adds overhead.
     pub fn in_tls_records(self, payload: u64) -> Result<Self, Impossible> {
         let record_bytes = TLS_RECORD_OVERHEAD * payload.div_ceil(TLS_RECORD_MAX);
         let (part, whole) = (u128::from(payload), u128::from(payload) + u128::from(record_bytes));
@@ -46,29 +46,27 @@ impl Ceiling {
     }
 }
 
-/// The most bytes in a record of TLS 1.3 (RFC 8446, section 5.1), and what is around them: a header of 5, a type of 1, and
-/// the 16 that authenticate it (sections 5.2 and 5.3).
+/// Maximum plaintext of a TLS 1.3 record (RFC 8446, section 5.1), and the overhead of a record: a header of 5 bytes,
+/// a type of 1 and an authentication tag of 16 (sections 5.2 and 5.3).
 const TLS_RECORD_MAX: u64 = 1 << 14;
 const TLS_RECORD_OVERHEAD: u64 = 22;
 
-/// The least that QUIC adds to a stream's bytes in a datagram: a short header of 1 byte and a packet
-/// number of 1 (RFC 9000, section 17.3.1), a STREAM frame's type and number of 1 each (section 19.8),
-/// and the 16 bytes that authenticate the packet (RFC 9001, section 5.3).
+/// Minimum overhead of QUIC in bytes per datagram: short header 1 and packet number 1 (RFC 9000, section 17.3.1),
+/// type 1 and stream ID 1 of a STREAM frame (section 19.8), authentication tag 16 (RFC 9001, section 5.3).
 const QUIC_OVERHEAD: u64 = 20;
 
-/// The most packets that [`packets`] lists.
+/// Maximum number of packets that [`packets`] lists.
 const PACKETS_MAX: u64 = 1 << 24;
 
-/// The ceiling of messages of `payload` bytes, each carried alone.
+/// Ceiling of messages of `payload` bytes that are not merged.
 ///
-/// A bound for UDP and verbs; for UDP it assumes fragments cut by the greedy rule of
-/// [`fragments`](crate::fragments). Conditional for TCP always: a stack may merge small writes
-/// (Nagle, corking, send offload) and then beats it.
+/// A bound for UDP and verbs; for UDP it assumes the greedy fragmentation of [`fragments`](crate::fragments). Always
+/// conditional for TCP: a stack that merges small writes (Nagle, corking, send offload) exceeds it.
 pub fn goodput(link: Link, stack: Stack, payload: u64) -> Result<Ceiling, Impossible> {
     goodput_within(link, stack, stack.mtu_over(link)?, payload)
 }
 
-/// The same with packets of `mtu` bytes, which another link of the path has decided.
+/// [`goodput`] with packets of `mtu` bytes, which another link of the path may determine.
 pub(crate) fn goodput_within(
     link: Link,
     stack: Stack,
@@ -87,16 +85,15 @@ pub(crate) fn goodput_within(
     share(link, payload, load.wire_bytes, kind, formula, inputs)
 }
 
-/// The ceiling of a stream: TCP in the segments that fit the link best, or messages of verbs that are
-/// long or as long as a packet.
+/// Ceiling of a stream: TCP segments of the best size for the link, or verbs messages that are long or fill a packet.
 ///
-/// A bound for TCP without options, whatever the size of a write. With options (12 for time stamps) it
-/// holds only if every segment carries them. A bound for verbs, whatever the size of a message.
+/// A bound for TCP without options, for any size of write. With options (12 bytes for timestamps) it holds only if
+/// every segment carries them. A bound for verbs, for any size of message.
 pub fn stream_goodput(link: Link, stack: Stack) -> Result<Ceiling, Impossible> {
     stream_goodput_within(link, stack, stack.mtu_over(link)?)
 }
 
-/// The same with packets of `mtu` bytes, which another link of the path has decided.
+/// [`stream_goodput`] with packets of `mtu` bytes, which another link of the path may determine.
 pub(crate) fn stream_goodput_within(
     link: Link,
     stack: Stack,
@@ -113,9 +110,8 @@ pub(crate) fn stream_goodput_within(
     share(link, best.payload, best.wire_bytes, kind, formula, inputs)
 }
 
-/// The ceiling of a QUIC stream in the datagrams that fit the link best: a bound, whatever the
-/// implementation, as it sends none larger than the MTU (RFC 9000, section 14) and no packet has less
-/// than `QUIC_OVERHEAD`.
+/// Ceiling of a QUIC stream in datagrams of the size that suits the link best. A bound for any implementation: no
+/// datagram exceeds the MTU (RFC 9000, section 14), and no packet has less overhead than `QUIC_OVERHEAD`.
 pub fn quic_goodput(link: Link, family: Family) -> Result<Ceiling, Impossible> {
     let mtu = Stack::Udp { family }.mtu_over(link)?;
     let headers = family.header_bytes() + UDP_HEADER;
@@ -130,7 +126,7 @@ pub fn quic_goodput(link: Link, family: Family) -> Result<Ceiling, Impossible> {
     share(link, best.payload, best.wire_bytes, Kind::Bound, formula, inputs)
 }
 
-/// The most IP packets of `ip_packet` bytes, header included, per second that a link carries: a bound.
+/// Maximum rate in packets/s of IP packets of `ip_packet` bytes, header included. A bound.
 pub fn packet_rate(link: Link, ip_packet: u64) -> Result<Exact, Impossible> {
     let mtu = Stack::Udp { family: Family::V4 }.mtu_over(link)?;
     if ip_packet > mtu {
@@ -140,8 +136,8 @@ pub fn packet_rate(link: Link, ip_packet: u64) -> Result<Exact, Impossible> {
     rate_of(link)?.scaled(1, bits).ok_or(Impossible::TooLarge)
 }
 
-/// Bytes on the wire of each packet of one message, in order: preamble to check sequence on Ethernet,
-/// without the gap; local route header to variant CRC on InfiniBand. Of a read, the response.
+/// Bytes on the wire of each packet of one message, in order. On Ethernet from preamble through FCS, without the gap;
+/// on InfiniBand from LRH through variant CRC. For a READ, those of the response.
 pub fn packets(link: Link, stack: Stack, payload: u64) -> Result<Vec<u64>, Impossible> {
     let message = Message::cut(stack, stack.mtu_over(link)?, payload)?;
     let count = Load::of(link, stack.family(), &message)?.packets;
@@ -157,11 +153,11 @@ pub fn packets(link: Link, stack: Stack, payload: u64) -> Result<Vec<u64>, Impos
     Ok(sizes)
 }
 
-/// What a message takes of a link.
+/// Link capacity that a message uses.
 pub(crate) struct Load {
-    /// Packets on the wire: frames, or packets of InfiniBand.
+    /// Packets on the wire: Ethernet frames, or InfiniBand packets.
     pub packets: u64,
-    /// Their bytes, gaps included.
+    /// Bytes of these packets, gaps included.
     pub wire_bytes: u64,
 }
 
@@ -179,15 +175,15 @@ impl Load {
     }
 }
 
-/// A packet of which a stream consists.
+/// A packet of a stream.
 pub(crate) struct Packet {
-    /// Application bytes in it.
+    /// Application bytes.
     pub payload: u64,
-    /// Bytes that it takes of the link, gap included.
+    /// Bytes on the wire, gap included.
     pub wire_bytes: u64,
 }
 
-/// The packet that carries the most application bytes for what it takes of the link.
+/// The packet with the best ratio of application bytes to bytes on the wire.
 pub(crate) fn best_packet(link: Link, stack: Stack, mtu: u64) -> Result<Packet, Impossible> {
     match stack {
         Stack::Udp { .. } => Err(Impossible::NoStream),
@@ -195,7 +191,7 @@ pub(crate) fn best_packet(link: Link, stack: Stack, mtu: u64) -> Result<Packet, 
             let headers = mtu - segment_room(family, mtu, option_bytes)?;
             best_ip_packet(link, family, mtu, headers)
         }
-        // The packets in the middle of a message have no headers of the operation.
+        // The middle packets of a message have no extended transport headers.
         Stack::Rc { family, .. } => {
             Ok(Packet { payload: mtu, wire_bytes: wire_bytes(link, family, verbs_packet(0, mtu)) })
         }
@@ -206,11 +202,11 @@ pub(crate) fn best_packet(link: Link, stack: Stack, mtu: u64) -> Result<Packet, 
     }
 }
 
-/// The IP packet with `headers` bytes before the payload that carries most for what it takes.
+/// The IP packet with `headers` bytes of headers that has the best ratio of payload to bytes on the wire.
 ///
-/// The largest one, except where InfiniBand would pad it or cut a short packet off its end: one that
-/// ends on a word or fills its last packet may then be better. Between such steps more payload is
-/// always better, so these three are all that can win.
+/// This is the largest packet, unless InfiniBand would pad it or segment it with a short last packet. Then a packet
+/// that ends on a 32-bit word or fills its last InfiniBand packet may be better. Between these sizes a larger payload
+/// is always better, so only three candidates remain.
 fn best_ip_packet(
     link: Link,
     family: Family,
@@ -219,7 +215,7 @@ fn best_ip_packet(
 ) -> Result<Packet, Impossible> {
     let mut sizes = [mtu; 3];
     if let Link::Ipoib(Ipoib { mode, ib_mtu, .. }) = link {
-        // The 4 bytes of the IPoIB header change nothing about words.
+        // The 4-byte IPoIB header does not affect word alignment.
         sizes[1] = mtu / 4 * 4;
         if mode == IpoibMode::Connected {
             let ib_mtu = u64::from(ib_mtu);
@@ -234,7 +230,7 @@ fn best_ip_packet(
     best.ok_or(Impossible::NoRoom(mtu))
 }
 
-/// Puts what the stack is into the inputs of a figure.
+/// Adds a description of the stack to the inputs of a figure.
 pub(crate) fn describe(inputs: &mut Inputs, link: Link, stack: Stack) {
     let mut put = |name: &str, value: Input| inputs.insert(name.to_owned(), value);
     if !stack.is_verbs() || matches!(link, Link::RoceV2 { .. }) {
@@ -257,7 +253,7 @@ pub(crate) fn rate_of(link: Link) -> Result<Exact, Impossible> {
     link.rate_bps().ok_or(Impossible::NoWire(link))
 }
 
-/// The ceiling that is a part of the link's rate; link and rate go into the inputs.
+/// Ceiling that is the fraction `part_bytes / whole_bytes` of the link's rate; adds link and rate to the inputs.
 pub(crate) fn share(
     link: Link,
     part_bytes: u64,

@@ -1,4 +1,4 @@
-//! Exact figures of the model: how firm they are, and what they were computed from.
+//! Exact fractions, their kinds and their inputs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -50,26 +50,26 @@ struct ExactJson {
 }
 
 impl Exact {
-    /// `numerator / denominator` in lowest terms; `None` where the denominator is 0.
+    /// `numerator / denominator` in lowest terms; `None` if the denominator is 0.
     pub fn new(numerator: u128, denominator: u128) -> Option<Self> {
         (denominator > 0).then(|| Self(Ratio::new(numerator, denominator)))
     }
 
-    /// Nothing.
+    /// 0.
     pub(crate) const ZERO: Self = Self(Ratio::new_raw(0, 1));
 
-    /// What stands above the line, in lowest terms.
+    /// Numerator in lowest terms.
     pub fn numerator(self) -> u128 {
         *self.0.numer()
     }
 
-    /// What stands below the line, in lowest terms; never 0.
+    /// Denominator in lowest terms; never 0.
     pub fn denominator(self) -> u128 {
         *self.0.denom()
     }
 
-    /// `self * numerator / denominator`; `None` where the product does not fit, or the denominator
-    /// is 0. Reduced before it is multiplied, so that it fits where the result does.
+    /// `self * numerator / denominator`; `None` on overflow or if the denominator is 0. Reduces before multiplying,
+    /// so it overflows only if the result does.
     pub(crate) fn scaled(self, numerator: u128, denominator: u128) -> Option<Self> {
         let by = Self::new(numerator, denominator)?;
         let left = Self::new(self.numerator(), by.denominator())?;
@@ -80,7 +80,7 @@ impl Exact {
         )
     }
 
-    /// The sum; `None` beyond 128 bits.
+    /// The sum; `None` on overflow of 128 bits.
     pub(crate) fn plus(self, other: Self) -> Option<Self> {
         let left = self.numerator().checked_mul(other.denominator())?;
         let right = other.numerator().checked_mul(self.denominator())?;
@@ -88,7 +88,7 @@ impl Exact {
         Self::new(left.checked_add(right)?, denominator)
     }
 
-    /// Twice as much.
+    /// `2 * self`.
     #[must_use]
     pub fn doubled(self) -> Self {
         Self(self.0 * 2)
@@ -123,7 +123,7 @@ impl TryFrom<ExactJson> for Exact {
     }
 }
 
-/// What a figure was computed from, by the names that its formula uses.
+/// Inputs of a figure, by the names that its formula uses.
 pub type Inputs = BTreeMap<String, Input>;
 
 /// One quantity that went into a figure.
@@ -149,7 +149,7 @@ impl From<String> for Input {
 }
 
 impl From<Exact> for Input {
-    /// A number where it is whole and fits, else the fraction as text.
+    /// A number if the fraction is whole and fits in 64 bits, else the fraction as text.
     fn from(exact: Exact) -> Self {
         match u64::try_from(exact.numerator()) {
             Ok(whole) if exact.denominator() == 1 => Self::Number(whole),

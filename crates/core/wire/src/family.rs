@@ -18,13 +18,13 @@ pub enum Family {
     V6,
 }
 
-/// A number that is no IP version in use.
+/// A number other than 4 and 6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an IP version: write 4 or 6")]
 pub struct UnknownFamily(pub u8);
 
 impl Family {
-    /// Length of the IP header without options or extensions, in bytes.
+    /// Length of the IP header without options or extension headers, in bytes.
     pub const fn header_bytes(self) -> u64 {
         match self {
             Self::V4 => IPV4_HEADER,
@@ -32,9 +32,9 @@ impl Family {
         }
     }
 
-    /// The largest UDP payload, in bytes: 65,507 or 65,527.
+    /// Maximum UDP payload in bytes: 65,507 or 65,527.
     ///
-    /// IPv4 counts its own header in the 65,535 bytes of a packet (RFC 791), IPv6 does not (RFC 8200).
+    /// The maximum packet of 65,535 bytes includes the header in IPv4 (RFC 791) but not in IPv6 (RFC 8200).
     pub const fn udp_payload_max(self) -> u64 {
         match self {
             Self::V4 => 65_507,

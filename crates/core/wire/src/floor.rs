@@ -1,4 +1,4 @@
-//! Lower bounds on latency: what serialisation, switches and distance cost, and no host time.
+//! Lower bounds on latency: serialization, switches and propagation, without host time.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,23 +27,21 @@ pub struct Floor {
     pub notes: Vec<String>,
 }
 
-/// The least time one way for `payload` bytes over a path.
+/// Minimum one-way time of `payload` bytes over a path.
 ///
-/// A message of several packets is taken to leave back to back. Of a read it is the response, which
-/// crosses the path after the request has crossed it the other way: see [`rtt_floor`], as for what makes
-/// a floor a bound.
+/// The packets of a message are assumed to leave back to back. For a READ this is the response alone; [`rtt_floor`]
+/// adds the request, and says when a floor is a bound.
 pub fn one_way_floor(path: &Path, stack: Stack, payload: u64) -> Result<Floor, Impossible> {
     let message = Message::cut(stack, path.mtu(stack)?, payload)?;
     floor(path, stack, &[("payload_bytes", payload, path, message)])
 }
 
-/// The least round trip of `request` bytes there and `response` bytes back over a path. The request of a
-/// read has no payload: 0 bytes.
+/// Minimum RTT of `request` bytes and a response of `response` bytes over a path. A READ's request has 0 bytes.
 ///
-/// A bound for UDP and verbs, whose packets are taken to be as full as the path allows. A bound for TCP
-/// without options, too, except through switches that store and forward: there a stack that cuts more
-/// segments than it must is faster, so the floor is conditional. So it is where a switch is said to look
-/// further than it must. TCP's acknowledgements are not on the way of a message that fits the window.
+/// A bound for UDP and verbs, whose packets are assumed to be as full as the path allows, and for TCP without
+/// options. Conditional for TCP with options, and for TCP through store-and-forward switches, where a stack that
+/// sends more segments than necessary is faster. Also conditional if a switch is assumed to read more bytes than
+/// necessary. TCP's acknowledgements do not delay a message that fits the window.
 pub fn rtt_floor(
     path: &Path,
     stack: Stack,
@@ -65,13 +63,13 @@ pub fn rtt_floor(
     floor(path, stack, &ways)
 }
 
-/// A message on its way: the name of its length, its length, where it goes, and its packets.
+/// A message over a path: the input name of its length, its length in bytes, the path, and its packets.
 type Way<'a> = (&'static str, u64, &'a Path, Message);
 
-/// A time in ns, how it was computed, and from what.
+/// A time in ns, the formula, and its inputs.
 type Computed = (Exact, &'static str, Inputs);
 
-/// The sum over messages that follow one another.
+/// Sum over consecutive messages.
 fn floor(path: &Path, stack: Stack, ways: &[Way<'_>]) -> Result<Floor, Impossible> {
     let (time_ns, formula, mut inputs) = match uniform(path) {
         Some((link, switch)) => closed(path, link, switch, stack, ways)?,
@@ -88,8 +86,8 @@ fn floor(path: &Path, stack: Stack, ways: &[Way<'_>]) -> Result<Floor, Impossibl
     Ok(Floor { kind, time_ns, formula: formula.to_owned(), inputs, notes })
 }
 
-/// The one link and the one switch of a path that has no other, and for which the sums of [`closed`]
-/// hold: a switch looks at no more than every packet has.
+/// The common link and switch of a path that has only one kind of each and for which [`closed`] holds: no switch
+/// reads more bytes than every packet has.
 fn uniform(path: &Path) -> Option<(Link, Switch)> {
     let (first, others) = path.hops.split_first()?;
     let switch = others.first().map_or_else(Switch::default, |hop| hop.switch.unwrap_or_default());
@@ -100,8 +98,8 @@ fn uniform(path: &Path) -> Option<(Link, Switch)> {
     (is_same && is_short).then_some((first.link, switch))
 }
 
-/// Equal links and switches: a proportionate flow shop, where each switch costs the largest packet, or
-/// what a cut-through switch looks at.
+/// Closed form for equal links and switches (a proportionate flow shop): each switch adds the time of the largest
+/// packet, or of the bytes that a cut-through switch reads.
 fn closed(
     path: &Path,
     link: Link,
@@ -116,7 +114,7 @@ fn closed(
     for (.., message) in ways {
         let load = Load::of(link, stack.family(), message)?;
         packets = packets.saturating_add(load.packets);
-        // The last bit of a packet has arrived before the gap behind it.
+        // The last bit of a packet arrives before the gap after it.
         packet_bytes = packet_bytes.saturating_add(load.wire_bytes - load.packets * gap);
         gap_bytes = gap_bytes.saturating_add((load.packets - 1) * gap);
         switch_bytes += switches
@@ -149,15 +147,14 @@ fn closed(
     Ok((time_ns, formula, inputs))
 }
 
-/// The largest packet on the wire, in bytes. Not always the first: the last fragment may use the
-/// unaligned room.
+/// Largest packet on the wire in bytes. It may be the last: only that fragment may end beyond an 8-byte boundary.
 fn largest(link: Link, stack: Stack, message: &Message) -> u64 {
     let runs = message.runs.iter().filter(|run| run.count > 0);
     let frames = runs.flat_map(|run| on_wire(link, stack.family(), run.bytes));
     frames.filter(|frame| frame.count > 0).map(|frame| frame.bytes).max().unwrap_or(0)
 }
 
-/// Unlike links or switches: each packet is followed from link to link.
+/// Recurrence for different links or switches: follows each packet from link to link.
 fn recurrence(path: &Path, stack: Stack, ways: &[Way<'_>]) -> Result<Computed, Impossible> {
     let (mut time, mut packets) = (Some(Exact::ZERO), 0u64);
     for (_, _, path, message) in ways {
@@ -173,11 +170,11 @@ fn recurrence(path: &Path, stack: Stack, ways: &[Way<'_>]) -> Result<Computed, I
     Ok((time.ok_or(Impossible::TooLarge)?, formula, inputs))
 }
 
-/// When a message has arrived, and how many packets it takes on the last link; `None` beyond 128
-/// bits, and without a wire, which [`Path::mtu`] has refused.
+/// Arrival time of a message in ns, and its number of packets on the last link. `None` on overflow of 128 bits, or
+/// without a wire, which [`Path::mtu`] has already rejected.
 fn arrival_ns(path: &Path, stack: Stack, message: &Message) -> Option<(Exact, u64)> {
     let links = path.links();
-    // Time of a byte on each link; a unit of time divides them all.
+    // Time of a byte on each link, and a unit of time that divides them all.
     let byte_ns = |link: &Link| {
         let rate = link.rate_bps()?;
         Exact::new(8_000_000_000u128.checked_mul(rate.denominator())?, rate.numerator())
@@ -198,7 +195,7 @@ fn arrival_ns(path: &Path, stack: Stack, message: &Message) -> Option<(Exact, u6
         };
         let load = Load::of(link, stack.family(), message).ok()?;
         packets = load.packets;
-        // No sum is longer than each packet twice on each link.
+        // No sum exceeds two times of each packet on each link.
         let twice = byte_time.checked_mul(2 * u128::from(load.wire_bytes))?;
         most = most.checked_add(twice)?.checked_add(delay)?;
         stages.push(Stage { link, byte_time, entry, delay });
@@ -208,20 +205,20 @@ fn arrival_ns(path: &Path, stack: Stack, message: &Message) -> Option<(Exact, u6
     Some((arrived.plus(still)?, packets))
 }
 
-/// What the switch between two links waits for.
+/// What the switch between two links waits for before it sends.
 fn entry(from: Link, to: Link, switch: Switch) -> Entry {
     if !is_switched(from, to) {
         return Entry::Whole;
     }
     match switch.mode {
         Switching::StoreAndForward => Entry::Packet,
-        // It would run out of bytes to send.
+        // A faster egress would run out of bytes to send.
         Switching::CutThrough if to.rate_bps() > from.rate_bps() => Entry::Packet,
         Switching::CutThrough => Entry::Bytes(switch.look_bytes.unwrap_or(look_default(from))),
     }
 }
 
-/// How firm a floor is, and what was computed otherwise than asked.
+/// The kind of a floor, and notes on what was computed differently than requested.
 fn judged(path: &Path, stack: Stack) -> (Kind, Vec<String>) {
     let mut notes = Vec::new();
     let (mut stores, mut assumes) = (false, false);

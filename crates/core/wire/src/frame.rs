@@ -1,4 +1,4 @@
-//! Bytes on a wire around a packet.
+//! Bytes that a link adds to a packet.
 
 use fabricmark_header::ethernet::{Ethernet, Vlan};
 use fabricmark_header::infiniband::{Aeth, Bth, Deth, Grh, ImmDt, Lrh, Reth};
@@ -11,7 +11,7 @@ use crate::{Family, Ib, Ipoib, IpoibMode, Link};
 
 /// Preamble and start delimiter in bytes (RFC 5180 appendix A).
 pub const PREAMBLE: u64 = 8;
-/// Average gap between Ethernet frames in bytes (RFC 5180 appendix A).
+/// Average interframe gap of Ethernet in bytes (RFC 5180 appendix A).
 pub const GAP: u64 = 12;
 /// Ethernet header in bytes: two addresses and a type (IEEE 802.3).
 pub const ETHERNET_HEADER: u64 = Ethernet::BYTES as u64;
@@ -19,20 +19,20 @@ pub const ETHERNET_HEADER: u64 = Ethernet::BYTES as u64;
 pub const VLAN_TAG: u64 = Vlan::BYTES as u64;
 /// Frame check sequence in bytes (IEEE 802.3).
 pub const FCS: u64 = 4;
-/// The smallest frame in bytes, header to check sequence, tags included.
+/// Minimum frame in bytes, from header through FCS, tags included.
 ///
-/// A bridge may pad a tagged frame to 68 (IEEE 802.1Q); 64 keeps a ceiling a bound.
+/// A bridge may pad a tagged frame to 68 (IEEE 802.1Q), but only 64 keeps a ceiling a bound.
 pub const FRAME_MIN: u64 = 64;
-/// The smallest MTU that IPv4 runs over, in bytes (RFC 791).
+/// Minimum MTU of IPv4 in bytes (RFC 791).
 pub(crate) const IPV4_MTU_MIN: u16 = 68;
 /// UDP header in bytes (RFC 768).
 pub const UDP_HEADER: u64 = Udp::BYTES as u64;
 /// TCP header without options in bytes (RFC 9293).
 pub const TCP_HEADER: u64 = Tcp::BYTES as u64;
-/// TCP time stamps with two bytes of padding (RFC 7323); Linux sends them in every segment.
+/// TCP timestamps option with two bytes of padding (RFC 7323); Linux sends it in every segment.
 pub const TCP_TIMESTAMPS: u8 = 12;
 
-// Headers of IP, and of InfiniBand (IBTA vol. 1, 7.7 to 9.3; IPoIB: RFC 4391 section 6), in bytes.
+// Header lengths in bytes: IP, and InfiniBand (IBTA vol. 1, 7.7 to 9.3; IPoIB: RFC 4391 section 6).
 pub(crate) const IPV4_HEADER: u64 = Ipv4::BYTES as u64;
 pub(crate) const IPV6_HEADER: u64 = Ipv6::BYTES as u64;
 pub(crate) const IPV6_FRAGMENT_HEADER: u64 = Ipv6Fragment::BYTES as u64;
@@ -48,30 +48,30 @@ const IPOIB_HEADER: u64 = IpoibHeader::BYTES as u64;
 pub(crate) const ICRC: u64 = 4;
 /// Variant CRC in bytes (IBTA vol. 1, 7.8.2).
 const VCRC: u64 = 2;
-/// The most that RoCE may put around a payload within the Ethernet's MTU, in bytes: GRH 40, UDP 8,
-/// BTH 12, AtomicETH 28, ICRC 4 and 4 more (Linux, `iboe_get_mtu`).
+/// Bytes that RoCE reserves for headers within the Ethernet MTU: GRH 40, UDP 8, BTH 12, AtomicETH 28, ICRC 4 and 4
+/// more (Linux, `iboe_get_mtu`).
 pub(crate) const ROCE_HEADERS_MAX: u16 = 96;
 
-/// Padding that brings `bytes` to a multiple of 4: InfiniBand counts words (IBTA vol. 1, 9.2.6).
+/// Padding to a multiple of 4 bytes, which InfiniBand requires (IBTA vol. 1, 9.2.6).
 pub(crate) fn pad4(bytes: u64) -> u64 {
     bytes.next_multiple_of(4) - bytes
 }
 
-/// Bytes that an IP packet of `ip_packet` bytes takes on an Ethernet, from preamble to gap.
+/// Bytes that an IP packet of `ip_packet` bytes uses on Ethernet, from preamble through gap.
 ///
 /// `20 + max(64, 18 + 4 * vlan + ip_packet)`, with `vlan` 802.1Q tags.
 pub fn ethernet_wire_bytes(ip_packet: u64, vlan: u8) -> u64 {
     GAP + ethernet_frame(ip_packet, vlan)
 }
 
-/// The same without the gap: the last bit of a frame has arrived before it.
+/// Bytes of an Ethernet frame with preamble, without the gap. A frame has arrived before its gap.
 fn ethernet_frame(inside: u64, vlan: u8) -> u64 {
     let frame = ETHERNET_HEADER + VLAN_TAG * u64::from(vlan) + inside + FCS;
     PREAMBLE + frame.max(FRAME_MIN)
 }
 
-/// Bytes that must pass between two packets of this link. InfiniBand's symbols between packets are
-/// left out: they differ by generation, and without them a ceiling stays a bound.
+/// Minimum gap in bytes between two packets of this link. Ignores InfiniBand's symbols between packets: they differ
+/// between generations, and a ceiling without them is still a bound.
 pub fn gap(link: Link) -> u64 {
     match link {
         Link::Ethernet { .. } | Link::RoceV1 { .. } | Link::RoceV2 { .. } => GAP,
@@ -79,10 +79,10 @@ pub fn gap(link: Link) -> u64 {
     }
 }
 
-/// What crosses the link for one packet: some full ones and a last one, in bytes from the first to
-/// the last on the wire, without gap. More than one only where a connection of InfiniBand carries IP.
+/// Packets on the link that carry one packet of the layer above: a number of full ones and a last one. Lengths are
+/// bytes on the wire without gap. Only connected-mode IPoIB needs more than one.
 ///
-/// `packet` is one of [`Message`](crate::message::Message), and the link one that carries it.
+/// `packet` is the length of a packet of a [`Message`](crate::message::Message) that this link carries.
 pub(crate) fn on_wire(link: Link, family: Family, packet: u64) -> [Run; 2] {
     let bytes = match link {
         Link::Loopback | Link::Veth { .. } => packet,
@@ -100,7 +100,7 @@ pub(crate) fn on_wire(link: Link, family: Family, packet: u64) -> [Run; 2] {
                 IpoibMode::Connected => {
                     let ib_mtu = u64::from(ib_mtu);
                     let full = message.div_ceil(ib_mtu) - 1;
-                    // Only the first packet holds the IPoIB header; it is part of the message.
+                    // The IPoIB header is part of the message, so only the first packet has it.
                     let rest = message - full * ib_mtu;
                     return [
                         Run { count: full, bytes: frame + ib_mtu },
@@ -117,12 +117,12 @@ fn grh_bytes(grh: bool) -> u64 {
     if grh { GRH } else { 0 }
 }
 
-/// Bytes that an IP packet takes on the wire, from its first to its last there, without the gap behind it.
+/// Bytes on the wire of an IP packet, without the gap.
 pub fn ip_wire_bytes(link: Link, ip_packet: u64) -> u64 {
     wire_bytes(link, Family::V4, ip_packet) - gap(link)
 }
 
-/// Bytes that one packet takes of the link, gaps included.
+/// Bytes on the wire of one packet of the layer above, gaps included.
 pub(crate) fn wire_bytes(link: Link, family: Family, packet: u64) -> u64 {
     let gap = gap(link);
     on_wire(link, family, packet).iter().map(|run| run.count * (run.bytes + gap)).sum()
@@ -147,7 +147,7 @@ mod tests {
             ("ipoib:4X-FDR", 2044, 2082),
             ("ipoib:4X-FDR", 41, 41 + 38 + 3),
             ("ipoib:4X-FDR,grh", 40, 118),
-            // The IPoIB header is in the first packet alone: 65,524 bytes are 31 times 2048 and 2036.
+            // Only the first packet has the IPoIB header: 65,524 bytes are 31 packets of 2048 and one of 2036.
             ("ipoib:4X-FDR,mode=connected,mtu=65520", 65_520, 65_524 + 32 * 26),
             ("ipoib:4X-FDR,mode=connected,grh", 2044, 2048 + 66),
         ] {

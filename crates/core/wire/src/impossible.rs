@@ -1,9 +1,9 @@
-//! Why there is no such ceiling or floor.
+//! The error type of this crate.
 
 use crate::message::{RC_MESSAGE_MAX, TCP_OPTIONS_MAX};
 use crate::{Family, Link, MTU_MIN, ParseLinkError};
 
-/// Why a figure does not exist, and what to ask for instead.
+/// Why a ceiling or floor does not exist; each message names a remedy.
 #[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Impossible {
@@ -15,7 +15,7 @@ pub enum Impossible {
     NoIp { link: Link, instead: String },
     #[error("{link} carries no verbs: use {instead}, or udp or tcp")]
     NoVerbs { link: Link, instead: String },
-    /// IPv6 does not run over so small an MTU (RFC 8200 section 5).
+    /// Below the minimum MTU of IPv6 (RFC 8200 section 5).
     #[error("IPv6 needs an MTU of {MTU_MIN}, and {link} has {mtu}: {remedy}", mtu = link.mtu())]
     Ipv6Mtu { link: Link, remedy: &'static str },
     #[error(
@@ -28,12 +28,12 @@ pub enum Impossible {
          rc, or a larger mtu"
     )]
     UdPayload { payload: u64, path_mtu: u64 },
-    /// A message of a reliable connection ends at 2^31 bytes (IBTA vol. 1, 9.7.7).
+    /// The maximum message of a reliable connection is 2^31 bytes (IBTA vol. 1, 9.7.7).
     #[error("{0} bytes are more than a message of verbs carries: use {RC_MESSAGE_MAX} at most")]
     Message(u64),
     #[error("a write of 0 bytes sends no segment: use a payload of 1 byte at least")]
     EmptyWrite,
-    /// TCP counts its header in words of 4 bytes, 15 at most (RFC 9293 section 3.1).
+    /// TCP counts its header in 32-bit words, 15 at most (RFC 9293 section 3.1).
     #[error(
         "{0} bytes of TCP options do not exist: use a multiple of 4, {TCP_OPTIONS_MAX} at most"
     )]

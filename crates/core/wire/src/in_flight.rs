@@ -1,45 +1,45 @@
-//! What may be under way at once bounds a rate by the round trip.
+//! Limits on data in flight, which bound a rate by the RTT.
 
 use fabricmark_units::Nanos;
 
 use crate::exact::inputs;
 use crate::{Ceiling, Exact, Impossible, Input, Kind};
 
-/// Sequence numbers that may await an acknowledgement: half of 24 bits (IBTA vol. 1, 9.7.1).
+/// Maximum number of outstanding sequence numbers: half of 24 bits (IBTA vol. 1, 9.7.1).
 const PSN_WINDOW: u64 = 1 << 23;
 
-/// Blocks of 64 bytes that a receiver may grant ahead: half of 12 bits (IBTA vol. 1, 7.9.4).
+/// Maximum link credits in blocks of 64 bytes: half of 12 bits (IBTA vol. 1, 7.9.4).
 const CREDIT_BLOCKS: u64 = 2048;
 
-/// What limits the bytes that are under way.
+/// What limits the bytes in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InFlight {
-    /// The sender keeps this many messages of a reliable connection posted; one is complete, and makes
-    /// room for the next, when its acknowledgement has come.
+    /// Messages that the sender of a reliable connection keeps posted. A message completes, and makes room for the
+    /// next, when its acknowledgement arrives.
     Messages {
-        /// Messages at once.
+        /// Number of messages in flight.
         count: u64,
-        /// Payload of each, in bytes.
+        /// Payload of each in bytes.
         bytes: u64,
     },
-    /// The responder serves this many reads at once.
+    /// Outstanding RDMA READs that the responder accepts.
     Reads {
-        /// Reads at once.
+        /// Number of READs in flight.
         outstanding: u64,
-        /// Payload of each, in bytes.
+        /// Payload of each in bytes.
         bytes: u64,
     },
-    /// Packets of a reliable connection are numbered with 24 bits.
+    /// The 24-bit packet sequence numbers of a reliable connection.
     SequenceNumbers {
-        /// The most payload of a packet, in bytes.
+        /// Maximum payload of a packet in bytes.
         path_mtu: u16,
     },
-    /// The credits of one virtual lane; the round trip is that of one link.
+    /// Link-level credits of one virtual lane; the RTT is that of one link.
     LinkCredits,
 }
 
 impl InFlight {
-    /// Bytes that may be under way at once.
+    /// Maximum number of bytes in flight.
     pub fn bytes(self) -> u128 {
         match self {
             Self::Messages { count, bytes } | Self::Reads { outstanding: count, bytes } => {
@@ -50,9 +50,9 @@ impl InFlight {
         }
     }
 
-    /// The ceiling of a rate that has these bytes under way for `rtt` at least: a bound.
+    /// Ceiling of the rate with these bytes in flight and an RTT of at least `rtt`. A bound.
     ///
-    /// Credits count all bytes of packets and so bound more than the payload.
+    /// Link credits count all bytes of packets, so their ceiling applies to more than the payload.
     pub fn goodput(self, rtt: Nanos) -> Result<Ceiling, Impossible> {
         if rtt == Nanos(0) {
             return Err(Impossible::NoRtt);

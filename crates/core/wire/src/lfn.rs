@@ -1,9 +1,8 @@
-//! Long fat networks: what the product of rate and round trip asks of a TCP connection.
+//! Long fat networks: what the bandwidth-delay product requires of a TCP connection.
 //!
-//! What follows from the path alone is a bound: the [`bdp`], the [`window_limit`], the [`fibre_rtt`].
-//! What follows from how a connection answers losses is an estimate ([`law_goodput`]), never to be
-//! called a bound. The goodput to expect is the [`least`] of a stream's bound, the window's limit
-//! and the law.
+//! Figures that depend on the path alone are bounds: [`bdp`], [`window_limit`], [`fibre_rtt`]. Figures that depend on
+//! how congestion control responds to loss are estimates ([`law_goodput`]). The expected goodput is the [`least`] of
+//! a stream's bound, the window limit and the estimate.
 
 mod connection;
 mod law;
@@ -19,43 +18,42 @@ pub use connection::{Acks, Connection, Fit};
 pub use law::{Law, between_losses, law_goodput, tolerated_loss};
 pub use ramp::{Ramp, cubic_recovery, reno_recovery, slow_start};
 
-/// The largest window that TCP can offer, in bytes: 65,535 scaled by 2^14 (RFC 7323, section 2.3).
+/// Maximum TCP window in bytes: 65,535 scaled by 2^14 (RFC 7323, section 2.3).
 pub const WINDOW_MAX: u64 = 65_535 << WINDOW_SCALE_MAX;
 
-/// The largest shift of TCP's window (RFC 7323, section 2.3).
+/// Maximum shift count of the window scale option (RFC 7323, section 2.3).
 const WINDOW_SCALE_MAX: u8 = 14;
 
-/// Refractive index of single-mode fibre: light is so much slower in it than in vacuum.
+/// Refractive index of single-mode fibre: the ratio of the speed of light in vacuum to that in fibre.
 pub const FIBRE_INDEX: f64 = FIBRE_INDEX_THOUSANDTHS as f64 / 1e3;
 
-/// Distance beyond which a land-speed record counts no further, in metres (rules of Internet2: a
-/// path of 32,372 km was scored as 30,000 km).
+/// Maximum distance of a land-speed record in metres (rules of Internet2: 32,372 km were scored as 30,000 km).
 const RECORD_DISTANCE_MAX: u64 = 30_000_000;
 
-/// Bits in a byte times nanoseconds in a second: from bit/s and ns to bytes.
+/// Bits per byte times nanoseconds per second: converts bit/s times ns to bytes.
 const BIT_NS: u128 = 8_000_000_000;
 
-/// One figure of the model. Its unit is in the name of the function that gives it.
+/// One figure of the model. Its unit is documented at the function that returns it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// How firmly it stands; only a bound may be tested against.
+    /// Bound, conditional or estimate; only a bound may be tested against.
     pub kind: Kind,
-    /// The figure.
+    /// Value of the figure.
     pub value: Value,
-    /// How it was computed, over the names in `inputs`.
+    /// Formula, in terms of the names in `inputs`.
     pub formula: &'static str,
-    /// What it was computed from; the unit is in each name.
+    /// Inputs of the formula; the unit is in each name.
     pub inputs: Inputs,
-    /// Where the formula comes from.
+    /// Source of the formula.
     pub source: &'static str,
 }
 
-/// A figure's value: a fraction where the formula is rational, a double where it has roots.
+/// A figure's value: a fraction if the formula is rational, a double if it has roots.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// The value itself.
+    /// Exact fraction.
     Exact(Exact),
-    /// The value as near as doubles come.
+    /// Rounded to a double.
     Rounded(f64),
 }
 
@@ -69,10 +67,10 @@ impl Value {
     }
 }
 
-/// The bandwidth-delay product in bytes: what fits on a path of `rate_bps` and `rtt`, and so the
-/// window that this rate needs. A bound: a smaller window cannot keep up the rate.
+/// Bandwidth-delay product in bytes: the data in flight that fills a path of `rate_bps` and `rtt`. A bound: a smaller
+/// window cannot sustain the rate.
 ///
-/// `None` where the product does not fit.
+/// `None` on overflow.
 pub fn bdp(rate_bps: Exact, rtt: Nanos) -> Option<Figure> {
     Some(Figure {
         kind: Kind::Bound,
@@ -83,9 +81,9 @@ pub fn bdp(rate_bps: Exact, rtt: Nanos) -> Option<Figure> {
     })
 }
 
-/// The rate in bit/s that a window of `window_bytes` reaches over a round trip: a bound.
+/// Maximum rate in bit/s of a window of `window_bytes` over `rtt`. A bound.
 ///
-/// `None` for a round trip of no time, which limits nothing.
+/// `None` for an RTT of 0, which is no limit.
 pub fn window_limit(window_bytes: u64, rtt: Nanos) -> Option<Figure> {
     Some(Figure {
         kind: Kind::Bound,
@@ -96,7 +94,7 @@ pub fn window_limit(window_bytes: u64, rtt: Nanos) -> Option<Figure> {
     })
 }
 
-/// The longest round trip in ns over which a window of `window_bytes` keeps up `rate_bps`: a bound.
+/// Maximum RTT in ns over which a window of `window_bytes` sustains `rate_bps`. A bound.
 ///
 /// `None` for a rate of 0.
 pub fn longest_rtt(rate_bps: Exact, window_bytes: u64) -> Option<Figure> {
@@ -112,20 +110,19 @@ pub fn longest_rtt(rate_bps: Exact, window_bytes: u64) -> Option<Figure> {
     })
 }
 
-/// The smallest shift by which TCP's window field expresses `window_bytes`; `None` above
-/// [`WINDOW_MAX`].
+/// Smallest window scale with which TCP can advertise `window_bytes`; `None` above [`WINDOW_MAX`].
 pub fn window_scale(window_bytes: u64) -> Option<u8> {
     (0..=WINDOW_SCALE_MAX).find(|shift| 65_535 << shift >= window_bytes)
 }
 
-/// The least round trip in ns over `distance_m` metres of fibre one way: a bound for fibre.
+/// Minimum RTT in ns over fibre of `distance_m` metres one way. A bound for fibre.
 ///
-/// `2 * distance * n / c` with `n` = 1.468. Radio and hollow fibre are faster.
+/// `2 * distance * n / c` with `n` = 1.468. Radio and hollow-core fibre are faster.
 pub fn fibre_rtt(distance_m: u64) -> Figure {
     let nanos = 2 * u128::from(distance_m) * FIBRE_INDEX_THOUSANDTHS * 1_000_000;
     Figure {
         kind: Kind::Bound,
-        // Two factors of 32 bits and one of 64: neither part overflows, and light moves.
+        // Two factors of 32 bits and one of 64 do not overflow, and the denominator is not 0.
         value: Value::Exact(Exact::new(nanos, LIGHT).unwrap_or(Exact::ZERO)),
         formula: "2 * distance_m * 1.468 / 299792458 * 1e9",
         inputs: inputs([("distance_m", distance_m.into())]),
@@ -133,17 +130,15 @@ pub fn fibre_rtt(distance_m: u64) -> Figure {
     }
 }
 
-/// The whole metres that light goes in fibre in half of `rtt`: the longest way there that such a round
-/// trip can have, of fibre.
+/// Maximum one-way length of fibre in metres for an RTT of `rtt`, rounded down.
 pub fn fibre_distance(rtt: Nanos) -> u64 {
     let metres = u128::from(rtt.0) * LIGHT / (2 * FIBRE_INDEX_THOUSANDTHS * 1_000_000);
     u64::try_from(metres).unwrap_or(u64::MAX)
 }
 
-/// The metric of land-speed records in bit-metres per second: rate times distance, of which no more
-/// than 30,000 km count. As firm as the rate.
+/// Land-speed metric in bit-metres per second: rate times distance, up to 30,000 km. The kind is that of `rate`.
 ///
-/// `None` where the product does not fit.
+/// `None` on overflow.
 pub fn land_speed(rate: &Figure, distance_m: u64) -> Option<Figure> {
     let scored_m = distance_m.min(RECORD_DISTANCE_MAX);
     Some(Figure {
@@ -161,10 +156,11 @@ pub fn land_speed(rate: &Figure, distance_m: u64) -> Option<Figure> {
     })
 }
 
-/// The place of the figure that limits: the least of `rates`, the firmest where several are equal.
+/// Index of the figure that limits: the lowest of `rates`, and among equal ones a bound before a conditional before
+/// an estimate. `None` if `rates` is empty.
 ///
-/// The least of a stream's bound, the window's limit and a law's estimate is the goodput to expect;
-/// it is a bound only where the one that limits is. `None` where there are none.
+/// The lowest of a stream's bound, the window limit and a law's estimate is the expected goodput. It is a bound only
+/// if the figure that limits is one.
 pub fn least(rates: &[Figure]) -> Option<usize> {
     let firmness = |kind: Kind| match kind {
         Kind::Bound => 0,
@@ -201,7 +197,7 @@ mod tests {
         // 100 Gbit/s for 60 ms are 6 Gbit.
         let product = bdp(rate(100_000_000_000), Nanos(60 * MS)).unwrap();
         assert_eq!((exact(&product), product.kind), (rate(750_000_000), Kind::Bound));
-        // FDR's rate is a fraction, and so is its product.
+        // The rate of FDR is a fraction, and so is its BDP.
         let fdr = Exact::new(600_000_000_000, 11).unwrap();
         let product = bdp(fdr, Nanos(MS)).unwrap();
         assert_eq!(exact(&product), Exact::new(75_000_000, 11).unwrap());
@@ -216,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_windows_of_p3_allow_more_than_its_paths_carried() {
-        // Window in MB, round trip in ms, rate in Mbit/s; window limit in Gbit/s, products in the window.
+        // Window in MB, RTT in ms, rate in Mbit/s; window limit in Gbit/s, window in BDPs.
         for (mb, ms, mbps, gbps, products) in [
             (512, 178, 5960, "23.0", "3.861"),
             (896, 322, 5600, "22.3", "3.975"),
@@ -267,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_round_trip_reaches_as_far_as_its_fibre() {
-        // 400 ms are 40,843 km there, a little more than once round the Earth.
+        // 400 ms are 40,843 km one way, a little more than the circumference of the Earth.
         assert_eq!(fibre_distance(Nanos(400 * MS)) / 1000, 40_843);
         assert_eq!(fibre_distance(Nanos(0)), 0);
         for km in [1, 15_461, 35_755] {

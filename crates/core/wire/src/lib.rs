@@ -1,16 +1,14 @@
-//! What a wire carries, and so what no measurement on it can beat.
+//! Computes what a link can carry: ceilings of rates and floors of latencies that no measurement can beat.
 //!
-//! A [`Link`] is written `ethernet:10G,mtu=9000` or `ipoib:4X-FDR`. From a link, a [`Stack`] above it
-//! and a payload follow the packets on the wire, and from those the [`Ceiling`] of a rate and the
-//! [`Floor`] of a latency over a [`Path`], both exact fractions until they are printed. What cannot be
-//! is [`Impossible`], with what to ask for instead.
+//! A [`Link`] is written `ethernet:10G,mtu=9000` or `ipoib:4X-FDR`. A link, a [`Stack`] and a payload determine the
+//! packets on the wire, and the packets determine the [`Ceiling`] of a rate and the [`Floor`] of a latency over a
+//! [`Path`]. Both are exact fractions until they are printed. What cannot exist is an [`Impossible`] error.
 //!
-//! A message is cut into packets first (`message`), and each link frames a packet in its own way
-//! (`frame`); packets of equal length are counted, not listed. A veth pair has no wire, so it has
-//! neither ceiling nor floor. [`lfn`] says what a long path asks of a TCP connection.
+//! A message is first segmented into packets (`message`), then each link frames the packets (`frame`). Packets of
+//! equal length are counted, not listed. A veth pair has no wire, so it has neither ceiling nor floor. [`lfn`]
+//! computes what a long path requires of a TCP connection.
 //!
-//! Deliberately not here: packets as bytes. The lengths of headers come from the crate header, and the
-//! crate packet builds the packets that are counted here.
+//! Packets as bytes are not here: header lengths come from the crate header, and the crate packet builds the packets.
 
 mod acks;
 mod bus;

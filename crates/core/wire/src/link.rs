@@ -1,4 +1,4 @@
-//! What lies between two hosts: memory, Ethernet, InfiniBand, or RDMA over Ethernet.
+//! Links between two hosts: memory, Ethernet, InfiniBand, or RDMA over Ethernet.
 
 mod check;
 mod infiniband;
@@ -14,13 +14,13 @@ pub use text::ParseLinkError;
 use crate::exact::Exact;
 use crate::frame::ROCE_HEADERS_MAX;
 
-/// MTU of a link that states none, in bytes (RFC 894).
+/// Default MTU in bytes (RFC 894).
 pub const MTU_DEFAULT: u16 = 1500;
 
-/// The smallest MTU over which IPv6 runs, in bytes (RFC 8200 section 5).
+/// Minimum MTU of IPv6 in bytes (RFC 8200 section 5).
 pub const MTU_MIN: u16 = 1280;
 
-/// Tags beyond two (802.1ad) are not in use.
+/// Maximum number of VLAN tags (802.1ad).
 const VLAN_MAX: u8 = 2;
 
 /// One hop, in text and JSON as `veth,mtu=9000`, `ethernet:10G,mtu=9000,vlan=1` or `ipoib:4X-FDR`.
@@ -29,18 +29,18 @@ const VLAN_MAX: u8 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub enum Link {
-    /// The host to itself: memory copies, no wire and no second network.
+    /// Loopback of one host: memory copies, no wire and no second network.
     Loopback,
-    /// A pair of virtual interfaces on one machine: memory copies, no wire.
+    /// A veth pair on one machine: memory copies, no wire.
     Veth {
-        /// Largest IP packet in bytes.
+        /// Maximum IP packet in bytes.
         mtu: u16,
     },
     /// Full-duplex Ethernet.
     Ethernet {
         /// MAC rate in bit/s, in each direction.
         rate: BitRate,
-        /// Largest IP packet in bytes.
+        /// Maximum IP packet in bytes.
         mtu: u16,
         /// Number of 802.1Q tags in each frame, 0 to 2.
         vlan: u8,
@@ -49,20 +49,20 @@ pub enum Link {
     Ipoib(Ipoib),
     /// InfiniBand for verbs, without IP.
     Ib(Ib),
-    /// RDMA over Ethernet without IP: InfiniBand's GRH follows the Ethernet header (IBTA annex A16).
-    /// [`path_mtu`](Link::path_mtu) follows from the MTU of the Ethernet.
+    /// RDMA over Ethernet without IP: a GRH follows the Ethernet header (IBTA annex A16).
+    /// [`path_mtu`](Link::path_mtu) is derived from the Ethernet MTU.
     #[expect(missing_docs, reason = "as of Ethernet")]
     RoceV1 { rate: BitRate, mtu: u16, vlan: u8 },
-    /// RDMA over UDP over IP over Ethernet (IBTA annex A17), with path MTUs as above.
+    /// RDMA over UDP, IP and Ethernet (IBTA annex A17), with path MTUs as in RoCEv1.
     #[expect(missing_docs, reason = "as of Ethernet")]
     RoceV2 { rate: BitRate, mtu: u16, vlan: u8 },
 }
 
 impl Link {
-    /// Largest IP packet in bytes; on `ib`, where there is none, the largest payload of a packet.
+    /// Maximum IP packet in bytes; for `ib`, which has no IP, the maximum payload of a packet.
     pub fn mtu(self) -> u16 {
         match self {
-            // The kernel's `lo` takes 65,536 bytes; no IPv4 packet is longer than this.
+            // The kernel's `lo` has an MTU of 65,536, but no IPv4 packet exceeds this.
             Self::Loopback => u16::MAX,
             Self::Veth { mtu }
             | Self::Ethernet { mtu, .. }
@@ -73,7 +73,7 @@ impl Link {
         }
     }
 
-    /// The MAC rate in whole bit/s; `None` where there is no Ethernet.
+    /// MAC rate in bit/s; `None` if the link is not Ethernet or RoCE.
     pub fn rate(self) -> Option<BitRate> {
         match self {
             Self::Loopback | Self::Veth { .. } | Self::Ipoib(_) | Self::Ib(_) => None,
@@ -83,9 +83,9 @@ impl Link {
         }
     }
 
-    /// The rate in bit/s at which bytes cross, line coding left out; `None` where there is no wire.
+    /// Data rate in bit/s after line coding; `None` if there is no wire.
     ///
-    /// Exact, since 54.54 Gbit/s for 4X FDR would lower every ceiling below what the wire carries.
+    /// Exact, because a rounded 54.54 Gbit/s for 4X FDR would make every ceiling too low.
     pub fn rate_bps(self) -> Option<Exact> {
         match self {
             Self::Ipoib(Ipoib { lanes, speed, .. }) | Self::Ib(Ib { lanes, speed, .. }) => {
@@ -95,10 +95,9 @@ impl Link {
         }
     }
 
-    /// The most payload bytes of an InfiniBand packet, 256 to 4096; `None` where verbs do not run.
+    /// Maximum payload of an InfiniBand packet in bytes, 256 to 4096; `None` if the link does not carry verbs.
     ///
-    /// RoCE takes the largest that leaves 96 bytes of the Ethernet's MTU for headers (Linux,
-    /// `iboe_get_mtu`), so 1500 gives 1024.
+    /// RoCE leaves 96 bytes of the Ethernet MTU for headers (Linux, `iboe_get_mtu`), so an MTU of 1500 gives 1024.
     pub fn path_mtu(self) -> Option<u16> {
         match self {
             Self::Loopback | Self::Veth { .. } | Self::Ethernet { .. } | Self::Ipoib(_) => None,
@@ -110,7 +109,7 @@ impl Link {
         }
     }
 
-    /// The same network as verbs use it: RoCEv2 over Ethernet, InfiniBand under IPoIB. A link of verbs is itself.
+    /// The corresponding link for verbs: RoCEv2 for Ethernet, InfiniBand for IPoIB, otherwise the link itself.
     pub fn for_verbs(self) -> Self {
         match self {
             Self::Ethernet { rate, mtu, vlan } => Self::RoceV2 { rate, mtu, vlan },
@@ -125,7 +124,7 @@ impl Link {
         }
     }
 
-    /// Whether packets cross a medium with a rate of its own, and so have ceilings and floors.
+    /// Whether packets cross a medium with a rate of its own. Only such a link has ceilings and floors.
     pub fn has_wire(self) -> bool {
         !matches!(self, Self::Loopback | Self::Veth { .. })
     }

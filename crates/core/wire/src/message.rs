@@ -1,4 +1,4 @@
-//! A message cut into packets, before any link frames them.
+//! Segments a message into packets, before a link frames them.
 
 use crate::frame::{
     AETH, BTH, DETH, ICRC, IMMEDIATE, IPV4_HEADER, IPV4_MTU_MIN, IPV6_FRAGMENT_HEADER, IPV6_HEADER,
@@ -7,13 +7,13 @@ use crate::frame::{
 use crate::link::MTU_MIN;
 use crate::{Family, Impossible, Operation, Stack};
 
-/// The longest message of a reliable connection, in bytes: 2 GiB (RFC 4755 section 5, IBTA vol. 1).
+/// Maximum message of a reliable connection in bytes: 2 GiB (RFC 4755 section 5, IBTA vol. 1).
 pub(crate) const RC_MESSAGE_MAX: u64 = 1 << 31;
 
-/// The most options of a TCP header, in bytes: 60 less the 20 that are always there (RFC 9293).
+/// Maximum length of TCP options in bytes: 60 minus the 20 of the fixed header (RFC 9293).
 pub(crate) const TCP_OPTIONS_MAX: u8 = 40;
 
-/// Packets of equal length, one after another.
+/// Consecutive packets of equal length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub count: u64,
@@ -22,23 +22,22 @@ pub(crate) struct Run {
 
 /// The packets of one message in order.
 ///
-/// A packet is one of IP, header included; or one of verbs, from the base transport header to the
-/// invariant CRC.
+/// A packet is an IP packet with its header, or for verbs the bytes from the BTH through the invariant CRC.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message {
-    /// First, middle and last ones; any may be absent.
+    /// First, middle and last packets; each run may be empty.
     pub runs: [Run; 3],
 }
 
 const NONE: Run = Run { count: 0, bytes: 0 };
 
 impl Message {
-    /// One packet.
+    /// A message of one packet.
     pub fn single(bytes: u64) -> Self {
         Self { runs: [Run { count: 1, bytes }, NONE, NONE] }
     }
 
-    /// Cuts `payload` bytes; `mtu` is the largest IP packet, with verbs the largest payload of one.
+    /// Segments `payload` bytes. `mtu` is the maximum IP packet, or for verbs the maximum payload of a packet.
     pub fn cut(stack: Stack, mtu: u64, payload: u64) -> Result<Self, Impossible> {
         match stack {
             Stack::Udp { family } => datagram(family, mtu, payload),
@@ -68,7 +67,7 @@ impl Message {
     }
 }
 
-/// Application bytes of the largest TCP segment.
+/// Maximum payload of a TCP segment (MSS) in bytes.
 pub(crate) fn segment_room(family: Family, mtu: u64, option_bytes: u8) -> Result<u64, Impossible> {
     if option_bytes > TCP_OPTIONS_MAX || !option_bytes.is_multiple_of(4) {
         return Err(Impossible::Options(option_bytes));
@@ -78,7 +77,7 @@ pub(crate) fn segment_room(family: Family, mtu: u64, option_bytes: u8) -> Result
         .ok_or(Impossible::NoRoom(mtu))
 }
 
-/// One packet of verbs with `extension` bytes of headers beyond the base transport header.
+/// Length of a verbs packet with `extension` bytes of headers beyond the BTH.
 pub(crate) fn verbs_packet(extension: u64, payload: u64) -> u64 {
     BTH + extension + payload + pad4(payload) + ICRC
 }
@@ -87,8 +86,8 @@ pub(crate) fn immediate_bytes(immediate: bool) -> u64 {
     if immediate { IMMEDIATE } else { 0 }
 }
 
-/// A message of verbs on a connection. The first packet of a write says where to, the first and the
-/// last of a response to a read acknowledge it, and the last one carries immediate data.
+/// A message of a reliable connection. The first packet of a WRITE carries a RETH, the first and the last of a READ
+/// response carry an AETH, and the last packet of a SEND or WRITE carries immediate data.
 fn connected(operation: Operation, immediate: bool, path_mtu: u64, payload: u64) -> Message {
     let count = payload.div_ceil(path_mtu).max(1);
     let rest = payload - (count - 1) * path_mtu;
@@ -98,7 +97,7 @@ fn connected(operation: Operation, immediate: bool, path_mtu: u64, payload: u64)
         Operation::Read => (AETH, AETH),
     };
     if count == 1 {
-        // The acknowledgement of an only response stands there once.
+        // The only packet of a response carries one AETH.
         let extension = if operation == Operation::Read { AETH } else { first + last };
         return Message::single(verbs_packet(extension, rest));
     }
@@ -111,7 +110,7 @@ fn connected(operation: Operation, immediate: bool, path_mtu: u64, payload: u64)
     }
 }
 
-/// A UDP datagram in one packet or in the fragments of [`fragments`].
+/// A UDP datagram, in one packet or in the fragments of [`fragments`].
 fn datagram(family: Family, mtu: u64, payload: u64) -> Result<Message, Impossible> {
     if payload > family.udp_payload_max() {
         return Err(Impossible::Datagram { family, payload });
@@ -128,7 +127,7 @@ fn datagram(family: Family, mtu: u64, payload: u64) -> Result<Message, Impossibl
     Ok(Message { runs: [Run { count: full, bytes: header + room }, NONE, last] })
 }
 
-/// Headers of a fragment: IPv6 needs an extension header to say that it is one.
+/// Header bytes of a fragment; IPv6 needs an extension header.
 fn fragment_header_bytes(family: Family) -> u64 {
     match family {
         Family::V4 => IPV4_HEADER,
@@ -136,11 +135,11 @@ fn fragment_header_bytes(family: Family) -> u64 {
     }
 }
 
-/// Sizes in bytes of the IP packets that carry one datagram of `udp_payload` bytes, by the greedy rule of all
-/// known stacks: every fragment is as full as it can be, and only the last may end off an 8-byte boundary.
+/// Sizes in bytes of the IP packets that carry one UDP datagram with `udp_payload` bytes.
 ///
-/// `None` where the payload is larger than a datagram, or the MTU
-/// smaller than IP needs: 68 bytes (RFC 791) or 1280 (RFC 8200).
+/// All known stacks fragment greedily: each fragment is as large as possible, and only the last may have a length
+/// that is not a multiple of 8. `None` if the payload exceeds a datagram, or the MTU is below IP's minimum: 68 (RFC
+/// 791) or 1280 bytes (RFC 8200).
 pub fn fragments(family: Family, mtu: u16, udp_payload: u64) -> Option<Vec<u64>> {
     let smallest = match family {
         Family::V4 => IPV4_MTU_MIN,
@@ -165,7 +164,7 @@ mod tests {
             (Family::V4, 1500, 1473, vec![1500, 21]),
             (Family::V6, 1500, 1452, vec![1500]),
             (Family::V6, 1500, 1453, vec![1496, 61]),
-            // The last fragment uses the four bytes of room off the 8-byte boundary.
+            // The last fragment uses the four bytes beyond the 8-byte boundary.
             (Family::V6, 1500, 2892, vec![1496, 1500]),
             (Family::V6, 1500, 2893, vec![1496, 1496, 53]),
         ] {

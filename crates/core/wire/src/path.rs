@@ -1,4 +1,4 @@
-//! What lies between two hosts: links in order, with switches between them.
+//! Network paths: links in order, with switches between them.
 
 use std::{fmt, mem};
 
@@ -7,48 +7,48 @@ use fabricmark_units::Nanos;
 use crate::ceiling::{goodput_within, stream_goodput_within};
 use crate::{Ceiling, Impossible, Ipoib, IpoibMode, Link, Stack};
 
-/// Links in the order in which a message crosses them.
+/// Links in the order in which a message traverses them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Path {
-    /// The links, each with the switch before it; the first has none.
+    /// The links, each with the switch before it; the first has no switch.
     pub hops: Vec<Hop>,
-    /// Time of light over the whole path, one way; 0 keeps a floor a bound. See [`fibre_delay`].
+    /// One-way propagation delay of the whole path; 0 keeps a floor a bound. See [`fibre_delay`].
     pub propagation_ns: Nanos,
 }
 
-/// A link of a path and the switch that sends onto it.
+/// A link of a path, and the switch that sends onto it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hop {
     /// The link.
     pub link: Link,
-    /// The switch before it. Behind the first link, `None` is the default one: the fastest.
+    /// The switch before the link. `None` after the first link means the default switch, which is the fastest.
     pub switch: Option<Switch>,
 }
 
-/// What receives from one link and sends onto the next.
+/// A device that receives from one link and sends onto the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Switch {
-    /// When it starts to send.
+    /// When it starts to send a packet.
     pub mode: Switching,
-    /// Bytes of a packet, from its first on the wire, that a cut-through switch waits for. The default
-    /// is where it can know the way: 14 on Ethernet (preamble and destination address), 4 on InfiniBand
-    /// (the LRH's destination). 0 is a repeater. More is an assumption about the switch.
+    /// Bytes of a packet, counted from the first on the wire, that a cut-through switch receives before it sends.
+    /// Default: up to the destination, which is 14 on Ethernet (preamble and destination address) and 4 on InfiniBand
+    /// (DLID of the LRH). 0 models a repeater. A higher value is an assumption about the switch.
     pub look_bytes: Option<u64>,
-    /// Time that it takes besides.
+    /// Additional forwarding delay.
     pub delay_ns: Nanos,
 }
 
-/// When a switch starts to send a packet on.
+/// When a switch starts to forward a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Switching {
-    /// Once it holds the whole packet.
+    /// After it has received the whole packet.
     StoreAndForward,
-    /// Once it knows the way. The faster of the two, so the one to assume where nobody knows.
+    /// After it has read the destination. This is the faster mode, and so the default if the mode is unknown.
     #[default]
     CutThrough,
 }
 
-/// Bytes that a switch must see before it can know the way out of the packet's link.
+/// Bytes that a switch must receive on its ingress link before it knows the egress.
 pub(crate) fn look_default(ingress: Link) -> u64 {
     match ingress {
         Link::Ipoib(_) | Link::Ib(_) => 4,
@@ -63,24 +63,22 @@ pub(crate) fn look_default(ingress: Link) -> u64 {
 /// Speed of light in vacuum in m/s (SI, by definition).
 pub(crate) const LIGHT: u128 = 299_792_458;
 
-/// Refractive index of single-mode fibre at 1550 nm in thousandths (data sheets of G.652 fibre state
-/// 1.467 to 1.469).
+/// Refractive index of single-mode fibre at 1550 nm in thousandths (data sheets of G.652 fibre: 1.467 to 1.469).
 pub(crate) const FIBRE_INDEX_THOUSANDTHS: u128 = 1468;
 
-/// How long light takes through `metres` of fibre, rounded down, so that a floor stays a bound: 4.897 us
-/// for a kilometre at a refractive index of 1.468.
+/// Propagation delay of fibre (4.897 us/km at refractive index 1.468), rounded down so that a floor stays a bound.
 pub fn fibre_delay(metres: u64) -> Nanos {
     let ns = u128::from(metres) * FIBRE_INDEX_THOUSANDTHS * 1_000_000 / LIGHT;
     Nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
 impl Path {
-    /// A cable.
+    /// A single link without switches.
     pub fn direct(link: Link) -> Self {
         Self::through(link, 0, Switching::default())
     }
 
-    /// `switches` of one kind, with equal links between them.
+    /// Equal links with `switches` switches of one mode between them.
     pub fn through(link: Link, switches: u16, mode: Switching) -> Self {
         let switch = Some(Switch { mode, ..Switch::default() });
         let mut hops = vec![Hop { link, switch: None }];
@@ -88,11 +86,11 @@ impl Path {
         Self { hops, propagation_ns: Nanos(0) }
     }
 
-    /// The way back.
+    /// The path in the opposite direction.
     #[must_use]
     pub fn reversed(&self) -> Self {
         let mut hops: Vec<Hop> = self.hops.iter().rev().copied().collect();
-        // A switch stands before the link behind it, which on the way back is the other one.
+        // A hop holds the switch before its link, which is the switch after it in the opposite direction.
         let mut switch = None;
         for hop in &mut hops {
             mem::swap(&mut hop.switch, &mut switch);
@@ -100,7 +98,7 @@ impl Path {
         Self { hops, ..*self }
     }
 
-    /// The largest packet that crosses every link (see [`Stack::mtu_over`]).
+    /// Largest packet that crosses every link (see [`Stack::mtu_over`]).
     pub(crate) fn mtu(&self, stack: Stack) -> Result<u64, Impossible> {
         if self.hops.first().ok_or(Impossible::EmptyPath)?.switch.is_some() {
             return Err(Impossible::FirstSwitch);
@@ -108,8 +106,8 @@ impl Path {
         self.hops.iter().try_fold(u64::MAX, |mtu, hop| Ok(mtu.min(stack.mtu_over(hop.link)?)))
     }
 
-    /// The links, with the packets of InfiniBand under IP cut alike where only switches lie between:
-    /// they pass packets on as they are, so the smallest MTU of neighbours decides.
+    /// The links, where neighbours in connected-mode IPoIB all get the smallest `ib_mtu` among them: switches forward
+    /// InfiniBand packets unchanged, so both sides use the same packet size.
     pub(crate) fn links(&self) -> Vec<Link> {
         let mut links: Vec<Link> = self.hops.iter().map(|hop| hop.link).collect();
         for neighbours in links.chunk_by_mut(|a, b| is_switched(*a, *b)) {
@@ -128,8 +126,8 @@ impl Path {
     }
 }
 
-/// Whether packets go from one link to the other as they are. A router stands between others: it takes
-/// a packet out of its frame, and so must hold the whole of it.
+/// Whether packets are forwarded unchanged between the two links. Otherwise a router is between them, which must
+/// receive the whole packet because it replaces the frame.
 pub(crate) fn is_switched(from: Link, to: Link) -> bool {
     match (from, to) {
         (Link::Ipoib(Ipoib { mode: from, .. }), Link::Ipoib(Ipoib { mode: to, .. })) => from == to,
@@ -138,8 +136,7 @@ pub(crate) fn is_switched(from: Link, to: Link) -> bool {
 }
 
 impl fmt::Display for Path {
-    /// The links in order with the switches between them:
-    /// `ethernet:10G > cut-through look 64 delay 300ns > ethernet:1G`.
+    /// Writes links and switches in order: `ethernet:10G > cut-through look 64 delay 300ns > ethernet:1G`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, hop) in self.hops.iter().enumerate() {
             if place > 0 {
@@ -168,14 +165,14 @@ impl fmt::Display for Switching {
     }
 }
 
-/// The ceiling of messages over a path: that of its tightest link, with packets that cross them all.
-/// See [`goodput`](crate::goodput).
+/// Ceiling of messages over a path: that of its slowest link, with packets that fit all links. See
+/// [`goodput`](crate::goodput).
 pub fn path_goodput(path: &Path, stack: Stack, payload: u64) -> Result<Ceiling, Impossible> {
     tightest(path, stack, |link, mtu| goodput_within(link, stack, mtu, payload))
 }
 
-/// The ceiling of a stream over a path: that of its tightest link, with packets that cross them all.
-/// See [`stream_goodput`](crate::stream_goodput).
+/// Ceiling of a stream over a path: that of its slowest link, with packets that fit all links. See
+/// [`stream_goodput`](crate::stream_goodput).
 pub fn path_stream_goodput(path: &Path, stack: Stack) -> Result<Ceiling, Impossible> {
     tightest(path, stack, |link, mtu| stream_goodput_within(link, stack, mtu))
 }

@@ -1,10 +1,9 @@
-//! Where the figures of a link and a stack come from.
+//! Sources of the constants that ceilings and floors use.
 
 use crate::frame::TCP_TIMESTAMPS;
 use crate::{Family, Ipoib, IpoibMode, Link, Operation, Stack};
 
-/// The clauses on which a ceiling or floor of this stack over this link rests; of the link alone where
-/// it does not carry the stack.
+/// Sources for a ceiling or floor of `stack` over `link`; those of the link alone if it does not carry the stack.
 pub fn sources(link: Link, stack: Stack) -> Vec<&'static str> {
     let mut sources = Vec::new();
     let ethernet = [

@@ -1,47 +1,45 @@
-//! What stands above a link and carries the payload.
+//! Transports above a link.
 
 use crate::{Family, Ib, Impossible, Ipoib, Link, MTU_MIN};
 
-/// The transport of a payload, with what decides the size of its headers.
+/// The transport of a payload, with the options that determine the size of its headers.
 ///
-/// `family` is the version of IP; of verbs only RoCEv2 looks at it. `immediate` is whether 4 bytes for
-/// the receiver travel beside the payload.
+/// `family` is the IP version; for verbs, only RoCEv2 uses it. `immediate` adds 4 bytes of immediate data.
 #[expect(missing_docs, reason = "fields that several have are explained above")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stack {
-    /// UDP: one datagram for a payload, fragmented by IP where it is larger than the MTU.
+    /// UDP: one datagram per payload, fragmented by IP if it exceeds the MTU.
     Udp { family: Family },
-    /// TCP: a payload cut into full segments and a rest.
+    /// TCP: the payload in full segments and a remainder.
     Tcp {
         family: Family,
-        /// Length of the options in each segment, in bytes: 0 or
-        /// [`TCP_TIMESTAMPS`](crate::frame::TCP_TIMESTAMPS).
+        /// Length of the options of each segment in bytes: 0 or [`TCP_TIMESTAMPS`](crate::frame::TCP_TIMESTAMPS).
         option_bytes: u8,
     },
-    /// Verbs over a reliable connection: one message for a payload, in as many packets as it takes.
+    /// Verbs on a reliable connection: one message per payload, in as many packets as needed.
     Rc {
-        /// What the message does.
+        /// Operation of the message.
         operation: Operation,
         immediate: bool,
         family: Family,
     },
-    /// Verbs as unreliable datagrams: one packet for a payload.
+    /// Verbs with unreliable datagrams: one packet per payload.
     Ud { immediate: bool, family: Family },
 }
 
-/// What a message on a reliable connection does with its payload.
+/// Operation on a reliable connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Into a buffer that the receiver has posted.
+    /// Sends into a buffer that the receiver has posted.
     Send,
-    /// Into the receiver's memory, at an address that the sender names.
+    /// RDMA WRITE: writes to a remote address that the sender names.
     Write,
-    /// Out of the other end's memory; the payload travels in the response.
+    /// RDMA READ: reads remote memory; the payload travels in the response.
     Read,
 }
 
 impl Operation {
-    /// The operation as it is written: `send`, `write`, `read`.
+    /// Keyword: `send`, `write` or `read`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Send => "send",
@@ -52,7 +50,7 @@ impl Operation {
 }
 
 impl Stack {
-    /// Version of IP; one that only RoCEv2 looks at where the stack is verbs.
+    /// IP version. For verbs, only RoCEv2 uses it.
     pub fn family(self) -> Family {
         match self {
             Self::Udp { family }
@@ -62,13 +60,12 @@ impl Stack {
         }
     }
 
-    /// Whether the payload travels by InfiniBand's verbs rather than by IP.
+    /// Whether the payload is carried by verbs instead of IP.
     pub fn is_verbs(self) -> bool {
         matches!(self, Self::Rc { .. } | Self::Ud { .. })
     }
 
-    /// The largest packet that the link carries of this stack, in bytes: of IP with its header, of
-    /// verbs the payload alone.
+    /// Maximum packet of this stack on `link`, in bytes: for IP including its header, for verbs the payload only.
     pub(crate) fn mtu_over(self, link: Link) -> Result<u64, Impossible> {
         link.check()?;
         match (link, self.is_verbs()) {

@@ -1,43 +1,43 @@
-//! When packets cross the links of a path, one after another.
+//! Computes when packets traverse the links of a path.
 //!
-//! On each link a packet starts once it has come far enough through the switch before it, and once
-//! the packet ahead has gone. Both are sums and maxima, so one packet is a linear map of the times at
-//! which the links are free, in the algebra where `max` adds and `+` multiplies; a run of equal packets
-//! is a power of that map, and a message of millions of them costs a few dozen steps.
+//! On each link, a packet starts after enough of it has passed the switch before the link and after the previous
+//! packet has left. Both conditions are sums and maxima, so a packet is a linear map of the times at which links
+//! become free, in max-plus algebra. A run of equal packets is a power of that map: millions of packets take a few
+//! dozen steps.
 
 use crate::frame::{gap, on_wire};
 use crate::message::Message;
 use crate::{Family, Link};
 
-/// A link of a path with what decides its times, in units that the caller chooses.
+/// A link of a path with its timing, in a unit that the caller chooses.
 #[derive(Clone, Copy)]
 pub(crate) struct Stage {
     pub link: Link,
-    /// Time that a byte takes.
+    /// Time per byte.
     pub byte_time: u128,
-    /// What a packet must have done on the link before, before it starts on this one.
+    /// How much of a packet must have crossed the previous link before it starts on this one.
     pub entry: Entry,
-    /// Time in the switch besides.
+    /// Forwarding delay of the switch before this link.
     pub delay: u128,
 }
 
-/// What a switch waits for.
+/// What a switch waits for before it forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// This many bytes of the packet, or all of a shorter one.
     Bytes(u64),
-    /// The packet.
+    /// The whole packet.
     Packet,
-    /// All that the link before has cut the packet of the layer above into: a router.
+    /// All packets on the previous link that carry the same packet of the layer above: a router.
     Whole,
 }
 
-/// A time, or none where nothing has happened that it would depend on.
+/// A time, or `None` if nothing has happened on which it depends.
 type Time = Option<u128>;
 
-/// When the last byte has crossed the last link, the first one starting at 0.
+/// Time at which the last byte has crossed the last link, if the first byte starts at 0.
 ///
-/// No sum may exceed 128 bits: see [`Stage`]'s maker.
+/// Sums must fit in 128 bits, which the caller that creates the [`Stage`]s checks.
 pub(crate) fn arrival(stages: &[Stage], family: Family, message: &Message) -> u128 {
     let mut free: Vec<Time> = vec![Some(0); stages.len()];
     for run in message.runs.iter().filter(|run| run.count > 0) {
@@ -55,11 +55,11 @@ pub(crate) fn arrival(stages: &[Stage], family: Family, message: &Message) -> u1
         }
     }
     let end = free.last().copied().flatten().unwrap_or(0);
-    // A link is free again after the gap behind a packet, and the packet has arrived before it.
+    // `free` includes the gap after the last packet, which arrives before the gap.
     end - stages.last().map_or(0, |last| u128::from(gap(last.link)) * last.byte_time)
 }
 
-/// What one packet makes of the times at which links are free: for each link, its column.
+/// Matrix of one packet: how the times at which links become free depend on those before; one column per link.
 fn map_of(stages: &[Stage], family: Family, packet: u64) -> Vec<Vec<Time>> {
     let column = |place: usize| {
         let mut free = vec![None; stages.len()];
@@ -70,7 +70,7 @@ fn map_of(stages: &[Stage], family: Family, packet: u64) -> Vec<Vec<Time>> {
     (0..stages.len()).map(column).collect()
 }
 
-/// The times after the map: for each link the latest over the columns.
+/// Applies the map: for each link, the maximum over the columns.
 fn apply(map: &[Vec<Time>], free: &[Time]) -> Vec<Time> {
     let latest = |row: usize| {
         let terms = map.iter().zip(free).map(|(column, free)| Some(column[row]? + (*free)?));
@@ -86,13 +86,12 @@ struct Span {
     end: Time,
 }
 
-/// Carries one packet of the layer above over all links; `free` says when each link is free, before and
-/// after.
+/// Carries one packet of the layer above over all links and updates `free`, the times at which links become free.
 fn carry(stages: &[Stage], family: Family, packet: u64, free: &mut [Time]) {
     let plus = |time: Time, more: u128| time.map(|time| time + more);
     let mut before: Vec<Span> = Vec::new();
     for (place, stage) in stages.iter().enumerate() {
-        // Of the link before: none before the first, whose sender has everything at hand.
+        // Packets on the previous link; none for the first link, whose sender has all bytes available.
         let ingress = place.checked_sub(1).map(|before| {
             let Stage { link, byte_time, .. } = stages[before];
             (on_wire(link, family, packet), byte_time)
@@ -109,7 +108,7 @@ fn carry(stages: &[Stage], family: Family, packet: u64, free: &mut [Time]) {
                         let looked = ingress.map_or(0, |(runs, byte_time)| {
                             u128::from(look.min(runs[kind].bytes)) * byte_time
                         });
-                        // Nor may the last byte leave before it has come, where a frame gets shorter.
+                        // If a frame gets shorter, its last byte must not leave before it has arrived.
                         let not_before = span.end.map(|end| end.saturating_sub(time));
                         plus(span.start, looked).max(not_before)
                     }

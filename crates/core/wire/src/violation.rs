@@ -1,16 +1,16 @@
-//! When a measured rate is too good to be true.
+//! Decides whether a measured rate exceeds its bound by more than measurement error.
 
-/// Two clocks, each off by up to 100 parts per million (RFC 5180): the wire's and the host's.
+/// Error of two clocks of up to 100 parts per million each (RFC 5180): that of the wire and that of the host.
 const CLOCK_TOLERANCE: f64 = 2e-4;
 
-/// The most that a token bucket explains, as a share of the bound: the difference of goodputs that counts as none
-/// (docs/statistics.md). In an interval so short that it explains more, the bucket is measured and not the wire.
+/// Maximum contribution of a token bucket as a share of the bound: the tie band of goodput (docs/statistics.md). In
+/// an interval so short that the burst contributes more, the bucket is measured, not the wire.
 const BUCKET_MAX: f64 = 0.02;
 
-/// The highest receiver-side rate in bit/s that a bound in bit/s can explain.
+/// Highest receiver rate in bit/s that is consistent with a bound in bit/s.
 ///
-/// Two things explain an excess: clocks, up to 2e-4 of the bound, and the `bucket_bytes` that a token bucket passes at once,
-/// in an interval of `duration_secs`, up to 2 % of the bound.
+/// Allows for clock errors, up to 2e-4 of the bound, and for a burst of `bucket_bytes` from a token bucket within
+/// `duration_secs`, up to 2 % of the bound.
 pub fn allowed(bound_bps: f64, bucket_bytes: u64, duration_secs: f64) -> f64 {
     let burst_bps = match bucket_bytes {
         0 => 0.0,
@@ -19,7 +19,7 @@ pub fn allowed(bound_bps: f64, bucket_bytes: u64, duration_secs: f64) -> f64 {
     bound_bps * (1.0 + CLOCK_TOLERANCE) + burst_bps
 }
 
-/// Whether a receiver-side rate in bit/s exceeds what [`allowed`] explains.
+/// Whether a receiver rate in bit/s exceeds the one [`allowed`] for this bound.
 pub fn exceeds(measured_bps: f64, bound_bps: f64, bucket_bytes: u64, duration_secs: f64) -> bool {
     measured_bps > allowed(bound_bps, bucket_bytes, duration_secs)
 }
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn a_bucket_excuses_its_bytes_once_an_interval() {
-        // 125,000 bytes in 1 s are 1 Mbit/s, in 10 s a tenth of it.
+        // 125,000 bytes are 1 Mbit/s over 1 s, and a tenth of it over 10 s.
         assert!(!exceeds(1_001_199_000.0, 1e9, 125_000, 1.0));
         assert!(exceeds(1_001_201_000.0, 1e9, 125_000, 1.0));
         assert!(exceeds(1_000_301_000.0, 1e9, 125_000, 10.0));

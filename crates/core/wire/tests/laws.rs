@@ -1,4 +1,4 @@
-//! What holds for every ceiling.
+//! Properties of every ceiling.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_units::BitRate;
@@ -12,7 +12,7 @@ fn family(v6: bool) -> Family {
     if v6 { Family::V6 } else { Family::V4 }
 }
 
-/// Links that carry IP, IPv6 included.
+/// Links that carry IP, including IPv6.
 fn ip_link() -> impl Strategy<Value = Link> {
     let ethernet = (1u64..1 << 50, MTU_MIN.., 0u8..=2)
         .prop_map(|(rate, mtu, vlan)| Link::Ethernet { rate: BitRate(rate), mtu, vlan });
@@ -139,7 +139,7 @@ proptest! {
             let bytes = Input::Number(sizes.iter().sum::<u64>() + gaps);
             prop_assert_eq!(&ceiling.inputs["wire_bytes"], &bytes);
             prop_assert_eq!(&ceiling.inputs["packets"], &Input::Number(sizes.len() as u64));
-            // InfiniBand packets end on a word before the variant CRC; frames have 72 bytes at least.
+            // InfiniBand packets end on a word before the variant CRC; frames have at least 72 bytes.
             let is_sound = |size: &u64| if has_gap { *size >= 72 } else { size % 4 == 2 };
             prop_assert!(sizes.iter().all(is_sound));
         }
@@ -147,14 +147,14 @@ proptest! {
 }
 
 proptest! {
-    // Thousands of packets each.
+    // Each case lists thousands of packets.
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn the_stream_is_that_of_the_best_segment_of_all(link in ip_link(), v6: bool) {
         let tcp = Stack::Tcp { family: family(v6), option_bytes: 0 };
         let headers = family(v6).header_bytes() + 20;
-        // As far back as the largest packet of InfiniBand, where the last full one ends.
+        // Far enough below the MTU to include the end of the last full InfiniBand packet.
         let mtu = u64::from(link.mtu());
         let best = (mtu.saturating_sub(4100).max(headers + 1)..=mtu)
             .map(|packet| {

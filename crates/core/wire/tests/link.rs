@@ -1,4 +1,4 @@
-//! The link grammar: what it reads, prints and refuses.
+//! The link grammar: parsing, printing and errors.
 
 use fabricmark_units::BitRate;
 use fabricmark_wire::{Exact, IB_MTUS, Ib, Ipoib, IpoibMode, Lanes, Link, MTU_MIN, Speed};

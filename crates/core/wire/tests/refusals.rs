@@ -1,4 +1,4 @@
-//! What cannot be is refused, with what to ask for instead.
+//! Impossible combinations are rejected with a remedy.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_units::BitRate;
@@ -24,7 +24,7 @@ fn link(text: &str) -> Link {
     text.parse().unwrap()
 }
 
-/// A link, a stack and a payload that do not go together, and what is said of it.
+/// A link, stack and payload that do not fit together, and the error message.
 const REFUSED: &[(&str, Stack, u64, &str)] = &[
     (
         "loopback",

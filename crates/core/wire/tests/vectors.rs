@@ -1,4 +1,4 @@
-//! Figures that others have published or that follow by hand: ceilings, packets and what bounds them.
+//! Figures that are published or follow by hand: ceilings, packets and limits.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_wire::{
@@ -26,7 +26,7 @@ fn link(text: &str) -> Link {
     text.parse().unwrap()
 }
 
-/// Equal to the printed figure, half a unit of its last digit allowed.
+/// Equal to the printed figure within half a unit of its last digit.
 fn assert_prints(value: f64, printed: f64, decimals: i32, case: &str) {
     let half = 0.5 * 10f64.powi(-decimals) * (1.0 + 1e-9);
     assert!((value - printed).abs() <= half, "{case}: {value} {printed}");
@@ -105,11 +105,11 @@ fn a_message_of_verbs_takes_the_known_bytes() {
         ("rocev1:10G", SEND, 8192, 8944),
         ("rocev2:10G", WRITE, 8192, 8864),
         ("ipoib:4X-FDR,mode=connected,mtu=65520", UDP4, 32_768, 33_242),
-        // A write that fits one packet carries both its headers, a read one acknowledgement.
+        // A WRITE that fits one packet carries both its headers, a READ response one AETH.
         ("ib:4X-EDR", rc(Operation::Write, true), 1, 8 + 12 + 16 + 4 + 1 + 3 + 4 + 2),
         ("ib:4X-EDR", READ, 1, 8 + 12 + 4 + 4 + 4 + 2),
         ("ib:4X-EDR,grh", SEND, 0, 66),
-        // Short packets of RoCE are padded to the smallest frame: v2 over IPv4 has 58 bytes at least.
+        // Short RoCE packets are padded to the minimum frame: v2 over IPv4 has at least 58 bytes.
         ("rocev2:10G", SEND, 0, 84),
         ("rocev1:10G", SEND, 0, 94),
         ("rocev2:10G,vlan=1", SEND, 4, 90),
@@ -143,7 +143,7 @@ fn the_packets_of_a_message_are_listed_in_order() {
         ("ethernet:10G", tcp(Family::V4, 12), 1449, vec![1526, 8 + 18 + 53]),
         ("ib:4X-EDR,mtu=256", WRITE, 513, vec![298, 282, 30]),
         ("ib:4X-EDR,mtu=256", READ, 513, vec![286, 282, 34]),
-        // Packets of IP of 2,044 and 21 bytes, each with 4 of IPoIB, each cut anew.
+        // IP packets of 2,044 and 21 bytes with 4 bytes of IPoIB header each, segmented separately.
         ("ipoib:4X-FDR,mode=connected,ib-mtu=1024", UDP4, 2017, vec![1050, 1050, 54]),
     ] {
         assert_eq!(packets(link(text), stack, payload), Ok(sizes), "{text} {payload}");
@@ -268,7 +268,7 @@ fn the_tightest_link_of_a_path_and_its_smallest_mtu_decide() {
     let mut path = Path::through(link("ethernet:10G,mtu=9000"), 2, Default::default());
     path.hops[1].link = link("ethernet:1G,mtu=9000,vlan=1");
     path.hops[2].link = link("ipoib:4X-FDR");
-    // 2,044 bytes on each link; the slowest is Ethernet with a tag.
+    // Packets of 2,044 bytes on each link; the slowest is Ethernet with a tag.
     let stream = path_stream_goodput(&path, tcp(Family::V4, 0)).unwrap();
     assert_eq!(Some(stream.goodput_bps), Exact::new(1_000_000_000 * 2004, 2044 + 42));
     assert_eq!(stream.inputs["mtu_bytes"], Input::Number(2044));
@@ -278,11 +278,11 @@ fn the_tightest_link_of_a_path_and_its_smallest_mtu_decide() {
 
 #[test]
 fn a_segment_that_fills_its_words_may_beat_a_larger_one() {
-    // 2,043 bytes and 4 of IPoIB are padded by 1; 2,040 bytes are not, and carry more for their length.
+    // 2,043 bytes plus 4 of IPoIB are padded by 1; 2,040 bytes are not, and have a better payload ratio.
     let odd = link("ipoib:4X-FDR,mtu=2043");
     let stream = stream_goodput(odd, tcp(Family::V4, 0)).unwrap();
     assert_eq!(Some(stream.goodput_bps), Exact::new(600_000_000_000 * 2000, 11 * 2078));
-    // One byte beyond a packet of InfiniBand would cost a second one.
+    // One byte more than an InfiniBand packet would need a second one.
     let beyond = link("ipoib:4X-FDR,mode=connected,mtu=2045");
     let stream = stream_goodput(beyond, tcp(Family::V4, 0)).unwrap();
     assert_eq!(Some(stream.goodput_bps), Exact::new(600_000_000_000 * 2004, 11 * 2074));

@@ -1,4 +1,4 @@
-//! A kernel of Debian's archive with its modules, kept between runs.
+//! Kernels from Debian's archive with their modules, cached between runs.
 
 use std::cmp::Ordering;
 use std::env;
@@ -14,8 +14,7 @@ const DPKG_DEB: Program = Program { name: "dpkg-deb", package: "dpkg" };
 const DEPMOD: Program = Program { name: "depmod", package: "kmod" };
 
 impl Guest {
-    /// Finds the kernel that is kept, or else fetches the newest of the archive and makes its first files. `say`
-    /// is told what takes long.
+    /// Returns the cached kernel, or downloads the newest and builds its initramfs. `say` gets progress messages.
     pub fn ready(line: Line, say: &mut dyn FnMut(&str)) -> Result<Self, GuestError> {
         machine::QEMU.find()?;
         let place = place()?;
@@ -26,7 +25,7 @@ impl Guest {
         let package = newest(line)?;
         let release = package.trim_start_matches("linux-image-").to_owned();
         say(&format!("fetching {package}, once (about 100 MB)"));
-        // Renamed when it is whole: a folder with its name is a kernel that can be booted.
+        // Renamed when complete: a folder with a release's name is a kernel that can be booted.
         let unfinished = tempfile::tempdir_in(&place).map_err(GuestError::file(&place))?;
         tool(APT_GET, unfinished.path(), &["--quiet=2", "download", &package])?;
         let archive = fs::read_dir(unfinished.path())
@@ -48,7 +47,7 @@ impl Guest {
         Ok(guest)
     }
 
-    /// Release of its kernel.
+    /// Release of the kernel.
     pub fn kernel(&self) -> &str {
         &self.release
     }
@@ -57,13 +56,13 @@ impl Guest {
         self.tree.join("initramfs")
     }
 
-    /// Folder of its modules.
+    /// Folder of the kernel's modules.
     pub(crate) fn modules(&self) -> PathBuf {
         self.tree.join(format!("lib/modules/{}", self.release))
     }
 }
 
-/// Where kernels are kept.
+/// Folder of the cached kernels.
 fn place() -> Result<PathBuf, GuestError> {
     let folder =
         |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -75,7 +74,7 @@ fn place() -> Result<PathBuf, GuestError> {
     Ok(home?.join("fabricmark/guest"))
 }
 
-/// The newest kernel of a line that was fetched before.
+/// The newest cached kernel of a series.
 fn kept(place: &Path, line: Line) -> Option<Guest> {
     let names =
         fs::read_dir(place).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -83,7 +82,7 @@ fn kept(place: &Path, line: Line) -> Option<Guest> {
     Some(Guest { tree: place.join(&release), release })
 }
 
-/// The newest package of a line that the lists of packages name.
+/// The newest package of a series in the package lists.
 fn newest(line: Line) -> Result<String, GuestError> {
     let pattern = format!("linux-image-{line}.");
     let names = tool(APT_CACHE, Path::new("/"), &["pkgnames", &pattern])?;
@@ -99,7 +98,7 @@ fn no_kernel(line: Line) -> GuestError {
     ))
 }
 
-/// Whether a release is of the line and of the flavour that has Soft RoCE and 9p: `6.1.0-56-amd64`,
+/// Whether a release is of the series, and of the flavour that has Soft RoCE and 9p: `6.1.0-56-amd64`,
 /// `6.12.117+deb12-amd64`, not `6.1.0-56-cloud-amd64`.
 fn is_of(line: Line, release: &str) -> bool {
     let rest =
@@ -109,7 +108,7 @@ fn is_of(line: Line, release: &str) -> bool {
     })
 }
 
-/// Releases by the numbers in them.
+/// Compares releases by the numbers in them.
 fn by_version(one: &str, other: &str) -> Ordering {
     let numbers = |text: &str| -> Vec<u64> {
         text.split(|letter: char| !letter.is_ascii_digit())
@@ -119,7 +118,7 @@ fn by_version(one: &str, other: &str) -> Ordering {
     numbers(one).cmp(&numbers(other))
 }
 
-/// Runs a program in a folder; gives what it printed.
+/// Runs a program in a folder; returns its standard output.
 fn tool(program: Program, folder: &Path, arguments: &[&str]) -> Result<String, GuestError> {
     let mut command = Command::new(program.find()?);
     command.args(arguments).current_dir(folder).stdin(Stdio::null());

@@ -1,7 +1,6 @@
-//! The first files of a guest: a shell, the modules that reach the host's files, and a script.
+//! The initramfs of a guest: a shell, the modules that give access to the host's files, and a script.
 //!
-//! They travel as a cpio archive in the format `newc` (Documentation/driver-api/early-userspace/buffer-format.rst
-//! of Linux).
+//! It is a cpio archive in the format `newc` (Documentation/driver-api/early-userspace/buffer-format.rst of Linux).
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,7 +10,7 @@ use crate::{GuestError, Program};
 
 const BUSYBOX: Program = Program { name: "busybox", package: "busybox-static" };
 
-/// What leads to the host's files, and what lays memory over them; what a kernel has built in is left out.
+/// Modules for the host's files and for the overlay in memory; those that a kernel has built in are skipped.
 const MODULES: [&str; 6] =
     ["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "virtio_mmio"];
 
@@ -19,7 +18,7 @@ const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const FILE: u32 = 0o100_644;
 
-/// The archive for a kernel whose modules are in a folder.
+/// Builds the archive for a kernel whose modules are in this folder.
 pub(crate) fn build(modules: &Path, release: &str) -> Result<Vec<u8>, GuestError> {
     let busybox = BUSYBOX.find()?;
     let mut archive = Archive::default();
@@ -45,14 +44,14 @@ fn read(path: &Path) -> Result<Vec<u8>, GuestError> {
     fs::read(path).map_err(GuestError::file(path))
 }
 
-/// Files of the modules that a guest starts with, each behind what it needs, from the kernel's lists
+/// Files of the modules that a guest needs to start, each after its dependencies, from the kernel's lists
 /// `modules.dep` and `modules.builtin`.
 fn in_order<'a>(
     dependencies: &'a str,
     built_in: &str,
     release: &str,
 ) -> Result<Vec<&'a str>, GuestError> {
-    // A module's file and those that it needs, nearest first, by its name.
+    // File and dependencies of each module, nearest first, by its name.
     let lines = dependencies.lines().filter_map(|line| line.split_once(':'));
     let known: HashMap<String, (&str, &str)> =
         lines.map(|(file, needs)| (module(file), (file, needs))).collect();
@@ -75,7 +74,7 @@ fn in_order<'a>(
     Ok(files)
 }
 
-/// A module's name, by that of its file: `kernel/net/9p/9pnet.ko.xz` is `9pnet`.
+/// A module's name from its file: `kernel/net/9p/9pnet.ko.xz` is `9pnet`.
 fn module(file: &str) -> String {
     let name = file.rsplit('/').next().unwrap_or(file);
     name.split('.').next().unwrap_or(name).replace('-', "_")
@@ -98,14 +97,14 @@ impl Archive {
             0, // owner
             0, // group
             links,
-            0, // time of change
+            0, // mtime
             length(contents.len()),
             0, // device
             0,
-            0, // device that it is
+            0, // device number of a special file
             0,
             length(name.len() + 1),
-            0, // checksum, which this format has not
+            0, // checksum, unused in this format
         ];
         self.bytes.extend_from_slice(b"070701");
         for field in fields {
@@ -118,7 +117,7 @@ impl Archive {
         self.pad();
     }
 
-    /// Names and contents begin at multiples of four bytes.
+    /// Pads names and contents to multiples of four bytes.
     fn pad(&mut self) {
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
     }

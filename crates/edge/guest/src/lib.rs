@@ -1,10 +1,10 @@
 //! A guest kernel for what this machine's kernel lacks: Soft RoCE, SMC-R, netem, SCTP.
 //!
-//! A stock Debian kernel boots in seconds in QEMU, its processors emulated in software, with this machine's
-//! files under a layer of memory: every program here runs there unchanged, and nothing that it writes stays,
-//! except in folders that are named. Its figures compare transports inside it and say nothing about hardware.
+//! A stock Debian kernel boots in QEMU within seconds, with CPUs emulated in software. Its root is this machine's
+//! file system under an overlay in memory: every program here runs there unchanged, and its writes are discarded
+//! except in the folders of [`Job::writable`]. Figures from a guest compare transports within it, not hardware.
 //!
-//! Deliberately not here: what runs in it.
+//! Not here: what runs in the guest.
 
 mod image;
 mod initramfs;
@@ -19,17 +19,17 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Which line of Debian's kernels.
+/// Release series of Debian's kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// 6.1: Soft RoCE is faster there, rsockets were tried there.
+    /// 6.1: Soft RoCE is faster, and rsockets were tested.
     V6_1,
-    /// 6.12: SMC-R finds its peer by RoCEv2 there; 6.1 falls back to TCP.
+    /// 6.12: SMC-R finds its peer over RoCEv2; 6.1 falls back to TCP.
     V6_12,
 }
 
 impl Line {
-    /// Every line that can be asked for.
+    /// All supported series.
     pub const ALL: [Self; 2] = [Self::V6_1, Self::V6_12];
 }
 
@@ -51,34 +51,34 @@ impl FromStr for Line {
     }
 }
 
-/// The devices at both ends of a guest's network.
+/// Network devices at both ends of a guest's network, a veth pair.
 pub const DEVICES: [&str; 2] = ["v0", "v1"];
 
-/// What runs in a guest.
+/// A command for a guest.
 #[derive(Debug)]
 pub struct Job<'a> {
-    /// Program and arguments; it stands in this process's folder and has its environment.
+    /// Program and arguments; it runs in this process's working directory with its environment.
     pub command: &'a [OsString],
-    /// Folders whose files stay; all others are read-only beneath a layer of memory.
+    /// Folders in which writes persist; in all others they are discarded.
     pub writable: &'a [PathBuf],
-    /// When it is ended, from the boot on.
+    /// Time limit from boot on, after which it is killed.
     pub limit: Duration,
-    /// Commands of a shell that make a wire of its network, the pair of devices [`DEVICES`]; without any, memory joins them.
+    /// Shell commands that turn the guest's network, [`DEVICES`], into a wire; empty: memory connects them.
     pub wire: &'a str,
 }
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// Its exit code.
+    /// Exit code of the command.
     pub code: u8,
     /// Packets that crossed the guest's network from its first end to its second.
     pub crossed_packets: u64,
-    /// Packets of RDMA that its first end sent.
+    /// RDMA packets that its first end sent.
     pub rdma_packets: u64,
 }
 
-/// A guest that can be started: a kernel and the first files that it needs.
+/// A guest that can be booted: a kernel and its initramfs.
 #[derive(Debug)]
 pub struct Guest {
     /// Root of the kernel's unpacked package.
@@ -86,13 +86,13 @@ pub struct Guest {
     release: String,
 }
 
-/// Why there is no guest, or no end of its command.
+/// Why there is no guest, or its command did not complete.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
-    /// This machine lacks something: what, and where it comes from.
+    /// This machine lacks something: what, and where to get it.
     #[error("{0}")]
     Missing(String),
-    /// The user ended it.
+    /// The user interrupted it.
     #[error("interrupted")]
     Interrupted,
     /// What failed, and how.
@@ -110,7 +110,7 @@ impl GuestError {
     }
 }
 
-/// A program of Debian, by its name and package.
+/// A program and the Debian package that contains it.
 #[derive(Clone, Copy, Debug)]
 struct Program {
     name: &'static str,

@@ -1,4 +1,4 @@
-//! QEMU: its command line, and the ports through which a guest speaks.
+//! QEMU: its command line, and the serial ports of the guest.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -15,23 +15,23 @@ use crate::{Done, Guest, GuestError, Job, Program};
 
 pub(crate) const QEMU: Program = Program { name: "qemu-system-x86_64", package: "qemu-system-x86" };
 
-/// Memory of the guest: its files are in it, and the buffers of both ends.
+/// Memory of the guest, for the files that it writes and the buffers of both ends.
 const MEMORY_MIB: u32 = 2048;
 
-/// How often the guest's end is looked for.
+/// How often the time limit and interruption are checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// More than a guest has to say last.
+/// More than the last message of a guest.
 const END_BYTES_MAX: usize = 4096;
 
-/// Lines of the console that explain a guest that died.
+/// Lines of the console to show when a guest dies.
 const CONSOLE_LINES: usize = 20;
 
-/// Ports by name; each is a socket in the job's folder.
+/// Port names; each is a socket in the job's folder.
 const PORTS: [&str; 3] = ["out", "err", "end"];
 
 impl Guest {
-    /// Boots and runs the command, whose standard input is empty; what it writes goes to `out` and `err`.
+    /// Boots and runs the command with empty standard input; its output goes to `out` and `err`.
     pub fn run(
         &self,
         job: &Job<'_>,
@@ -39,7 +39,7 @@ impl Guest {
         err: &mut (dyn Write + Send),
         interrupted: &AtomicBool,
     ) -> Result<Done, GuestError> {
-        // In the folder for short-lived files, since the names of sockets are short.
+        // In the folder for temporary files, since socket paths must be short.
         let folder = tempfile::tempdir().map_err(GuestError::system("make a folder"))?;
         let work = folder.path();
         let write = |name: &str, contents: &[u8]| {
@@ -68,7 +68,7 @@ impl Guest {
             scope.spawn(move || copy(from_out, out));
             scope.spawn(move || copy(from_err, err));
             let told = hear_end(end, work, job.limit, interrupted);
-            // All that the command wrote has been taken by the machine before it told its end.
+            // QEMU has received all output of the command before the guest reports its end.
             drop(machine);
             told
         })?;
@@ -83,7 +83,7 @@ impl Guest {
         let log = work.join("qemu.log");
         let log = File::create(&log).map_err(GuestError::file(&log))?;
         let mut command = Command::new(QEMU.find()?);
-        // KVM is never tried: nested kinds of it start and then hang.
+        // KVM is never used: nested KVM may start and then hang.
         command.args("-accel tcg,thread=multi,tb-size=256 -cpu max -smp 2 -M q35".split(' '));
         command.args("-nodefaults -no-user-config -nographic -no-reboot -m".split(' '));
         command.arg(MEMORY_MIB.to_string());
@@ -119,7 +119,7 @@ impl Guest {
     }
 }
 
-/// The three lines that a guest says last: the command's exit code and what its network counted.
+/// The last three lines of a guest: the command's exit code and its two packet counts.
 fn hear_end(
     mut end: UnixStream,
     work: &Path,
@@ -151,12 +151,12 @@ fn hear_end(
     Ok(String::from_utf8_lossy(&told).into_owned())
 }
 
-/// A machine that stops when nobody waits for it.
+/// A QEMU process that is killed when dropped.
 struct Machine(Child);
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // One that has ended cannot be stopped.
+        // Fails if it has ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -168,7 +168,7 @@ fn share(command: &mut Command, tag: &str, folder: &OsStr, access: &str) {
     command.args(["-device", &format!("virtio-9p-pci,fsdev={tag},mount_tag={tag}")]);
 }
 
-/// An option of QEMU that ends with a path; commas in it are doubled.
+/// QEMU option that ends with a path; commas in the path are doubled.
 fn option(head: &str, path: &OsStr) -> OsString {
     OsString::from_vec([head.as_bytes(), &escaped(path, b',', b",,")].concat())
 }
@@ -177,7 +177,7 @@ fn joined<const N: usize>(parts: [&OsStr; N]) -> OsString {
     parts.into_iter().collect()
 }
 
-/// What a shell does: this process's folder and environment, then the command.
+/// Shell script that restores this process's folder and environment, then runs the command.
 fn script(command: &[OsString]) -> Result<Vec<u8>, GuestError> {
     let mut script = Vec::new();
     for (name, value) in std::env::vars_os() {
@@ -195,17 +195,17 @@ fn script(command: &[OsString]) -> Result<Vec<u8>, GuestError> {
     Ok(script)
 }
 
-/// A word of a shell that means itself.
+/// A word quoted for the shell.
 fn quoted(word: &OsStr) -> Vec<u8> {
     [b"'", &escaped(word, b'\'', b"'\\''")[..], b"'"].concat()
 }
 
-/// A text with `to` for each `byte`.
+/// Replaces each `byte` by `to`.
 fn escaped(text: &OsStr, byte: u8, to: &[u8]) -> Vec<u8> {
     text.as_bytes().split(|&other| other == byte).collect::<Vec<_>>().join(to)
 }
 
-/// The machine's end of a port; it connects before it boots, or ends.
+/// Accepts QEMU's connection to a port; QEMU connects before it boots, or ends.
 fn accept(listener: &UnixListener, machine: &mut Child) -> io::Result<UnixStream> {
     listener.set_nonblocking(true)?;
     loop {
@@ -225,7 +225,7 @@ fn accept(listener: &UnixListener, machine: &mut Child) -> io::Result<UnixStream
     }
 }
 
-/// A machine that ended before it spoke, with what it said.
+/// Error for a QEMU that ended before it connected, with its console.
 fn heard(work: &Path) -> impl Fn(io::Error) -> GuestError + Copy {
     move |error| match error.kind() {
         io::ErrorKind::UnexpectedEof => ended(&console(work)),
@@ -238,7 +238,7 @@ fn ended(console: &str) -> GuestError {
     GuestError::Failed(format!("{message}\n{console}"))
 }
 
-/// The last lines of QEMU and of the guest's console.
+/// Last lines of QEMU's output and of the guest's console.
 fn console(work: &Path) -> String {
     let texts = ["qemu.log", "console"].map(|name| fs::read(work.join(name)).unwrap_or_default());
     let text = String::from_utf8_lossy(&texts.concat()).into_owned();
@@ -246,7 +246,7 @@ fn console(work: &Path) -> String {
     lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n")
 }
 
-/// Hands on what a port says, until the machine ends or nobody reads it.
+/// Copies the output of a port, until QEMU ends or writing fails.
 fn copy(mut port: UnixStream, to: &mut (dyn Write + Send)) {
     let mut bytes = [0; 65_536];
     while let Ok(count @ 1..) = port.read(&mut bytes) {

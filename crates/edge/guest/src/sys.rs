@@ -1,10 +1,10 @@
-//! What is done between fork and exec of a machine.
+//! Setup of the QEMU process between fork and exec.
 
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Kills the command when this thread ends, however it ends.
+/// Kills the command when the calling thread ends, for whatever reason.
 pub(crate) fn end_with_parent(command: &mut Command) {
     // SAFETY: between fork and exec only async-signal-safe calls are allowed: prctl is a plain system
     // call, and the closure allocates nothing.

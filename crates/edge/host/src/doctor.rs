@@ -1,8 +1,8 @@
-//! What on this machine would spoil a measurement.
+//! Checks for conditions on this machine that distort measurements: `fabricmark doctor`.
 //!
-//! Each noun has its file: it reads what it needs below a root and hands plain texts and values to
-//! functions that judge. `docs/doctor.md` lists every check; every check has at least one finding,
-//! if only that it could not be made.
+//! Each submodule covers one subject. It reads the files it needs below a root directory and passes their text to
+//! pure functions, which return findings. `docs/doctor.md` lists every check. Each check returns at least one
+//! finding, even if only "not observable".
 
 mod buffers;
 mod clock;
@@ -32,7 +32,7 @@ pub use text::text;
 
 use tree::Tree;
 
-/// Every check, in the order of `docs/doctor.md`.
+/// All checks, in the order of `docs/doctor.md`.
 pub const CHECKS: [Check; 32] = [
     frequency::GOVERNOR,
     frequency::TURBO,
@@ -68,25 +68,25 @@ pub const CHECKS: [Check; 32] = [
     counters::ERRORS,
 ];
 
-/// What system calls say of this process and this machine.
+/// Inputs of the checks that come from system calls rather than files.
 #[derive(Clone, Debug)]
 pub struct System {
-    /// Processors that this process may use; a run's ends are bound to the first two.
+    /// CPUs in this process's affinity mask. A run pins its client and server to the first two.
     pub cpus: Vec<u32>,
-    /// Whether the user is root.
+    /// Whether the effective user is root.
     pub is_root: bool,
-    /// Soft and hard limit of open files; `u64::MAX` where there is none.
+    /// RLIMIT_NOFILE as (soft, hard); `u64::MAX` means unlimited.
     pub open_files: (u64, u64),
-    /// Time that one reading of the clock takes, in nanoseconds.
+    /// Time of one clock reading, in nanoseconds.
     pub clock_reading_ns: f64,
-    /// Time between the two looks at busy processes.
+    /// Time between the two samples of running processes.
     pub interval: Duration,
-    /// Asks a network card for its settings, or says why it does not answer.
+    /// Reads the ethtool settings of an interface; the error is the reason that they cannot be read.
     pub settings: fn(&str) -> Result<Settings, String>,
 }
 
 impl System {
-    /// This machine, looked at for 100 ms: ten ticks of the kernel's usual 100 a second.
+    /// Reads this machine. The sample takes 100 ms: ten ticks at the kernel's usual 100 Hz.
     pub fn here() -> Self {
         let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         Self {
@@ -100,7 +100,7 @@ impl System {
     }
 }
 
-/// The least of 20 times, since whatever interrupts makes it longer.
+/// The minimum of 20 averages, because interrupts and preemption only lengthen a reading.
 fn clock_reading_ns() -> f64 {
     const READINGS: u32 = 1000;
     let times = (0..20).map(|_| {
@@ -111,7 +111,7 @@ fn clock_reading_ns() -> f64 {
     times.fold(f64::INFINITY, f64::min)
 }
 
-/// Examines the machine whose files are below `root`; the gravest findings come first.
+/// Runs all checks on the machine whose files are below `root`; returns findings by decreasing severity.
 pub fn examine(root: &Path, system: &System) -> Vec<Finding> {
     let tree = Tree(root.to_owned());
     let (interfaces, links) = interface::links(&tree);

@@ -1,7 +1,7 @@
-//! Events that the processor and the kernel count for this process: perf_event_open(2).
+//! Hardware and software event counts of this process: perf_event_open(2).
 //!
-//! Our own structure of 64 bytes instead of a library: the crates for this interface carry its whole
-//! generated header, sampling and ring buffers, and counting needs one call.
+//! A structure of 64 bytes of our own replaces a library: the crates for this interface contain its whole generated
+//! header, sampling and ring buffers, and counting needs one system call.
 
 use std::fs;
 use std::io::{self, Read};
@@ -16,17 +16,17 @@ use crate::{read, sys};
 const HARDWARE: u32 = 0;
 const SOFTWARE: u32 = 1;
 
-/// An event as linux/perf_event.h numbers it.
+/// Event type and number of linux/perf_event.h.
 #[derive(Clone, Copy)]
 pub(crate) struct Event {
     pub(crate) kind: u32,
     pub(crate) config: u64,
-    /// Whether it happens in user mode, too: a thread leaves its processor in the kernel only, so
-    /// that without the kernel the count would be 0.
+    /// Whether the event also happens in user mode. A context switch happens only in the kernel, so its count
+    /// without the kernel would be 0.
     happens_in_user_mode: bool,
 }
 
-/// In the order in which [`EventMeter::finish`] takes them.
+/// In the order in which [`EventMeter::finish`] destructures them.
 const EVENTS: [Event; 6] = [
     Event { kind: HARDWARE, config: 0, happens_in_user_mode: true }, // cycles
     Event { kind: HARDWARE, config: 1, happens_in_user_mode: true }, // instructions
@@ -36,7 +36,7 @@ const EVENTS: [Event; 6] = [
     Event { kind: SOFTWARE, config: 2, happens_in_user_mode: true }, // page faults
 ];
 
-/// One event in all threads that ran when counting began, or the reason why it is not counted.
+/// One event in all threads that existed at the start, or the reason that it is not counted.
 struct Counter {
     threads: Result<Vec<OwnedFd>, String>,
     with_kernel: bool,
@@ -73,7 +73,7 @@ fn open(event: Event, with_kernel: bool) -> io::Result<Vec<OwnedFd>> {
         let Some(thread) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
         match sys::count_event(event, thread, with_kernel) {
             Ok(descriptor) => descriptors.push(descriptor),
-            // A thread that has ended since.
+            // The thread has ended.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => {}
             Err(error) => return Err(error),
         }
@@ -81,7 +81,7 @@ fn open(event: Event, with_kernel: bool) -> io::Result<Vec<OwnedFd>> {
     Ok(descriptors)
 }
 
-/// Why an event is not counted (perf_event_open(2), ERRORS).
+/// Reason that an event is not counted (perf_event_open(2), ERRORS).
 fn reason(error: &io::Error) -> String {
     match Errno::from_io_error(error) {
         Some(Errno::NOENT | Errno::NODEV | Errno::OPNOTSUPP) => "no PMU".to_owned(),
@@ -94,7 +94,7 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-/// What a descriptor of [`sys::count_event`] says.
+/// Values read from a descriptor of [`sys::count_event`].
 #[derive(Clone, Copy)]
 struct Reading {
     count: u64,
@@ -111,7 +111,7 @@ impl Reading {
     }
 }
 
-/// The counts of all threads, each scaled to the time in which it should have been counted.
+/// Sum of the counts of all threads, each scaled from the time it was counted to the time it was enabled.
 fn total(readings: &[Reading], with_kernel: bool) -> Result<EventCount, String> {
     let enabled_ns: u64 = readings.iter().map(|reading| reading.enabled_ns).sum();
     let running_ns: u64 = readings.iter().map(|reading| reading.running_ns).sum();
@@ -126,7 +126,7 @@ fn total(readings: &[Reading], with_kernel: bool) -> Result<EventCount, String> 
     Ok(EventCount::Counted { count: scaled.sum(), with_kernel, running: running.min(1.0) })
 }
 
-/// All events of this process, from its making on.
+/// Counts all events of this process from `start` on.
 pub(crate) struct EventMeter([Counter; 6]);
 
 impl EventMeter {

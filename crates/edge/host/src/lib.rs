@@ -1,5 +1,5 @@
-//! What is known of this machine: facts for a record, what would spoil a measurement, and what a run
-//! uses of it.
+//! Facts about this machine for records, checks for conditions that distort measurements, and the resources that
+//! a run uses.
 
 pub mod doctor;
 mod events;
@@ -24,7 +24,7 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// The value of `key` in text whose lines are `key<separator>value`.
+/// The value of `key` in text with lines `key<separator>value`.
 fn field<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(separator)?;
@@ -32,18 +32,18 @@ fn field<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
     })
 }
 
-/// A number of bytes in /proc/meminfo, which counts KiB.
+/// A value of /proc/meminfo, which is in KiB, in bytes.
 fn memory_bytes(meminfo: &str, key: &str) -> Option<u64> {
     let kib: u64 = field(meminfo, key, ':')?.strip_suffix(" kB")?.parse().ok()?;
     Some(kib.saturating_mul(1024))
 }
 
-/// Flags of the first processor in /proc/cpuinfo; `None` where there is no such line.
+/// Flags of the first CPU in /proc/cpuinfo; `None` if there is no such line.
 fn flags(cpuinfo: &str) -> Option<Vec<&str>> {
     Some(field(cpuinfo, "flags", ':')?.split_whitespace().collect())
 }
 
-/// Where a program is; `/usr/sbin` is not on the path of an ordinary user.
+/// Path of a program. Searches also `/usr/sbin` and `/sbin`, which are not in an ordinary user's `PATH`.
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
@@ -52,18 +52,18 @@ pub fn program(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Processors that this process may use.
+/// CPUs in this process's affinity mask.
 pub fn cpus() -> Vec<u32> {
     let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect()
 }
 
-/// The kernel's number for this run of the machine (random(4)): equal for all namespaces of one machine.
+/// The kernel's boot id (random(4)), the same in all namespaces of a machine.
 pub fn boot() -> String {
     read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
-/// What is known of this machine; what cannot be read is empty.
+/// Facts about this machine; a field that cannot be read is empty, 0 or `None`.
 pub fn facts() -> HostFacts {
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
     let (meminfo, os) = (read("/proc/meminfo"), read("/etc/os-release").unwrap_or_default());
@@ -80,24 +80,24 @@ pub fn facts() -> HostFacts {
     }
 }
 
-/// Memory of this machine as the kernel tells it.
+/// Memory limits of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// What programs may still have without swapping, in bytes (MemAvailable of `/proc/meminfo`, proc(5)).
+    /// Memory available to programs without swapping, in bytes (MemAvailable of `/proc/meminfo`, proc(5)).
     pub available_bytes: u64,
-    /// What all TCP sockets of the machine may have queued, in bytes: the third of `net.ipv4.tcp_mem`,
-    /// which counts pages (tcp(7)). Beyond it TCP drops.
+    /// Memory limit of all TCP sockets of the machine, in bytes: the third value of `net.ipv4.tcp_mem`, which is
+    /// in pages (tcp(7)). Above it TCP drops segments.
     pub tcp_bytes: u64,
 }
 
 impl Memory {
-    /// That of this machine now; nothing where the kernel does not tell.
+    /// Reads the current values; `None` if a file cannot be read or parsed.
     pub fn now() -> Option<Self> {
         let tcp_mem = read("/proc/sys/net/ipv4/tcp_mem")?;
         Self::of(&read("/proc/meminfo")?, &tcp_mem, page_size() as u64)
     }
 
-    /// From the text of `/proc/meminfo` and of `/proc/sys/net/ipv4/tcp_mem`.
+    /// Parses the text of `/proc/meminfo` and of `/proc/sys/net/ipv4/tcp_mem`.
     pub fn of(meminfo: &str, tcp_mem: &str, page_bytes: u64) -> Option<Self> {
         let available_bytes = memory_bytes(meminfo, "MemAvailable")?;
         let pages: u64 = tcp_mem.split_whitespace().nth(2)?.parse().ok()?;

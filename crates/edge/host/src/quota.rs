@@ -1,10 +1,10 @@
-//! How long the processor quota of a control group kept this process waiting.
+//! Time for which the CPU quota of a control group throttled this process.
 
 use std::path::Path;
 
 use crate::read;
 
-/// Where control groups are mounted (cgroups(7)): of version 2, beside version 1, and the controller `cpu` of version 1.
+/// Mount points of control groups (cgroups(7)): version 2, version 2 beside 1, and controller `cpu` of version 1.
 const MOUNTS: [(&str, &str); 4] = [
     ("", "/sys/fs/cgroup"),
     ("", "/sys/fs/cgroup/unified"),
@@ -12,13 +12,13 @@ const MOUNTS: [(&str, &str); 4] = [
     ("cpu", "/sys/fs/cgroup/cpu,cpuacct"),
 ];
 
-/// Time in which the group of this process, or one around it, had used its quota up (`cpu.max`, of version 1
-/// `cpu.cfs_quota_us`), since the group began; `None` where no group can have one.
+/// Time for which this process's control group or an ancestor was out of quota (`cpu.max`; in version 1
+/// `cpu.cfs_quota_us`) since the group was created. `None` if no group has such a counter.
 pub(crate) fn throttled_ns() -> Option<u64> {
     throttled(&read("/proc/self/cgroup")?, read)
 }
 
-/// The same by the text of /proc/self/cgroup and what files contain.
+/// As [`throttled_ns`], from the text of /proc/self/cgroup and a function that reads files.
 fn throttled(groups: &str, read: impl Fn(&str) -> Option<String>) -> Option<u64> {
     let lines = groups.lines().filter_map(|line| {
         let (_, line) = line.split_once(':')?;
@@ -36,7 +36,7 @@ fn throttled(groups: &str, read: impl Fn(&str) -> Option<String>) -> Option<u64>
     lines.filter_map(of_group).max()
 }
 
-/// `throttled_usec` of version 2, `throttled_time` of version 1, which counts in ns.
+/// `throttled_usec` in version 2; `throttled_time` in version 1, in nanoseconds.
 fn waited_ns(stat: &str) -> Option<u64> {
     let value = |key| crate::field(stat, key, ' ')?.parse::<u64>().ok();
     value("throttled_usec").map(|us| us.saturating_mul(1_000)).or_else(|| value("throttled_time"))

@@ -1,23 +1,23 @@
-//! `/proc/stat` and `/proc/PID/stat`: how processors and processes spent their time.
+//! `/proc/stat` and `/proc/PID/stat`: how CPUs and processes spent their time.
 
 use std::collections::BTreeMap;
 
 use fabricmark_record::{CpuShares, CpuUsage, MachineUsage};
 
-/// Columns of a processor's line that add up to all its time: user, nice, system, idle, iowait, irq,
-/// softirq, steal (proc(5)). Time of guests stands in user and nice, and again behind these.
+/// Columns of a CPU's line that add up to its whole time: user, nice, system, idle, iowait, irq, softirq, steal
+/// (proc(5)). Guest time is included in user and nice, and repeated in later columns.
 const COLUMNS: usize = 8;
 
-/// Ticks of each processor that is on line, by its number.
+/// Ticks of each online CPU, by CPU number.
 pub(crate) type Ticks = BTreeMap<u32, [u64; COLUMNS]>;
 
-/// Reads the lines `cpu0 ...`, `cpu1 ...`; what is not such a line is passed over.
+/// Parses the lines `cpu0 ...`, `cpu1 ...`; other lines are skipped.
 pub(crate) fn parse(text: &str) -> Ticks {
     let line = |line: &str| {
         let mut words = line.strip_prefix("cpu")?.split_whitespace();
         Some((words.next()?.parse().ok()?, columns(words)?))
     };
-    // The line of all processors begins with a blank behind `cpu`.
+    // The line of all CPUs together has a space after `cpu`.
     text.lines().filter(|line| !line.starts_with("cpu ")).filter_map(line).collect()
 }
 
@@ -29,7 +29,7 @@ fn columns<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<[u64; COLUMNS
     Some(ticks)
 }
 
-/// What the processors did between two readings; nothing if some processor has not ticked since.
+/// CPU use between two readings; `None` if a CPU has had no tick in between.
 pub(crate) fn usage(before: &Ticks, after: &Ticks) -> Option<MachineUsage> {
     let mut all = [0.0; COLUMNS];
     let mut per_cpu = Vec::new();
@@ -37,7 +37,7 @@ pub(crate) fn usage(before: &Ticks, after: &Ticks) -> Option<MachineUsage> {
         let Some(before) = before.get(&cpu) else { continue };
         let mut spent = [0.0; COLUMNS];
         for column in 0..COLUMNS {
-            // iowait, and idle with it, may fall (proc(5)).
+            // idle and iowait may decrease (proc(5)).
             spent[column] = after[column].saturating_sub(before[column]) as f64;
             all[column] += spent[column];
         }
@@ -52,17 +52,17 @@ fn shares(ticks: [f64; COLUMNS]) -> Option<CpuShares> {
     (total > 0.0).then_some(CpuShares { user, nice, system, irq, softirq, steal, iowait, idle })
 }
 
-/// Ticks that processors spent since boot, from a line of /proc/stat.
+/// Ticks since boot, from a line of /proc/stat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CpuTimes {
-    /// Running programs and the kernel, interrupts included.
+    /// Running programs or the kernel, including interrupts.
     pub busy: u64,
-    /// Ready to run, but the host ran somebody else.
+    /// Runnable, but the hypervisor ran other guests.
     pub stolen: u64,
 }
 
 impl CpuTimes {
-    /// All processors together, from the text of /proc/stat.
+    /// Sum of all CPUs, from the text of /proc/stat.
     pub fn of_all(stat: &str) -> Option<Self> {
         let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let [user, nice, system, _idle, _iowait, irq, softirq, stolen] =
@@ -72,7 +72,7 @@ impl CpuTimes {
     }
 }
 
-/// Processors that /proc/stat has lines of: those that are online.
+/// Number of CPUs that have a line in /proc/stat: the online ones.
 pub(crate) fn cpus_online(stat: &str) -> usize {
     let names = stat.lines().filter_map(|line| line.split_whitespace().next()?.strip_prefix("cpu"));
     names.filter(|number| number.parse::<u32>().is_ok()).count()
@@ -82,18 +82,18 @@ pub(crate) fn cpus_online(stat: &str) -> usize {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub pid: u32,
-    /// What it calls itself.
+    /// Command name, which a process may set itself.
     pub name: String,
-    /// Ticks on processors since it began.
+    /// CPU time since the process began, in ticks.
     pub ticks: u64,
 }
 
 impl Process {
-    /// `pid (name) state ppid ...`; the name may itself hold parentheses and spaces.
+    /// Parses `pid (name) state ppid ...`; the name may contain parentheses and spaces.
     pub fn parse(text: &str) -> Option<Self> {
         let (head, fields) = text.rsplit_once(')')?;
         let (pid, name) = head.split_once(" (")?;
-        // utime and stime are fields 14 and 15, and the state behind the name is field 3.
+        // utime and stime are fields 14 and 15; the first field after the name, state, is field 3.
         let mut fields = fields.split_whitespace().skip(14 - 3);
         let user: u64 = fields.next()?.parse().ok()?;
         let system: u64 = fields.next()?.parse().ok()?;
@@ -133,7 +133,7 @@ intr 9 8
         assert_eq!(second.shares.irq, 0.02);
         assert_eq!(second.shares.iowait, 0.1);
         assert_eq!(usage.all.user, 0.2);
-        // 0.7 of one processor and 0.6 of the other, for 1 s.
+        // 0.7 of one CPU and 0.6 of the other, for 1 s.
         assert!((usage.busy_ns(1_000_000_000) - 1.3e9).abs() < 1.0);
     }
 

@@ -6,26 +6,27 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::events::Event;
 
-/// The resources that this process has used: getrusage(2), RUSAGE_SELF.
+/// Resource usage of this process: getrusage(2), RUSAGE_SELF.
 pub(crate) fn resources() -> libc::rusage {
-    // SAFETY: zeros are valid in a plain structure of integers.
+    // SAFETY: all zeros are a valid value of a plain structure of integers.
     let mut usage: libc::rusage = unsafe { zeroed() };
-    // SAFETY: the pointer is to a `rusage`, which outlives the call. RUSAGE_SELF and a valid pointer
-    // leave the call no reason to fail.
+    // SAFETY: the pointer is to a `rusage` that outlives the call. RUSAGE_SELF and a valid pointer leave the call no
+    // reason to fail.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
     usage
 }
 
-/// A time of [`resources`] in nanoseconds.
+/// Converts a time of [`resources`] to nanoseconds.
 pub(crate) fn nanoseconds(time: libc::timeval) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000
 }
 
-/// What ioctls of network devices (netdevice(7)) begin with: the name of one, of at most 15 bytes.
+/// An `ifreq` with the name of a device, the argument of network device ioctls (netdevice(7)). Fails with
+/// `InvalidInput` if the name has more than 15 bytes.
 pub fn request(device: &str) -> io::Result<libc::ifreq> {
-    // SAFETY: all zeros are a valid `ifreq`: a name of no letters, a union of integers and addresses.
+    // SAFETY: all zeros are a valid `ifreq`: an empty name, a union of integers and addresses.
     let mut request: libc::ifreq = unsafe { zeroed() };
-    // The last byte stays 0, for the name is a C string.
+    // The last byte stays 0, because the name is a C string.
     if device.len() >= request.ifr_name.len() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -35,22 +36,22 @@ pub fn request(device: &str) -> io::Result<libc::ifreq> {
     Ok(request)
 }
 
-/// Asks a driver by ioctl SIOCETHTOOL. The first word of `words` is the command; the kernel
-/// replaces the words by its answer (linux/ethtool.h).
+/// Sends an ethtool command (ioctl SIOCETHTOOL). The first word of `words` is the command; the kernel writes its
+/// result to `words` (linux/ethtool.h).
 ///
-/// `words` must be as long as the command's structure, or longer; none of the commands that
-/// `ethtool.rs` sends has a longer one than 23 words.
+/// `words` must be at least as long as the command's structure. The longest structure that `ethtool.rs` uses has 23
+/// words.
 pub(crate) fn ask(socket: &OwnedFd, device: &str, words: &mut [u32; 23]) -> io::Result<()> {
     let mut request = request(device)?;
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // SAFETY: `request` outlives the call, its name ends with a zero, and its data points at 23
-    // words, which is what the longest command used here lets the kernel write.
+    // SAFETY: `request` outlives the call, its name is zero-terminated, and its data points to 23 words, the most that
+    // the kernel writes for the commands used here.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// `struct perf_event_attr` (linux/perf_event.h) in its first version, PERF_ATTR_SIZE_VER0: every
-/// kernel takes it, and counting needs no more.
+/// `struct perf_event_attr` (linux/perf_event.h) in its first version, PERF_ATTR_SIZE_VER0. Every kernel accepts
+/// it, and counting needs no later field.
 #[derive(Default)]
 #[repr(C)]
 struct PerfEventAttr {
@@ -66,9 +67,8 @@ struct PerfEventAttr {
     config1: u64,
 }
 
-/// Starts to count an event of one thread, and of the threads that it starts from now on. What is
-/// read from the descriptor is the count, the time since now and the part of it in which the event
-/// was counted, each a u64.
+/// Starts to count an event of one thread and of the threads that it creates from now on. A read of the descriptor
+/// returns three u64: the count, the time enabled, and the time in which the event was counted.
 pub(crate) fn count_event(event: Event, thread: u32, with_kernel: bool) -> io::Result<OwnedFd> {
     let Event { kind, config, .. } = event;
     const READ_TIME_ENABLED: u64 = 1 << 0;
@@ -87,8 +87,7 @@ pub(crate) fn count_event(event: Event, thread: u32, with_kernel: bool) -> io::R
         ..PerfEventAttr::default()
     };
     let (any_cpu, no_group): (libc::c_int, libc::c_int) = (-1, -1);
-    // SAFETY: `attributes` outlives the call and says its own size; the other arguments are
-    // integers.
+    // SAFETY: `attributes` outlives the call and states its own size; the other arguments are integers.
     let descriptor = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -102,7 +101,7 @@ pub(crate) fn count_event(event: Event, thread: u32, with_kernel: bool) -> io::R
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call has just made this descriptor, and nobody else has it.
+    // SAFETY: the call has just created this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor as libc::c_int) })
 }
 

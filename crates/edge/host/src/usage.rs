@@ -1,4 +1,4 @@
-//! What a run uses of this machine, between two readings.
+//! Resources that a run uses on this machine, between two readings.
 
 use std::time::Instant;
 
@@ -9,8 +9,8 @@ use crate::events::EventMeter;
 use crate::stat::{self, Ticks};
 use crate::{quota, read, sys};
 
-/// Reads what was used from its start to its finish. Both take 0.3 ms or so, and belong outside of
-/// what is measured.
+/// Reads resource usage from `start` to `finish`. Each call takes about 0.3 ms and must be outside of the measured
+/// time.
 pub struct UsageMeter {
     events: EventMeter,
     began: Instant,
@@ -20,16 +20,16 @@ pub struct UsageMeter {
 }
 
 impl UsageMeter {
-    /// Begins. Events are counted for the threads that this process has now, and for those that they
-    /// start from now on.
+    /// Starts the readings. Events are counted for the current threads of this process and for those that they
+    /// create from now on.
     pub fn start() -> Self {
-        // Opened first, so that the other readings are as close to what is measured as they can be.
+        // Events first, so that the other readings are as close as possible to the measured time.
         let events = EventMeter::start();
         let throttled_ns = quota::throttled_ns();
         Self { events, began: Instant::now(), process: process(), ticks: ticks(), throttled_ns }
     }
 
-    /// What was used since the start.
+    /// Usage since `start`.
     pub fn finish(self) -> Usage {
         let (now, ticks) = (process(), ticks());
         Usage {
@@ -48,7 +48,7 @@ fn ticks() -> Ticks {
     stat::parse(&read("/proc/stat").unwrap_or_default())
 }
 
-/// What this process has used since it began.
+/// Usage of this process since it began.
 fn process() -> ProcessUsage {
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     let resources = sys::resources();
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// Works until the process has used so much processor time.
+    /// Busy-waits until the process has used `length_ns` more CPU time.
     fn work_ns(length_ns: u64) {
         let began = process().cpu_ns;
         while process().cpu_ns - began < length_ns {
@@ -120,7 +120,7 @@ mod tests {
         memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
         black_box(&memory);
         let usage = meter.finish();
-        // Huge pages serve 512 pages by one fault.
+        // One fault maps 512 pages if they are a huge page.
         assert!(usage.process.minor_faults >= PAGES as u64 / 512, "{usage:?}");
     }
 
@@ -142,7 +142,7 @@ mod tests {
     fn an_event_is_counted_or_says_why_not() {
         let meter = UsageMeter::start();
         let work = || {
-            // More than the allocator keeps (M_MMAP_THRESHOLD_MAX of mallopt(3)): pages that nobody has touched.
+            // More than the allocator caches (M_MMAP_THRESHOLD_MAX of mallopt(3)), so that the pages are new.
             black_box(vec![1u8; 64 << 20]);
             work_ns(1_000_000);
         };

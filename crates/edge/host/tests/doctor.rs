@@ -1,4 +1,4 @@
-//! Whole examinations: of this machine, of machines that lie in a folder, of garbage.
+//! Whole examinations: of this machine, of machines built in a folder, and of garbage.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeSet;
@@ -50,7 +50,7 @@ fn only<'a>(findings: &'a [Finding], check: &str) -> &'a Finding {
     found[0]
 }
 
-/// A server of four cores with two threads each, as it comes out of its box.
+/// A server of four cores with two threads each, with default settings.
 fn server() -> TempDir {
     let folder = TempDir::new().unwrap();
     let root = folder.path();
@@ -152,7 +152,7 @@ fn an_empty_machine_is_not_observable_rather_than_fine() {
     let findings = examine(folder.path(), &system(2));
     expect_every_check(&findings);
     let judged = findings.iter().filter(|finding| finding.severity != Severity::NotObservable);
-    // The clock and the limit of open files come from calls; what is not loaded leaves no file.
+    // The clock and the limit of open files come from system calls; a module that is not loaded has no file.
     let names: Vec<&str> = judged.map(|finding| finding.check).collect();
     assert_eq!(names, ["open-files", "clock-cost", "connection-tracking"]);
 }
@@ -184,7 +184,7 @@ fn every_check_is_in_the_document_and_no_other() {
     assert_eq!(names, CHECKS.map(|check| check.name));
 }
 
-/// Files that the checks read, one of each kind.
+/// The files that the checks read, one of each kind.
 const FILES: [&str; 47] = [
     "dev/cpu_dma_latency",
     "proc/77/stat",
@@ -235,7 +235,7 @@ const FILES: [&str; 47] = [
     "sys/devices/system/cpu/vulnerabilities/meltdown",
 ];
 
-/// Garbage of the sort that parsers stumble over: bytes, huge numbers, words cut short.
+/// Garbage that parsers are likely to mishandle: random bytes, huge numbers, truncated words.
 fn garbage() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..8),

@@ -1,4 +1,4 @@
-//! Who may use a port that knows no authentication, and how much.
+//! Access control and limits for ports whose protocol has no authentication.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -6,11 +6,11 @@ use std::str::FromStr;
 use fabricmark_units::{BitRate, Nanos};
 use ipnet::IpNet;
 
-/// Addresses that may use a port: `192.0.2.0/24`, `2001:db8::/32`, or one address.
+/// Addresses that may use a port: `192.0.2.0/24`, `2001:db8::/32`, or a single address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network(IpNet);
 
-/// Why a text names no network.
+/// The text is not a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a network: write 192.0.2.0/24, 2001:db8::/32, or one address")]
 pub struct NetworkError(String);
@@ -28,19 +28,19 @@ impl FromStr for Network {
 /// Who may use a port, and how much.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guard {
-    /// Networks beside this host that may use it.
+    /// Networks that may use the port, in addition to loopback.
     pub allowed: Vec<Network>,
-    /// Application bits per second that one client may have sent to it, all its flows together.
+    /// Maximum rate at which the port sends to one client, all flows together, in application bits per second.
     pub rate_max: BitRate,
-    /// Longest test.
+    /// Maximum duration of a test.
     pub duration_max: Nanos,
-    /// Clients that are served at once.
+    /// Maximum number of clients served at a time.
     pub clients_max: usize,
 }
 
 impl Default for Guard {
-    /// This host alone; 100 Gbit/s, which a processor does not reach; an hour; 64 clients, each of which
-    /// costs a thread or two.
+    /// Loopback only; 100 Gbit/s, more than one CPU can send; one hour; 64 clients, each of which needs one or two
+    /// threads.
     fn default() -> Self {
         Self {
             allowed: Vec::new(),
@@ -52,9 +52,9 @@ impl Default for Guard {
 }
 
 impl Guard {
-    /// Whether an address may use the port.
+    /// Whether an address may use the port. Loopback always may.
     pub fn admits(&self, address: IpAddr) -> bool {
-        // A socket for both families shows IPv4 addresses as those of IPv6 (RFC 4291, section 2.5.5.2).
+        // A dual-stack socket reports IPv4 addresses as IPv4-mapped IPv6 addresses (RFC 4291, section 2.5.5.2).
         let address = address.to_canonical();
         address.is_loopback() || self.allowed.iter().any(|Network(net)| net.contains(&address))
     }

@@ -1,9 +1,8 @@
-//! iperf3 as a server of its clients, and as a client of its servers.
+//! An iperf3 server, and an iperf3 client.
 //!
-//! [`serve`] accepts control connections, tells TCP streams from them by their cookies, and assigns
-//! datagrams that open a UDP stream to the test that awaits some from their address. Each test has a
-//! thread for its conversation and one for each direction in which data flows. [`measure`] carries one
-//! run out at the other side.
+//! [`serve`] accepts control connections, recognises TCP streams by their cookie, and assigns a datagram that opens
+//! a UDP stream to the test that waits for streams from its address. Each test has one thread for the control
+//! connection and one for each direction of data. [`measure`] performs one run against an iperf3 server.
 
 mod account;
 mod asking;

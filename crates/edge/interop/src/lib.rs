@@ -1,7 +1,8 @@
-//! The ports that other tools speak. Their wires are in `proto`; here are the sockets and threads.
+//! Servers and clients for other tools' protocols. The protocols are in the crate `proto`; the sockets and threads
+//! are here.
 //!
-//! None of these protocols knows who its client is, so that each port is held by a [`Guard`]: it serves
-//! loopback unless told otherwise, and nobody without end.
+//! None of these protocols authenticates its client by default, so each port is protected by a [`Guard`]: it serves
+//! only loopback unless configured otherwise, and limits rate, duration and number of clients.
 
 mod guard;
 pub mod iperf3;

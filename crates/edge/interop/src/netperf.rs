@@ -1,10 +1,10 @@
-//! A netperf server: what `netperf`, and flent through it, connect to.
+//! A netserver: the server for `netperf`, and for flent, which runs netperf.
 //!
-//! A thread for each client; the conversation is [`fabricmark_proto::netperf`]. Data connections are
-//! taken from the address of the control connection alone, and datagrams go nowhere else.
+//! Each client has a thread; the protocol is [`fabricmark_proto::netperf`]. Data connections are accepted only from
+//! the address of the control connection, and datagrams are sent only to it.
 //!
-//! Every socket has a short time-out, so that a thread looks about: whether the client is still there,
-//! whether the test's time is up, whether it is to stop. That costs a timer in a call that has to wait.
+//! Every socket has a short time-out, so that its thread can check whether the client is still there, whether the
+//! test is over, and whether to stop. That costs a timer in each call that has to wait.
 
 mod data;
 mod session;
@@ -23,19 +23,19 @@ use socket2::SockRef;
 
 use crate::Guard;
 
-/// netperf's own port, where `-p` names no other.
+/// Default port of netperf's `-p`.
 pub const PORT: u16 = 12_865;
 
-/// How often a thread that waits looks about.
+/// Polling interval of a thread that waits.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Serves netperf clients until `stop` is set, then returns within some 0.2 s. Who is not admitted, and
-/// who finds all places taken, is turned away without a word: the protocol has none. Fails only where the
+/// Serves netperf clients until `stop` is set, then returns within about 0.2 s. Clients that the guard does not
+/// admit, and clients above its limit, are disconnected without a message: the protocol has none. Fails only if the
 /// listener's options cannot be set.
 pub fn serve(listener: &TcpListener, guard: &Guard, stop: &AtomicBool) -> io::Result<()> {
     SockRef::from(listener).set_read_timeout(Some(LOOK_EVERY))?;
     listener.set_nonblocking(false)?;
-    // Each client holds one beside this one.
+    // Its reference count is the number of clients plus one.
     let places = Arc::new(());
     thread::scope(|scope| {
         while !stop.load(Relaxed) {
@@ -43,7 +43,7 @@ pub fn serve(listener: &TcpListener, guard: &Guard, stop: &AtomicBool) -> io::Re
                 Ok(accepted) => accepted,
                 Err(error) => {
                     if !is_timeout(&error) {
-                        // A connection that was gone again, or no file left for it: both pass.
+                        // The connection was aborted, or there are too many open files: both are transient.
                         thread::sleep(LOOK_EVERY);
                     }
                     continue;
@@ -53,11 +53,11 @@ pub fn serve(listener: &TcpListener, guard: &Guard, stop: &AtomicBool) -> io::Re
                 continue;
             }
             let place = Arc::clone(&places);
-            // Without a thread the connection closes, as it does when the conversation fails.
+            // If the thread cannot be started, the connection closes, as it does after a failed session.
             let _ =
                 thread::Builder::new().name("netperf".to_owned()).spawn_scoped(scope, move || {
                     let _ = session::serve(&control, guard, stop);
-                    // Before the connection closes.
+                    // Release the place before the connection closes.
                     drop(place);
                 });
         }
@@ -65,13 +65,13 @@ pub fn serve(listener: &TcpListener, guard: &Guard, stop: &AtomicBool) -> io::Re
     Ok(())
 }
 
-/// Whether an error only says that nothing has come yet.
+/// Whether an error only means that nothing has arrived yet.
 fn is_timeout(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
 }
 
-/// Whether an error says that the client has closed its socket.
+/// Whether an error means that the client has closed its socket.
 fn is_closed(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotConnected};
     matches!(error.kind(), ConnectionReset | ConnectionRefused | BrokenPipe | NotConnected)

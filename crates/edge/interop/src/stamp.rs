@@ -1,9 +1,9 @@
-//! Round trips by STAMP and TWAMP-Light over UDP: a reflector for others' senders, and a sender for
-//! others' reflectors. The protocol is `fabricmark_proto::stamp`; here are sockets and clocks.
+//! RTT by STAMP and TWAMP-Light over UDP: a reflector for other tools' senders, and a sender for other tools'
+//! reflectors. The protocol is `fabricmark_proto::stamp`; sockets and clocks are here.
 //!
-//! Arrivals are stamped by the kernel (SO_TIMESTAMPNS), departures by the program just before it sends.
-//! Both read CLOCK_REALTIME: a clock that is set during a measurement spoils the round trips of that
-//! moment, which count as implausible where they contradict themselves.
+//! The kernel takes the timestamp of an arrival (SO_TIMESTAMPNS); the program takes that of a departure just before
+//! it sends. Both are CLOCK_REALTIME: setting that clock during a measurement distorts the RTTs of that moment.
+//! RTTs that contradict themselves are counted as implausible.
 
 mod clock;
 mod datagrams;

@@ -1,5 +1,5 @@
-//! Ends a run when it has sent so much, by all its flows together. A run that ends with its time has
-//! none of it.
+//! Ends a run when its flows together have sent a given number of bytes, as `iperf3 -n`. Runs that end by time do not
+//! use it.
 
 use std::cell::Cell;
 use std::io;
@@ -7,7 +7,7 @@ use std::io;
 use crate::control::Control;
 use crate::transport::{Flow, Message, Moved, passes_on};
 
-/// What a run may still send.
+/// Bytes that a run may still send, over all its flows.
 pub(crate) struct Amount<'a> {
     left_bytes: Cell<u64>,
     control: &'a Control,
@@ -22,7 +22,7 @@ impl<'a> Amount<'a> {
         self.left_bytes.get() == 0
     }
 
-    /// Takes note of what was sent; the last byte stops the run.
+    /// Subtracts bytes that were sent; the last byte stops the run.
     pub(crate) fn take(&self, bytes: u64) {
         let left = self.left_bytes.get().saturating_sub(bytes);
         self.left_bytes.set(left);
@@ -32,10 +32,10 @@ impl<'a> Amount<'a> {
     }
 }
 
-/// A flow that sends from an amount. What a single call sends is not cut: a path that moves many
-/// payloads a call, and a partly sent write, may go beyond it by less than that call.
+/// A flow that draws on an [`Amount`]. A call is not cut short: a path that sends many payloads per call, or a partly
+/// sent write, may exceed the amount by less than one call.
 ///
-/// One type for every kind of flow, so that patterns are not compiled for each kind once more.
+/// Not generic over the flow: otherwise each pattern would be compiled once more for each kind of flow.
 pub(crate) struct Limited<'a> {
     flow: &'a mut dyn Flow,
     amount: &'a Amount<'a>,

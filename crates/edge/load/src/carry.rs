@@ -1,4 +1,4 @@
-//! Carries a pattern out over open flows.
+//! Runs a pattern over open flows.
 
 use std::hint::black_box;
 use std::io;
@@ -27,14 +27,14 @@ use crate::transport::Flow;
 use crate::transport::null::NullFlow;
 use crate::watch::{Gauged, watched};
 
-/// Buffer of a receiver of a stream of bytes: 128 KiB, the usual size of other tools' reads.
+/// Receive buffer of a byte stream: 128 KiB, the usual read size of other tools.
 const STREAM_BUFFER_BYTES: usize = 128 << 10;
 
-/// Bytes of a datagram that a truncating receiver takes: its header.
+/// Bytes of a datagram that a truncating receiver (`path = "trunc"`) copies: its header.
 const HEADER_BYTES: usize = 16;
 
-/// Carries the point's pattern out at one end, as long or as much as the run is, in intervals where they
-/// are asked for; `begin` starts the clock of the run.
+/// Runs the point's pattern at one end until the time or the amount of the run is used up, in intervals if the plan
+/// asks for them; `begin` starts the clock of the run.
 pub(crate) fn carry<F: Flow>(
     flows: &mut [F],
     prepare: &Prepare,
@@ -49,7 +49,7 @@ pub(crate) fn carry<F: Flow>(
     carry_all(flows, prepare, control, begin)
 }
 
-/// As [`carry`], until the run's time is over.
+/// As [`carry`], for flows that apply the amount, if any, themselves.
 fn carry_all<F: Flow>(
     flows: &mut [F],
     prepare: &Prepare,
@@ -88,7 +88,7 @@ fn carry_plain<F: Flow>(
     Ok(report)
 }
 
-/// Carries the pattern out over flows that stay open.
+/// Runs the pattern once, for a whole run or one slice, over flows that stay open.
 fn carry_once<F: Flow>(
     flows: &mut [F],
     prepare: &Prepare,
@@ -119,8 +119,8 @@ fn carry_once<F: Flow>(
     Ok(EndReport { thread, ..carried.map_err(peer(failed))? })
 }
 
-/// Ends the flows, and serves all of them until the other end has everything: one after the other would take
-/// the sum of their times.
+/// Shuts down all flows, then serves all of them until the other end has received everything. Serving one after the
+/// other would take the sum of their times.
 pub(crate) fn finish<F: Flow>(flows: &mut [F]) -> io::Result<()> {
     flows.iter_mut().try_for_each(Flow::finish)?;
     let is_lingering = |flows: &mut [F]| flows.iter_mut().any(Flow::is_lingering);
@@ -136,14 +136,15 @@ pub(crate) fn finish<F: Flow>(flows: &mut [F]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether calls may block for ever; those of rings and of QUIC end by themselves.
+/// Whether calls may block indefinitely. Calls of io_uring and QUIC return by themselves.
 fn blocks(point: &Point) -> bool {
     matches!(point.wait, Wait::Block | Wait::BusyPoll)
         && !point.path.is_uring()
         && point.transport.traits().blocks
 }
 
-/// How often a blocked end looks although it has no orders; in an open loop its calls do not block.
+/// Interval at which a blocked client is interrupted to look for lost responses or a silent server. `None` if this
+/// end waits for no responses, or does not block (open loop).
 fn look_every(prepare: &Prepare) -> Option<Duration> {
     let Prepare { point, .. } = prepare;
     let waits_for_answers =
@@ -151,22 +152,20 @@ fn look_every(prepare: &Prepare) -> Option<Duration> {
     waits_for_answers.then(|| asking(prepare).look_every())
 }
 
-/// The report of what an end counted.
 fn counted(counts: Counts) -> EndReport {
     EndReport { counts, ..EndReport::default() }
 }
 
-/// The report of what the client found.
 pub(crate) fn found(Asked { counts, rtt_ns, lost, .. }: Asked) -> EndReport {
     EndReport { rtt_ns: Some(rtt_ns), lost_round_trips: lost, ..counted(counts) }
 }
 
-/// How evenly flows shared; nothing is shared by a single one.
+/// Fairness among the flows; `None` for a single flow.
 fn fairness(of_each: &[u64]) -> Option<Fairness> {
     (of_each.len() > 1).then(|| Fairness::of(of_each))
 }
 
-/// A flow that is waited for in its calls.
+/// The only flow, if the thread waits in its calls instead of with epoll.
 fn alone<'a, F>(flows: &'a mut [F], prepare: &Prepare) -> Option<&'a mut F> {
     match (prepare.point.wait, flows) {
         (Wait::Block | Wait::Spin | Wait::BusyPoll, [flow]) => Some(flow),
@@ -195,7 +194,7 @@ fn send<F: Flow>(
     Ok(EndReport { fairness: Some(Fairness::of(&of_each)), ..counted(counts) })
 }
 
-/// The pacer of a run, which has begun; nothing in a closed loop.
+/// The pacer of a run that has begun; `None` in a closed loop.
 pub(crate) fn pacer<'a>(
     prepare: &Prepare,
     control: &'a Control,
@@ -220,10 +219,10 @@ fn receive<F: Flow>(
     let point = &prepare.point;
     let bytes = match (point.transport.traits().delivery, point.path) {
         (Delivery::Bytes, _) => STREAM_BUFFER_BYTES,
-        // Adapters write into memory of their own.
+        // RDMA adapters write into registered memory of their own.
         _ if point.transport.is_verbs() => STREAM_BUFFER_BYTES,
         (Delivery::Datagrams | Delivery::Messages, Path::Trunc) => HEADER_BYTES,
-        // One byte more than a datagram has: who asks for no lengths sees a longer one by it.
+        // One byte more than a datagram: a receiver that does not ask for lengths detects longer datagrams by it.
         (Delivery::Datagrams | Delivery::Messages, _) => point.payload.0 as usize + 1,
     };
     let mut buffer = vec![0; bytes];
@@ -241,11 +240,11 @@ fn receive<F: Flow>(
     }
 }
 
-/// Buffers of a request, or of a payload of one, and of its response.
+/// Buffers of a request, or of one payload of it, and of its response.
 pub(crate) fn messages(prepare: &Prepare) -> (Vec<u8>, Vec<u8>) {
     let point = &prepare.point;
     let response = point.response.unwrap_or(point.payload);
-    // RDMA carries what is in its own memory: of these only the length counts, and untouched they cost nothing.
+    // RDMA sends from registered memory: only the length of these buffers counts, and untouched pages cost nothing.
     let fill = if point.transport.is_verbs() { 0 } else { 0x5a };
     (vec![fill; point.payload.0 as usize], vec![fill; response.0 as usize])
 }
@@ -278,7 +277,7 @@ fn lead_or_follow<F: Flow>(
     control: &Control,
 ) -> io::Result<EndReport> {
     let (mut payload, mut buffer) = messages(prepare);
-    // One flow carries a ping-ping (`fabricmark_plan::resolve`).
+    // A ping-ping has one flow (`fabricmark_plan::resolve`).
     let flow = flows.first_mut().ok_or(io::ErrorKind::InvalidInput)?;
     if !prepare.is_active() {
         return ping_ping::follow(flow, &mut payload, &mut buffer, control).map(counted);
@@ -313,7 +312,7 @@ fn answer<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io:
     counts.map(counted)
 }
 
-/// Both patterns over nothing: what the instrument itself costs. Takes 0.1 s.
+/// Overhead of the instrument itself: a stream and a ping-pong over the null transport. Takes 0.1 s.
 pub fn instrument() -> Instrument {
     const EACH: Duration = Duration::from_millis(50);
     let measure = |run: &dyn Fn(&Control) -> (u64, u64)| {

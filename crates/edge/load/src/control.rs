@@ -1,4 +1,4 @@
-//! What the control conversation and a load thread say to each other while a run is under way.
+//! State that the control conversation and a load thread share during a run.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -10,22 +10,24 @@ use fabricmark_record::{Counts, Interval};
 
 use crate::interrupt::{Interrupter, LOOK_EVERY};
 
-/// What a run tells of while it is under way.
+/// What a run reports while it is under way.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// The flows are open and the run's clock has begun; told by the active end, on the load thread.
+    /// The flows are open and the clock of the run has started. Reported by the end that sends the stream or the
+    /// requests (over flows of another tool, by either end), on the load thread.
     Begun,
-    /// A receiver cannot begin to count, since a segment is missing; told once, on the load thread.
+    /// A receiver starts to count late (a segment is missing, or nothing arrived): the sender must continue. Sent
+    /// once.
     Held,
-    /// It has begun to count after that.
+    /// The receiver has started to count after [`Self::Held`].
     Counting,
-    /// A slice is over, in which this end counted so much; told on the load thread.
+    /// A slice has ended; what this end counted in it. Reported on the load thread.
     Slice(Counts),
-    /// An interval has ended, where the run has intervals; told on a thread beside the load.
+    /// An interval has ended, in a run with intervals. Reported on the sampling thread.
     Interval(&'a Interval),
 }
 
-/// Somebody who hears of a run's events.
+/// Callback for the events of a run.
 struct Listener(Box<dyn Fn(Event<'_>) + Send + Sync>);
 
 impl fmt::Debug for Listener {
@@ -34,7 +36,7 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// What the control conversation says of slices.
+/// Orders of the control conversation about slices.
 #[derive(Debug, Default)]
 pub(crate) struct Slices {
     state: Mutex<SliceOrders>,
@@ -43,30 +45,31 @@ pub(crate) struct Slices {
 
 #[derive(Debug, Default)]
 struct SliceOrders {
-    /// The slice to begin at the active end, or the one that has ended at the sender; and whether it counts.
+    /// Pending order: start a slice (sender or client), or the sender has ended it (receiver). True if the slice
+    /// counts.
     order: Option<bool>,
     is_over: bool,
 }
 
 impl Slices {
-    /// A slice begins, or has ended at the sender.
+    /// Orders a slice to start or, at a receiver, reports that the sender has ended it.
     pub(crate) fn order(&self, counts: bool) {
         self.lock().order = Some(counts);
         self.news.notify_one();
     }
 
-    /// There are no more slices.
+    /// No slice follows.
     pub(crate) fn end(&self) {
         self.lock().is_over = true;
         self.news.notify_one();
     }
 
-    /// The order that has come; whether its slice counts.
+    /// Takes the pending order: whether its slice counts.
     pub(crate) fn take(&self) -> Option<bool> {
         self.lock().order.take()
     }
 
-    /// Waits for the next slice; whether it counts, or nothing after the last.
+    /// Waits for the next slice. Returns whether it counts, or `None` after the last.
     pub(crate) fn wait(&self) -> Option<bool> {
         let waits = |state: &mut SliceOrders| state.order.is_none() && !state.is_over;
         let state = self.news.wait_while(self.lock(), waits);
@@ -78,22 +81,22 @@ impl Slices {
     }
 }
 
-/// What the control conversation tells a running load thread.
+/// Orders of the control conversation to a running load thread.
 #[derive(Debug)]
 pub struct Control {
-    /// The sender, or the client of an exchange, is to send nothing more.
+    /// The sender or client must send nothing more.
     pub(crate) stop: AtomicBool,
-    /// The run is given up.
+    /// The run is aborted.
     abort: AtomicBool,
-    /// Bytes that the other end has sent in all; `u64::MAX` until that is known.
+    /// Bytes that the other end has sent in total; `u64::MAX` until known.
     pub(crate) expected_bytes: AtomicU64,
-    /// Silence in nanoseconds that ends a receiver once the bytes are known.
+    /// Silence in nanoseconds after which a receiver stops waiting, once `expected_bytes` is known.
     idle_ns: AtomicU64,
-    /// Makes a load thread that blocks look at all these.
+    /// Interrupts a blocked load thread so that it reads these fields.
     pub(crate) interrupter: Interrupter,
-    /// What is said of slices, in a run of slices.
+    /// Orders about slices, in a run of slices.
     pub(crate) slices: Slices,
-    /// Number of the next request: a server keeps its count of them from slice to slice.
+    /// Number of the next request: a server counts requests across slices.
     pub(crate) next_request: AtomicU64,
     listener: Option<Listener>,
 }
@@ -114,76 +117,78 @@ impl Default for Control {
 }
 
 impl Control {
-    /// How often a load thread that waits looks whether it has orders, and how often one that blocks is
-    /// interrupted once there are some.
+    /// How often a waiting load thread checks for orders, and how often a blocked one is interrupted while there are
+    /// some.
     pub(crate) const LOOK_EVERY: Duration = LOOK_EVERY;
 
-    /// A control whose run tells of its events.
+    /// Creates a control that passes the events of its run to `listener`.
     pub fn telling(listener: impl Fn(Event<'_>) + Send + Sync + 'static) -> Self {
         Self { listener: Some(Listener(Box::new(listener))), ..Self::default() }
     }
 
-    /// Tells whoever listens.
+    /// Passes an event to the listener, if there is one.
     pub(crate) fn tell(&self, event: Event<'_>) {
         if let Some(Listener(listener)) = &self.listener {
             listener(event);
         }
     }
 
-    /// Tells a receiver how many bytes were sent and how much silence ends its wait.
+    /// Tells a receiver how many bytes were sent in total, and the silence after which it stops waiting for them.
     pub fn drain(&self, bytes: u64, idle_ns: u64) {
         self.idle_ns.store(idle_ns, Relaxed);
         self.expected_bytes.store(bytes, Relaxed);
         self.interrupter.order();
     }
 
-    /// Lets the active end of a run in slices begin the next.
+    /// Starts the next slice at the sender or client; `counts` is false for a warm-up.
     pub fn slice(&self, counts: bool) {
         self.slices.order(counts);
     }
 
-    /// Tells the receiver of slices how many bytes were sent in the one that has ended, and how much silence ends its wait.
+    /// Reports to a receiver that the sender has ended a slice and sent this many bytes in it; `idle_ns` as in
+    /// [`Self::drain`].
     pub fn end_slice(&self, bytes: u64, idle_ns: u64, counts: bool) {
         self.slices.order(counts);
         self.drain(bytes, idle_ns);
     }
 
-    /// Forgets the orders of the slice before.
+    /// Clears the orders of the previous slice.
     pub(crate) fn begin_slice(&self) {
         self.interrupter.forget_orders();
         self.stop.store(false, Relaxed);
         self.expected_bytes.store(u64::MAX, Relaxed);
     }
 
-    /// Lets the time of the run go by: [`Self::end`] ends it.
+    /// Lets the run continue beyond its time, until [`Self::end`].
     pub fn hold(&self) {
         self.interrupter.hold();
     }
 
-    /// Ends the sending or asking before the time of the run is over.
+    /// Stops the sender or client before the time of the run is over.
     pub fn end(&self) {
         self.slices.end();
         self.stop.store(true, Relaxed);
         self.interrupter.order();
     }
 
-    /// Gives the run up.
+    /// Aborts the run.
     pub fn give_up(&self) {
         self.abort.store(true, Relaxed);
         self.end();
     }
 
-    /// Whether the sender, or the client of an exchange, is to send nothing more.
+    /// Whether the sender or client must send nothing more.
     pub fn is_ended(&self) -> bool {
         self.stop.load(Relaxed)
     }
 
-    /// An error when the run is given up.
+    /// Fails with [`Failure::Aborted`] if the run was aborted.
     pub fn check(&self) -> Result<(), Failure> {
         if self.abort.load(Relaxed) { Err(Failure::Aborted) } else { Ok(()) }
     }
 
-    /// Whether a receiver of datagrams that has been idle for so long need not wait any longer.
+    /// Whether a receiver can stop: the run was aborted, or the other end has stopped and either all its bytes have
+    /// arrived or nothing has for long enough.
     pub(crate) fn is_drained(&self, bytes: u64, idle_ns: u64) -> bool {
         let expected_bytes = self.expected_bytes.load(Relaxed);
         self.abort.load(Relaxed)

@@ -1,4 +1,4 @@
-//! One end of a run: sockets made ready, flows opened, the pattern carried out, everything counted.
+//! One end of a run: prepares sockets, opens flows, runs the pattern and counts.
 
 mod connections;
 pub mod foreign;
@@ -45,7 +45,7 @@ use fabricmark_telemetry::clock;
 use fabricmark_telemetry::kernel::Snapshot;
 use fabricmark_telemetry::stamp::check_hardware;
 
-/// A run's end whose sockets are ready.
+/// One end of a run whose sockets are ready.
 #[derive(Debug)]
 pub struct Endpoint {
     prepare: Prepare,
@@ -54,7 +54,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Makes sockets ready; a server is bound and listens when this returns.
+    /// Prepares the sockets. A server is bound and listens when this returns.
     pub fn prepare(prepare: Prepare) -> Result<Self, Failure> {
         check(&prepare.point)?;
         if prepare.role == Role::Client && prepare.point.timestamps == Some(Timestamps::Hardware) {
@@ -81,13 +81,12 @@ impl Endpoint {
         Ok(Self { prepare, socket, port })
     }
 
-    /// Port that the server is bound to.
+    /// Port that the server is bound to; 0 at a client, and for transports without ports.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Carries the run out on the calling thread, which it binds to its processor. The starting
-    /// end needs the address of the other.
+    /// Runs this end on the calling thread, which it pins to its CPU. A client needs the address of the server.
     pub fn run(self, peer_at: Option<SocketAddr>, control: &Control) -> Result<EndReport, Failure> {
         let Self { prepare, socket, .. } = self;
         carry_out(&prepare, peer_at, control, |run| match (socket, prepare.point.pattern) {
@@ -98,19 +97,19 @@ impl Endpoint {
     }
 }
 
-/// One end of a run that is carried out.
+/// One end of a run that is under way.
 struct Run<'a> {
     prepare: &'a Prepare,
     peer_at: Option<SocketAddr>,
     control: &'a Control,
     /// Starts the clock of the run.
     begin: &'a dyn Fn(),
-    /// Time that the opening of the first flow took, at the client.
+    /// Time that the opening of the first flow took, in nanoseconds; set at the client.
     opening_rtt_ns: Cell<u64>,
 }
 
-/// Carries a run out as `carry` does, and notes its circumstances. The clock of the run is a thread of its own, so
-/// that the hot loop reads only a flag.
+/// Runs `carry` and adds clock, CPU and kernel counters to its report. A separate thread keeps the time of the run,
+/// so that the hot loop reads only a flag.
 fn carry_out(
     prepare: &Prepare,
     peer_at: Option<SocketAddr>,
@@ -122,7 +121,7 @@ fn carry_out(
         let _left = control.interrupter.leaving();
         let begin = || {
             control.tell(Event::Begun);
-            // Slices have clocks of their own.
+            // Each slice starts the clock itself.
             if prepare.slice_ns.is_none() {
                 control.interrupter.begin(prepare.duration_ns.into());
             }
@@ -147,7 +146,7 @@ fn carry_out(
 }
 
 impl Run<'_> {
-    /// A connection for each request.
+    /// One connection per request.
     fn by_connections(&self, socket: Socket) -> Result<EndReport, Failure> {
         let transport = self.prepare.point.transport;
         match transport {
@@ -193,7 +192,7 @@ impl Run<'_> {
         }
     }
 
-    /// Opens or accepts every flow of a transport with connections.
+    /// Opens (client) or accepts (server) all flows of a transport with connections.
     fn open<C: Connection>(&self, socket: Socket) -> Result<Vec<C>, Failure> {
         match (self.prepare.role, self.peer_at) {
             (Role::Client, Some(peer_at)) => {
@@ -232,7 +231,7 @@ impl Run<'_> {
         self.by_path(streams, format!("lay the path {}", point.path), |stream| lay(stream, bytes))
     }
 
-    /// Carries the pattern out over connections of TCP with a path of their own.
+    /// Runs the pattern over TCP connections with a path of their own.
     fn by_path<P: TcpPath>(
         &self,
         streams: Vec<TcpStream>,
@@ -252,7 +251,7 @@ impl Run<'_> {
         self.flows_of(streams, |s| UringBytes::new(s, point, send_bytes(self.prepare)))
     }
 
-    /// Carries the pattern out over what `open` makes of connections.
+    /// Runs the pattern over the flows that `open` makes of connections.
     fn flows_of<S, F: Flow>(
         &self,
         streams: Vec<S>,
@@ -268,7 +267,7 @@ impl Run<'_> {
             sockets.into_iter().try_for_each(|socket| tcp::forget_opening(socket, point))?;
         }
         let mut report = self.carry(&mut flows)?;
-        // Nobody is to wait for the acknowledgements of a run that is given up.
+        // An aborted run does not wait for acknowledgements.
         self.control.check()?;
         if self.prepare.is_active() {
             let sockets = tcp::sockets(&flows, point);
@@ -280,7 +279,7 @@ impl Run<'_> {
         Ok(report)
     }
 
-    /// Carries the pattern out over open flows, the first of which stands for all in the report.
+    /// Runs the pattern over open flows; the first one supplies the socket options of the report.
     fn carry<F: Flow>(&self, flows: &mut [F]) -> Result<EndReport, Failure> {
         let mut report = carry(flows, self.prepare, self.control, self.begin)?;
         if let Some(first) = flows.first().and_then(F::fd) {
@@ -289,7 +288,7 @@ impl Run<'_> {
         Ok(report)
     }
 
-    /// Each connection leads to a queue pair, and stays beside it.
+    /// Opens a queue pair for each TCP connection, which stays open beside it.
     fn verbs(&self, streams: Vec<TcpStream>) -> Result<EndReport, Failure> {
         let (prepare, control) = (self.prepare, self.control);
         let adapter = Adapter::open(prepare.address, &prepare.device)
@@ -378,7 +377,7 @@ impl Run<'_> {
         };
         check_mtu(&flows)?;
         let carried = self.carry(&mut flows);
-        // A smaller MTU may have become known on the way.
+        // The path MTU may have shrunk during the run.
         let mut report = carried.or_else(|failure| check_mtu(&flows).and(Err(failure)))?;
         let is_receiver = !self.prepare.is_active();
         let jitters = flows.iter().filter_map(|flow| udp(flow).jitter_ns().filter(|_| is_receiver));
@@ -392,7 +391,6 @@ impl Run<'_> {
     }
 }
 
-/// Adds what the numbers of a flow said.
 fn add_sequence(report: &mut EndReport, counts: Option<SequenceCounts>) {
     if let Some(counts) = counts {
         let sum = report.sequence.get_or_insert_with(SequenceCounts::default);
@@ -402,7 +400,6 @@ fn add_sequence(report: &mut EndReport, counts: Option<SequenceCounts>) {
     }
 }
 
-/// Adds what the sockets of flows dropped.
 fn add_socket_drops(report: &mut EndReport, flows: &[impl Flow]) -> Result<(), Failure> {
     for socket in flows.iter().filter_map(Flow::fd) {
         report.socket_drops += socket_drops(&socket).map_err(system("read SO_MEMINFO"))?;
@@ -410,7 +407,7 @@ fn add_socket_drops(report: &mut EndReport, flows: &[impl Flow]) -> Result<(), F
     Ok(())
 }
 
-/// Buffers are allocated for whoever sends the order.
+/// Checks an order before buffers are allocated for it: it may come from the network.
 fn check(point: &Point) -> Result<(), Failure> {
     check_order(point).map_err(|refused| Failure::Protocol(refused.to_string()))?;
     if point.path.is_uring() {
@@ -419,7 +416,7 @@ fn check(point: &Point) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Bytes of each payload that this end sends; the receiver of a stream sends none.
+/// Length of the payloads that this end sends; 1 at the receiver of a stream, which sends none.
 fn send_bytes(prepare: &Prepare) -> usize {
     let point = &prepare.point;
     let Bytes(bytes) = match (point.pattern, prepare.is_active()) {
@@ -433,7 +430,8 @@ fn send_bytes(prepare: &Prepare) -> usize {
 fn pin(cpu: Option<u32>) -> Result<(), String> {
     let Some(cpu) = cpu.map(|cpu| cpu as usize) else { return Ok(()) };
     let mut set = CpuSet::new();
-    // An empty set is refused as one of a processor that is not there (sched_setaffinity(2)).
+    // A CPU number that is too large leaves the set empty, which sched_setaffinity(2) rejects like a CPU that does
+    // not exist.
     if cpu < CpuSet::MAX_CPU {
         set.set(cpu);
     }

@@ -1,11 +1,11 @@
-//! Failed calls as failures of a run.
+//! Turns failed calls into failures of a run.
 
 use std::fmt::Display;
 use std::io;
 
 use fabricmark_proto::Failure;
 
-/// A failed call with what it was about and, where it helps, what to do.
+/// A failed call: what failed and, if known, the remedy.
 pub(crate) fn system(doing: impl Display) -> impl FnOnce(io::Error) -> Failure {
     move |error| {
         let help = match error.kind() {

@@ -1,4 +1,4 @@
-//! Many flows on one thread: which of them can go on.
+//! Many flows on one thread: epoll(7) reports which of them are ready.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -11,34 +11,32 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::control::Control;
 use crate::transport::Flow;
 
-/// Events taken from the kernel at once: enough that a call serves many flows, few enough to stay in
-/// the first-level cache (12 bytes each).
+/// Events per epoll_wait(2): enough to serve many flows per call, few enough to stay in the L1 cache (12 bytes each).
 const EVENTS: usize = 256;
 
-/// What flows wait for. A flow with a [`Flow::ready_fd`] is told as long as that is readable, or when it
-/// becomes so.
+/// Readiness that flows are polled for. A flow with a [`Flow::ready_fd`] is polled for input on that descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Interest {
-    /// Something to read; told as long as there is.
+    /// Input, level-triggered.
     Read,
-    /// Room to write; told as long as there is.
+    /// Room for output, level-triggered.
     Write,
-    /// Either; told when it becomes so, and a flow is then to be served until it would block.
+    /// Either, edge-triggered: a flow must then be served until it would block.
     Change,
 }
 
-/// The flows of a thread, known to the kernel by their places.
+/// The flows of a thread, registered with epoll by index.
 pub(crate) struct FlowSet {
     epoll: OwnedFd,
     events: Vec<Event>,
-    /// Flows that the kernel tells nothing of at first, and that are told once for that.
+    /// Flows with a `ready_fd`, which may signal nothing at first: reported as ready once, without an event.
     untold: Vec<usize>,
-    /// Whether each flow is over, but has timers that go on; empty where none is.
+    /// Whether each flow has ended but still has timers to serve; empty if there is none.
     is_over: Vec<bool>,
 }
 
 impl FlowSet {
-    /// Watches flows that do not block.
+    /// Registers flows that do not block.
     pub(crate) fn of(flows: &[impl Flow], interest: Interest) -> io::Result<Self> {
         let flags = match interest {
             Interest::Read => EventFlags::IN,
@@ -59,8 +57,8 @@ impl FlowSet {
         Ok(Self { epoll, events: Vec::with_capacity(EVENTS), untold, is_over: Vec::new() })
     }
 
-    /// As [`Self::wait`], for at most so many nanoseconds, which may be 0. A timer of epoll_wait(2)
-    /// knows milliseconds, that of ppoll(2) nanoseconds; the set of flows is itself a file to wait for.
+    /// As [`Self::wait`], for at most `ns` nanoseconds, which may be 0. Uses ppoll(2) on the epoll descriptor,
+    /// because the timeout of epoll_wait(2) has a resolution of 1 ms.
     pub(crate) fn wait_for<F: Flow>(&mut self, flows: &mut [F], ns: u64) -> io::Result<Vec<usize>> {
         let ns = self.until_due(flows, ns.min(999_999_999));
         let timeout = Timespec { tv_sec: 0, tv_nsec: ns as i64 };
@@ -75,14 +73,14 @@ impl FlowSet {
         self.with_due(flows, ready)
     }
 
-    /// The places of flows that can go on; none when nothing happens for [`Control::LOOK_EVERY`].
+    /// Returns the indexes of ready flows; none if nothing happens for [`Control::LOOK_EVERY`].
     pub(crate) fn wait<F: Flow>(&mut self, flows: &mut [F]) -> io::Result<Vec<usize>> {
         let ns = self.until_due(flows, Control::LOOK_EVERY.as_nanos() as u64);
         let ready = self.look(ns)?;
         self.with_due(flows, ready)
     }
 
-    /// Time until a flow is to be served though no descriptor tells, at most so many nanoseconds.
+    /// Nanoseconds until a flow must be served without an event, at most `at_most_ns`.
     fn until_due<F: Flow>(&self, flows: &mut [F], at_most_ns: u64) -> u64 {
         if !self.untold.is_empty() {
             return 0;
@@ -96,7 +94,7 @@ impl FlowSet {
         }
     }
 
-    /// Adds those flows that are to be served though no descriptor tells, and serves those that are over.
+    /// Adds flows that must be served without an event, and serves flows that have ended.
     fn with_due<F: Flow>(
         &mut self,
         flows: &mut [F],
@@ -126,7 +124,7 @@ impl FlowSet {
         tended.map(|()| ready)
     }
 
-    /// What the kernel says.
+    /// Reads events from epoll.
     fn look(&mut self, timeout_ns: u64) -> io::Result<Vec<usize>> {
         let mut timeout = Timespec { tv_sec: 0, tv_nsec: timeout_ns as i64 };
         loop {
@@ -136,15 +134,14 @@ impl FlowSet {
                 Ok((events, _)) => {
                     return Ok(events.iter().map(|event| event.data.u64() as usize).collect());
                 }
-                // A ring's completion wakes its thread as a signal does, and stands in the set from
-                // then on.
+                // An io_uring completion interrupts its thread as a signal does, and its event is then in the set.
                 Err(rustix::io::Errno::INTR) => timeout.tv_nsec = 0,
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Tells of a flow no longer.
+    /// Stops reporting a flow.
     pub(crate) fn forget(&mut self, place: usize, flows: &mut [impl Flow]) -> io::Result<()> {
         let count = flows.len();
         let flow = &mut flows[place];
@@ -160,13 +157,12 @@ impl FlowSet {
     }
 }
 
-/// Waits until something happens to one of these, for at most [`Control::LOOK_EVERY`]; gives the number
-/// of those to which something did.
+/// Waits for an event on one of these, for at most [`Control::LOOK_EVERY`]; returns the number of those with events.
 pub(crate) fn poll_briefly(asked: &mut [PollFd<'_>]) -> io::Result<usize> {
     poll_for(asked, Control::LOOK_EVERY)
 }
 
-/// As [`poll_briefly`], for at most so long; a signal ends it, too.
+/// As [`poll_briefly`], for at most `at_most`; a signal also ends the wait.
 pub(crate) fn poll_for(asked: &mut [PollFd<'_>], at_most: Duration) -> io::Result<usize> {
     let at_most = Timespec::try_from(at_most).map_err(io::Error::other)?;
     match poll(asked, Some(&at_most)) {

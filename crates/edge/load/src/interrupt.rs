@@ -1,11 +1,11 @@
-//! Interrupts a load thread from the call in which it blocks, so that it looks at its orders.
+//! Interrupts a load thread in a blocking call, so that it checks its orders.
 //!
-//! A signal does it, since a time-out of the socket costs too much: the kernel sets a timer for it in
-//! each call that sleeps, and without one TCP exchanges of 64 B over loopback are 1.09 [1.05, 1.13]
-//! times as many (20 pairs of 0.7 s). A signal that arrives between the look and the call wakes nobody,
-//! so that it is repeated until the thread has left.
+//! This takes a signal, because a socket timeout costs too much: the kernel sets a timer for it in each call that
+//! sleeps. Without the timeout, TCP request/response of 64 B over loopback completes 1.09 [1.05, 1.13] times as many
+//! transactions (20 pairs of 0.7 s). A signal that arrives between check and call has no effect, so it is repeated
+//! until the thread has left its pattern.
 
-/// How often a thread looks at its orders while it waits.
+/// How often a waiting thread checks its orders.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 #[expect(unsafe_code, reason = "handling and sending a signal")]
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{Pid, gettid};
 
-/// What the load thread of a run, the run's clock beside it, and whoever gives orders share.
+/// State shared by the load thread of a run, the clock thread beside it, and the threads that give orders.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupter {
     state: Mutex<State>,
@@ -27,10 +27,10 @@ pub(crate) struct Interrupter {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The load thread, as long as its calls may block.
+    /// The load thread, while its calls may block.
     blocker: Option<Blocker>,
-    /// The time of a run that begins when its clock hears of it: on a busy machine that may be late,
-    /// and then the load thread, too, has hardly begun.
+    /// Duration of a run that starts when the clock thread sees this. On a busy machine that may be late, but then
+    /// the load thread has hardly started, either.
     begins: Option<Duration>,
     /// When the time of the run is over.
     ends: Option<Instant>,
@@ -41,35 +41,35 @@ struct State {
 #[derive(Debug)]
 struct Blocker {
     thread: Pid,
-    /// How often it wants to look although it has no orders.
+    /// How often it is to be interrupted without orders; `None` for never.
     look_every: Option<Duration>,
     interrupted: Instant,
 }
 
 impl Interrupter {
-    /// The time of the run begins.
+    /// Starts the time of the run.
     pub(crate) fn begin(&self, duration: Duration) {
         self.tell(|state| state.begins = Some(duration));
     }
 
-    /// The time of the run does not end by itself.
+    /// Lets the run continue beyond its time.
     pub(crate) fn hold(&self) {
         self.tell(|state| (state.begins, state.ends) = (None, None));
     }
 
-    /// There are orders, from now on until the load thread leaves.
+    /// Announces orders. They stay pending until forgotten, or until the load thread leaves.
     pub(crate) fn order(&self) {
         self.tell(|state| state.has_orders = true);
     }
 
-    /// Orders of before hold no longer.
+    /// Withdraws the orders given so far.
     pub(crate) fn forget_orders(&self) {
         self.lock().has_orders = false;
     }
 
-    /// Says that calls of this thread may block for ever, until the result is dropped. A blocked call
-    /// then ends with [`io::ErrorKind::Interrupted`] again and again once there are orders, and every
-    /// so often without.
+    /// Declares that calls of this thread may block indefinitely, until the result is dropped. A blocked call ends
+    /// with [`io::ErrorKind::Interrupted`] repeatedly while orders are pending, and every `look_every` without
+    /// orders.
     pub(crate) fn block(&self, look_every: Option<Duration>) -> io::Result<Blocking<'_>> {
         sys::heed()?;
         let blocker = Blocker { thread: gettid(), look_every, interrupted: Instant::now() };
@@ -77,13 +77,12 @@ impl Interrupter {
         Ok(Blocking(self))
     }
 
-    /// The load thread leaves when the result is dropped.
+    /// Returns a guard; when it is dropped, the load thread has left.
     pub(crate) fn leaving(&self) -> Leaving<'_> {
         Leaving(self)
     }
 
-    /// The clock of the run: stops it when its time is over, and interrupts its load thread until that has
-    /// left.
+    /// Clock of the run: sets `stop` when its time is over, and interrupts the load thread until that has left.
     pub(crate) fn keep_time(&self, stop: &AtomicBool) {
         let mut state = self.lock();
         while !state.has_left {
@@ -113,12 +112,12 @@ impl Interrupter {
 }
 
 impl State {
-    /// Interrupts the load thread where that is due; gives when it is due again.
+    /// Interrupts the load thread if that is due; returns when it is due again.
     fn interrupt(&mut self, now: Instant) -> Option<Instant> {
         let blocker = self.blocker.as_mut()?;
         let every = if self.has_orders { LOOK_EVERY } else { blocker.look_every? };
         if now >= blocker.interrupted + every {
-            // It is still there: it takes itself out under the lock before it goes.
+            // The thread still exists: it deregisters under this lock before it leaves.
             sys::interrupt(blocker.thread);
             blocker.interrupted = now;
         }
@@ -126,7 +125,7 @@ impl State {
     }
 }
 
-/// As long as this lives, its thread may be interrupted.
+/// While this exists, its thread may be interrupted.
 #[must_use]
 pub(crate) struct Blocking<'a>(&'a Interrupter);
 
@@ -136,7 +135,7 @@ impl Drop for Blocking<'_> {
     }
 }
 
-/// As long as this lives, the run's clock goes on.
+/// While this exists, the clock of the run continues.
 #[must_use]
 pub(crate) struct Leaving<'a>(&'a Interrupter);
 
@@ -153,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// What a receiver that nobody sends anything says, and whether the run was stopped by then.
+    /// The error that a receiver without a sender gets, and whether the run was stopped by then.
     fn interrupted(
         look_every: Option<Duration>,
         tell: impl FnOnce(&Interrupter),

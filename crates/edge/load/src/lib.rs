@@ -1,15 +1,14 @@
-//! The data plane: traffic is pattern x transport x path x pace x stop, combined when a run starts, so
-//! that the hot loops hold no configuration branch.
+//! The data plane. Traffic is pattern x transport x path x pace x stop. These are combined when a run starts, so that
+//! the hot loops contain no configuration branch.
 //!
-//! - [`transport`]: one file each; what moves a payload.
-//! - [`path`]: other ways of moving it than plain calls, one file each.
-//! - [`pattern`]: one file each; the hot loops.
+//! - [`transport`]: what moves a payload, one file each.
+//! - [`path`]: alternatives to one plain system call per payload, one file each.
+//! - [`pattern`]: the hot loops, one file each.
 //! - [`Pacer`]: waits for the departures of an open loop.
 //! - [`Endpoint`]: one end of a run, from sockets to counts.
 //! - [`foreign`]: the same over flows that another tool's protocol opens.
 //!
-//! Deliberately not here: namespaces and links (`lab`), what is read meanwhile (`telemetry`), and who decides what to run
-//! (`control`).
+//! Not here: namespaces and links (`lab`), what is read during a run (`telemetry`), what to run (`control`).
 
 mod amount;
 mod carry;
@@ -20,7 +19,7 @@ mod flow_set;
 mod opening;
 mod options;
 pub mod path {
-    //! Ways of moving bytes between program and kernel other than one plain call a payload.
+    //! Alternatives to one plain system call per payload.
     pub mod gso;
     pub mod mmsg;
     pub mod pages;

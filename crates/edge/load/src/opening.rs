@@ -1,4 +1,4 @@
-//! The opening of flows: each proves that its client was told about it.
+//! Opening of flows: each proves by a token that its client belongs to the run.
 
 mod admission;
 mod datagrams;

@@ -1,4 +1,4 @@
-//! Socket options that a point may ask for beside buffers and TCP's own, and what their refusal means.
+//! Socket options of a point, except buffers and those of TCP, and remedies if the kernel refuses them.
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -15,11 +15,11 @@ use crate::failure::system;
 use crate::transport::bytes::TcpPath;
 use fabricmark_telemetry::sys;
 
-/// Sets what must stand before a socket is bound.
+/// Sets the options that must precede bind(2).
 pub(crate) fn set(socket: &Socket, prepare: &Prepare) -> Result<(), Failure> {
     let Prepare { point, role, .. } = prepare;
     if let Some(Bytes(bytes)) = point.notsent_lowat {
-        // A gibibyte at most.
+        // At most 1 GiB.
         socket.set_tcp_notsent_lowat(bytes as u32).map_err(system("set TCP_NOTSENT_LOWAT"))?;
     }
     if let Some(is_set) = point.cork {
@@ -41,7 +41,7 @@ pub(crate) fn set(socket: &Socket, prepare: &Prepare) -> Result<(), Failure> {
         return Ok(());
     }
     if let Some(label) = point.flow_label {
-        // The label itself goes with the address of the other end.
+        // The label itself is part of the destination address.
         sys::set(socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO_SEND, 1)
             .map_err(system(format!("set flow label {label}")))?;
     }
@@ -61,7 +61,7 @@ pub(crate) fn set(socket: &Socket, prepare: &Prepare) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sets whether packets of a socket may be fragmented, here or on their way (IP_MTU_DISCOVER, ip(7)).
+/// Sets whether packets of a socket may be fragmented, here or on the path (IP_MTU_DISCOVER, ip(7)).
 pub fn set_dont_fragment(socket: &impl AsFd, is_v6: bool, is_set: bool) -> io::Result<()> {
     let (level, option, [off, on]) = match is_v6 {
         false => (
@@ -78,7 +78,7 @@ pub fn set_dont_fragment(socket: &impl AsFd, is_v6: bool, is_set: bool) -> io::R
     sys::set(socket.as_fd(), level, option, if is_set { on } else { off })
 }
 
-/// Where the socket of an end is bound, given its address and port of old.
+/// Local address of a socket. At a client, the point's `source` replaces the address, and its `source_port` port 0.
 pub(crate) fn local(prepare: &Prepare, port: u16) -> SocketAddr {
     let Prepare { point, role, address, .. } = prepare;
     match role {
@@ -90,11 +90,11 @@ pub(crate) fn local(prepare: &Prepare, port: u16) -> SocketAddr {
     }
 }
 
-/// The address of the other end, with the flow label of the packets that go there.
+/// Address of the other end, with the flow label of the packets sent there.
 pub(crate) fn labelled(peer_at: SocketAddr, point: &Point) -> SocketAddr {
     match (peer_at, point.flow_label) {
         (SocketAddr::V6(mut at), Some(label)) => {
-            // The kernel's form is that of the wire (ipv6(7)).
+            // In network byte order (ipv6(7)).
             at.set_flowinfo(label.to_be());
             SocketAddr::V6(at)
         }
@@ -102,7 +102,7 @@ pub(crate) fn labelled(peer_at: SocketAddr, point: &Point) -> SocketAddr {
     }
 }
 
-/// Refuses datagrams that would have to be fragmented where that is forbidden.
+/// Rejects datagrams longer than the path MTU if they must not be fragmented.
 pub(crate) fn check_mtu(socket: &impl AsFd, point: &Point, bytes: usize) -> Result<(), Failure> {
     if point.transport != Transport::Udp || point.dont_fragment != Some(true) {
         return Ok(());
@@ -110,7 +110,7 @@ pub(crate) fn check_mtu(socket: &impl AsFd, point: &Point, bytes: usize) -> Resu
     let is_v6 = point.family == Family::V6;
     let mtu = if is_v6 { ipv6_mtu(socket) } else { ip_mtu(socket) };
     let mtu = mtu.map_err(|error| system("read the path's MTU")(error.into()))?;
-    // RFC 791, RFC 8200, RFC 768.
+    // Headers of IPv4 (RFC 791), IPv6 (RFC 8200) and UDP (RFC 768).
     let room = mtu.saturating_sub(if is_v6 { 40 } else { 20 } + 8);
     if bytes <= room as usize {
         return Ok(());
@@ -121,15 +121,15 @@ pub(crate) fn check_mtu(socket: &impl AsFd, point: &Point, bytes: usize) -> Resu
     )))
 }
 
-/// Says after each receive whether the connection acknowledges at once: the kernel takes TCP_QUICKACK as a
-/// hint for now and may leave it at the next packet (tcp(7)). One system call more a receive.
+/// Sets TCP_QUICKACK again after each receive: to the kernel it is a hint, which the next packet may reset (tcp(7)).
+/// Costs one system call per receive.
 #[derive(Debug)]
 pub(crate) struct QuickAck {
     is_set: bool,
 }
 
 impl QuickAck {
-    /// For a connection whose first acknowledgements obey, too.
+    /// Also sets the option now, for the first acknowledgements.
     pub(crate) fn of(stream: &TcpStream, is_set: bool) -> io::Result<Self> {
         set_tcp_quickack(stream, is_set)?;
         Ok(Self { is_set })
@@ -152,7 +152,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A client of these levels.
+    /// The order of a client with these levels.
     pub(crate) fn prepare(levels: &str) -> Prepare {
         let levels = format!("pattern=stream,link=loopback,payload=1,congestion=cubic,{levels}");
         fabricmark_testkit::prepare(Role::Client, &levels)
@@ -246,7 +246,7 @@ pub(crate) mod tests {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect("127.0.0.1:9").unwrap();
         let mtu = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
-        // No packet of IPv4 is longer (RFC 791).
+        // No IPv4 packet is longer (RFC 791).
         let room = mtu.trim().parse::<usize>().unwrap().min(65_535) - 28;
         let point = prepare("transport=udp,family=4,dont_fragment=true").point;
         assert_eq!(check_mtu(&socket, &point, room), Ok(()));

@@ -1,4 +1,4 @@
-//! The waiting of an open loop: until each intended departure, and a count of how well that went.
+//! Pacing of an open loop: waits for each intended departure, and records how late it was.
 
 mod tally;
 
@@ -14,19 +14,19 @@ use rustix::thread::set_current_timer_slack;
 use fabricmark_telemetry::clock::{now_ns, sleep_until};
 use tally::Tally;
 
-/// Longest single sleep: a stop is to end a wait within 5 ms, and a wake-up may itself be late.
+/// Longest single sleep: a stop must end a wait within 5 ms, and a wake-up may itself be late.
 const SLEEP_MAX_NS: u64 = 4_000_000;
 
-/// How a thread waits for a departure. The lateness stated is the 99th percentile of a timer of
-/// 200 us with 1 ns of timer slack, on 2 shared virtual processors under Linux 6.18.
+/// How a thread waits for a departure. The lateness given is the 99th percentile for a timer of 200 us with 1 ns of
+/// timer slack, on 2 shared virtual CPUs under Linux 6.18.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waiting {
-    /// Sleeps all the time: little load on the processor, 43 us late.
+    /// Sleeps until the departure: little CPU load, 43 us late.
     Sleep,
     /// Sleeps until shortly before the departure, then spins: 71 ns late.
     #[default]
     SleepThenSpin,
-    /// Spins all the time: 71 ns late, and a processor of its own.
+    /// Spins all the time: 71 ns late, and occupies a CPU.
     Spin,
 }
 
@@ -41,7 +41,7 @@ impl From<PaceWait> for Waiting {
 }
 
 impl Waiting {
-    /// How long before a departure the sleep ends: more than a sleep alone is late.
+    /// How long before a departure the sleep ends: longer than a sleep is late.
     fn spin_ns(self) -> u64 {
         match self {
             Self::Sleep => 0,
@@ -50,32 +50,32 @@ impl Waiting {
         }
     }
 
-    /// Until when to sleep, for a departure that is still to come; `None` when it is time to spin.
+    /// Until when to sleep for a future departure; `None` to spin.
     fn sleep_until(self, now_ns: u64, due_ns: u64) -> Option<u64> {
         let wake_ns = due_ns.saturating_sub(self.spin_ns());
         (wake_ns > now_ns).then(|| wake_ns.min(now_ns + SLEEP_MAX_NS))
     }
 }
 
-/// Lets payloads depart when a schedule intends them to.
+/// Releases payloads at the departure times of a schedule.
 ///
-/// A late departure is never skipped: it goes at once, and so do those after it until the schedule is
-/// caught up with. What cannot be held is thus seen in [`Pacing`], not quietly lowered.
+/// A late departure is never skipped: it happens at once, and so do the next ones until the schedule is caught up
+/// with. A rate that cannot be sustained thus shows in [`Pacing`], and is not lowered silently.
 pub struct Pacer<'a> {
     schedule: Schedule,
     waiting: Waiting,
     stop: &'a AtomicBool,
     start_ns: u64,
-    /// The next intended departure; `None` once the schedule has ended.
+    /// Next intended departure; `None` once the schedule has ended.
     due_ns: Option<u64>,
-    /// When `wait` first gave nothing.
+    /// When `wait` first returned `None`.
     ended_ns: Option<u64>,
     tally: Tally,
 }
 
 impl<'a> Pacer<'a> {
-    /// Starts the schedule now, and sets the calling thread's timer slack to 1 ns: by default a sleep
-    /// may end 50 us late (PR_SET_TIMERSLACK(2const)). Fails where the kernel forbids that.
+    /// Starts the schedule now, and sets the calling thread's timer slack to 1 ns: by default a sleep may end 50 us
+    /// late (PR_SET_TIMERSLACK(2const)). Fails if the kernel forbids that.
     pub fn start(schedule: Schedule, waiting: Waiting, stop: &'a AtomicBool) -> io::Result<Self> {
         set_current_timer_slack(NonZero::new(1))?;
         let tally = Tally::new(schedule.interval_ns());
@@ -86,14 +86,14 @@ impl<'a> Pacer<'a> {
         Ok(pacer)
     }
 
-    /// When the schedule began.
+    /// When the schedule started.
     pub fn start_ns(&self) -> u64 {
         self.start_ns
     }
 
-    /// Waits for the next intended departure and gives it, in the time of [`Clock`](fabricmark_telemetry::Clock):
-    /// latency in an open loop counts from here. The payload is to be sent at once. `None` when told
-    /// to stop, and when the schedule has ended.
+    /// Waits for the next intended departure and returns its time on the clock of [`now_ns`], from which latency
+    /// counts in an open loop. The caller then sends the payload at once. `None` after a stop, and at the end of the
+    /// schedule.
     pub fn wait(&mut self) -> Option<u64> {
         let due_ns = self.due_ns;
         let now_ns = self.wait_until_due()?;
@@ -101,8 +101,8 @@ impl<'a> Pacer<'a> {
         due_ns
     }
 
-    /// Waits for the next intended departure, and gives the time at which it is to depart. For who calls
-    /// [`Self::depart`] once it has. `None` as in [`Self::wait`].
+    /// Waits for the next intended departure and returns the time now. The caller sends the payload, then calls
+    /// [`Self::depart`]. `None` as in [`Self::wait`].
     pub fn wait_until_due(&mut self) -> Option<u64> {
         while let Some(due_ns) = self.next_ns() {
             let now_ns = now_ns();
@@ -117,8 +117,8 @@ impl<'a> Pacer<'a> {
         None
     }
 
-    /// The next intended departure; `None` when told to stop, and when the schedule has ended. For
-    /// who waits for other things, too, and then calls [`Self::depart`].
+    /// Next intended departure; `None` after a stop, and at the end of the schedule. For callers that also wait for
+    /// other events, and then call [`Self::depart`].
     pub fn next_ns(&mut self) -> Option<u64> {
         let next_ns = self.due_ns.filter(|_| !self.stop.load(Relaxed));
         if next_ns.is_none() {
@@ -127,12 +127,12 @@ impl<'a> Pacer<'a> {
         next_ns
     }
 
-    /// Until when to sleep before the next departure; `None` when it is time to spin, or to depart.
+    /// Until when to sleep before the next departure; `None` to spin or to depart.
     pub fn sleep_until(&self, now_ns: u64) -> Option<u64> {
         self.waiting.sleep_until(now_ns, self.due_ns?)
     }
 
-    /// Takes note that the next departure happened at `now_ns`.
+    /// Records that the next departure happened at `now_ns`.
     pub fn depart(&mut self, now_ns: u64) {
         if let Some(due_ns) = self.due_ns {
             self.tally.depart(due_ns - self.start_ns, now_ns - self.start_ns);
@@ -140,7 +140,7 @@ impl<'a> Pacer<'a> {
         }
     }
 
-    /// What happened until `wait` gave nothing, or until now.
+    /// Returns what happened until `wait` returned `None`, or until now.
     pub fn finish(self) -> Pacing {
         let ended_ns = self.ended_ns.unwrap_or_else(now_ns);
         let next_due_ns = self.due_ns.map(|due_ns| due_ns - self.start_ns);
@@ -191,7 +191,7 @@ mod tests {
         let mut pacer =
             Pacer::start(schedule("fixed:1000/s"), Waiting::SleepThenSpin, &stop).unwrap();
         let first_ns = pacer.wait().unwrap();
-        // The other end keeps the sender busy until five and a half departures are due.
+        // The sender is busy until five and a half departures are due.
         while now_ns() < first_ns + 5_500_000 {}
         for k in 1..=5 {
             assert_eq!(pacer.wait(), Some(first_ns + k * 1_000_000));

@@ -1,5 +1,5 @@
-//! Slices of a run. The flows of several levels stand open side by side, and one level at a time carries its pattern
-//! out, for a few milliseconds. To a pattern a slice is a run of its own.
+//! Runs in slices. The flows of several levels are open side by side, and one level at a time runs its pattern for a
+//! few milliseconds. To a pattern, a slice is a run of its own.
 
 use fabricmark_plan::Pattern;
 use fabricmark_proto::{EndReport, Failure, Prepare};
@@ -9,8 +9,8 @@ use fabricmark_units::Nanos;
 
 use crate::control::{Control, Event};
 
-/// Carries the pattern out slice by slice, each `slice` long and as `carry_once` does with the clock that it is given,
-/// until the coordinator says that the last is over.
+/// Runs the pattern slice by slice until the coordinator ends the last. `carry_once` runs one slice of length `slice`
+/// and starts the clock that it is given.
 pub(crate) fn carry_slices(
     prepare: &Prepare,
     slice: Nanos,
@@ -33,7 +33,7 @@ pub(crate) fn carry_slices(
         }
         let part = carry_once(&prepare, &begin)?;
         if !is_active {
-            // The stream itself has ended where no order came.
+            // No order: the stream itself has ended.
             let Some(ended) = control.slices.take() else { return Ok(sum) };
             counts = ended;
             control.begin_slice();
@@ -44,7 +44,7 @@ pub(crate) fn carry_slices(
     }
 }
 
-/// Adds what was counted in a slice. One that only warms up is a part of the ramp, but for a sender, which has none.
+/// Adds the counts of a slice. A warm-up slice belongs to the ramp, except at a sender, which has no ramp.
 fn add(sum: &mut EndReport, part: EndReport, counts: bool, is_sender: bool) {
     let Counts { bytes, calls, .. } = part.counts;
     let of_ramp =

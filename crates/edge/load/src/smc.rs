@@ -1,5 +1,5 @@
-//! SMC (RFC 7609): sockets of TCP whose bytes travel by RDMA, unless they fall back to TCP, which only the kernel's
-//! diagnosis tells.
+//! SMC (RFC 7609): TCP sockets whose bytes travel over RDMA, unless they fall back to TCP, which only sock_diag
+//! reports.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -27,7 +27,7 @@ pub(crate) fn protocol(family: Family) -> Protocol {
     })
 }
 
-/// A run whose connections fell back to TCP says nothing about SMC.
+/// Fails if a connection fell back to TCP: such a run says nothing about SMC.
 pub(crate) fn check(streams: &[TcpStream]) -> Result<(), Failure> {
     for stream in streams {
         match mode(stream)
@@ -57,12 +57,12 @@ const FALLBACK: u8 = 1;
 const DUMP: u16 = 0x301;
 const ACKNOWLEDGED: u16 = 5;
 
-/// `struct smc_diag_req`, and where `struct smc_diag_msg` has the mode and the inode.
+/// Length of `struct smc_diag_req`; offsets of mode and inode in `struct smc_diag_msg`.
 const DIAG_BYTES: usize = 52;
 const MODE_AT: usize = 2;
 const INODE_AT: usize = 56;
 
-/// How a connection travels; nothing for a socket that the kernel does not list.
+/// Mode of a connection; `None` if the kernel does not list the socket.
 fn mode(stream: &TcpStream) -> io::Result<Option<u8>> {
     let link = format!("/proc/self/fd/{}", stream.as_fd().as_raw_fd());
     let inode = fs::metadata(link)?.ino();
@@ -85,8 +85,8 @@ fn mode(stream: &TcpStream) -> io::Result<Option<u8>> {
     }
 }
 
-/// Gives this network a user EID, by which both ends of SMC over RoCEv2 know that they belong together, where
-/// it has none of this name yet: up to 32 of `A` to `Z`, digits, dots and dashes.
+/// Adds a user EID to this network namespace, unless it exists: SMC over RoCEv2 needs a common one at both ends. Up
+/// to 32 of `A` to `Z`, digits, dots and dashes.
 pub fn add_eid(name: &str) -> io::Result<()> {
     let mut socket = netlink::socket(libc::NETLINK_GENERIC)?;
     let mut ask = |kind: u16, flags: u16, command: u8, attribute: u16, value: &[u8]| {

@@ -1,4 +1,4 @@
-//! Sockets as a point wants them.
+//! Creates, binds and configures sockets as a point asks.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,26 +21,26 @@ use crate::smc;
 use crate::window;
 use fabricmark_telemetry::sys;
 
-/// Time for the other end to open a flow, or to answer over a reliable one.
+/// Timeout for the other end to open a flow, or to respond over a reliable one.
 const PEER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Time for whatever an end awaits from the other, with what the path's round trips need beyond.
+/// Timeout for anything that an end awaits from the other, including what the RTT of the path needs beyond.
 pub(crate) fn peer_within(prepare: &Prepare) -> Duration {
     PEER_WITHIN + Duration::from(prepare.patience())
 }
 
-/// Time that the kernel polls a device before a busy-polling call sleeps, in microseconds: its own
-/// suggestion (Documentation/networking/napi.rst).
+/// Time in microseconds that a busy-polling call polls the device before it sleeps: the kernel's own suggestion
+/// (Documentation/networking/napi.rst).
 const BUSY_POLL_US: u32 = 50;
 
-/// Files that a worker has open beside the flows of a run.
+/// Descriptors that a worker has open besides the flows of a run.
 const OTHER_FILES: u64 = 64;
 
-/// Makes sure that a run's flows may all be open at once.
+/// Raises RLIMIT_NOFILE if the flows of a run need it.
 pub(crate) fn allow_files(point: &Point) -> Result<(), Failure> {
     let flows = u64::from(point.flows);
     let limit = getrlimit(Resource::Nofile);
-    // A ring is a file, too.
+    // An io_uring has a descriptor, too.
     let needed = flows * if point.path.is_uring() { 2 } else { 1 } + OTHER_FILES;
     if limit.current.is_none_or(|files| files >= needed) {
         return Ok(());
@@ -55,14 +55,14 @@ pub(crate) fn allow_files(point: &Point) -> Result<(), Failure> {
     })
 }
 
-/// A socket bound to its address, with the options that the point asks for.
+/// Creates a socket with the options of the point, and binds it.
 pub(crate) fn bound(prepare: &Prepare, port: u16) -> Result<Socket, Failure> {
     let socket = socket(prepare)?;
     bind(&socket, prepare, port).map_err(unbound(prepare, port))?;
     Ok(socket)
 }
 
-/// As [`bound`], at a port of datagrams where another flow of the run is already.
+/// As [`bound`], at a datagram port that another flow of the run uses already.
 pub(crate) fn bound_beside(prepare: &Prepare, port: u16) -> Result<Socket, Failure> {
     let socket = socket(prepare)?;
     socket.set_reuse_address(true).map_err(system("set SO_REUSEADDR"))?;
@@ -70,7 +70,7 @@ pub(crate) fn bound_beside(prepare: &Prepare, port: u16) -> Result<Socket, Failu
     Ok(socket)
 }
 
-/// Why a socket was not bound.
+/// Describes a failed bind.
 fn unbound(prepare: &Prepare, port: u16) -> impl FnOnce(io::Error) -> Failure {
     let at = options::local(prepare, port);
     let transport = prepare.point.transport;
@@ -80,7 +80,7 @@ fn unbound(prepare: &Prepare, port: u16) -> impl FnOnce(io::Error) -> Failure {
     })
 }
 
-/// The socket at which a server waits: at its port, or at the first free one of its range.
+/// The socket of a server: bound to its port, or to the first free port of its range.
 pub(crate) fn waiting(prepare: &Prepare) -> Result<Socket, Failure> {
     let Some((first, last)) = prepare.ports.filter(|_| prepare.port == 0) else {
         let socket = bound(prepare, prepare.port)?;
@@ -92,7 +92,7 @@ pub(crate) fn waiting(prepare: &Prepare) -> Result<Socket, Failure> {
     }
     for port in first..=last {
         let socket = socket(prepare)?;
-        // Of two that bind the same port to listen, the second may be refused only then.
+        // If two processes bind the same port, the second may fail only at listen(2).
         match bind(&socket, prepare, port).and_then(|()| listen(&socket, &prepare.point)) {
             Ok(()) => return Ok(socket),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
@@ -106,13 +106,13 @@ pub(crate) fn waiting(prepare: &Prepare) -> Result<Socket, Failure> {
     )))
 }
 
-/// Connections that may wait to be accepted: what the kernel allows by default (net.core.somaxconn).
+/// Largest listen backlog: the kernel's default limit (net.core.somaxconn).
 const LISTEN_MAX: u32 = 4096;
 
-/// Least of them, so that a few strangers do not keep the run's own out: as many as std asks for.
+/// Smallest listen backlog, so that a few foreign connections do not exclude the run's own: the value of std.
 const LISTEN_MIN: u32 = 128;
 
-/// Lets connections come, where the transport has any.
+/// Listens, if the transport has connections.
 fn listen(socket: &Socket, point: &Point) -> io::Result<()> {
     if point.transport.traits().socket == Kind::Udp {
         return Ok(());
@@ -120,7 +120,7 @@ fn listen(socket: &Socket, point: &Point) -> io::Result<()> {
     socket.listen(point.flows.clamp(LISTEN_MIN, LISTEN_MAX).cast_signed())
 }
 
-/// A socket with the options that the point asks for.
+/// Creates a socket with the options of the point.
 fn socket(prepare: &Prepare) -> Result<Socket, Failure> {
     let point = &prepare.point;
     let domain = Domain::for_address(options::local(prepare, 0));
@@ -151,7 +151,6 @@ fn socket(prepare: &Prepare) -> Result<Socket, Failure> {
     Ok(socket)
 }
 
-/// Binds a socket to the address of its end.
 fn bind(socket: &Socket, prepare: &Prepare, port: u16) -> io::Result<()> {
     let point = &prepare.point;
     if point.transport.traits().network == Network::Machine {
@@ -163,25 +162,24 @@ fn bind(socket: &Socket, prepare: &Prepare, port: u16) -> io::Result<()> {
     let at = options::local(prepare, port);
     if point.transport.traits().socket == Kind::Udp {
         socket.bind(&at.into())?;
-        // The other flows of a datagram run share its port. Nobody else's socket may: it had to allow
-        // that before this one was bound, and so this one was bound without.
+        // The other datagram flows of the run share this port. SO_REUSEADDR is set after bind, so that bind fails if
+        // another program has the port, even with that option.
         return match prepare.role == Role::Server && point.flows > 1 {
             true => socket.set_reuse_address(true),
             false => Ok(()),
         };
     }
     if prepare.role == Role::Server || at.port() != 0 {
-        // A run's connection lingers in TIME_WAIT, and the next run may use the same port.
+        // A connection of this run stays in TIME_WAIT, and the next run may use the same port.
         socket.set_reuse_address(true)?;
     } else {
-        // The port is chosen when the other end is known, so that it is only the pair that must be
-        // new (ip(7)).
+        // The kernel chooses the port when the destination is known, so that only the pair must be unique (ip(7)).
         sys::set(socket.as_fd(), libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
     }
     socket.bind(&at.into())
 }
 
-/// The run's token names its socket, in the abstract namespace that vanishes with its last socket
+/// Name of the run's unix socket: its token, in the abstract namespace, where it vanishes with its last socket
 /// (unix(7)).
 pub(crate) fn unix_address(prepare: &Prepare) -> Result<SockAddr, Failure> {
     let token: String = prepare.token.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -214,12 +212,12 @@ fn set_options(socket: &Socket, point: &Point) -> Result<(), Failure> {
         socket.set_tcp_mss(mss).map_err(system(format!("set a segment size of {mss}")))?;
     }
     if let Some(BitRate(bps)) = point.pacing_rate {
-        // Kernels before 4.20 take 32 bits of it.
+        // Kernels before 4.20 read 32 bits of it.
         sys::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bps / 8)
             .map_err(system(format!("set a pacing rate of {bps} bit/s")))?;
     }
     if let Some(dscp) = point.dscp {
-        // The upper six bits of the octet (RFC 2474).
+        // DSCP is the upper six bits of the octet (RFC 2474).
         let octet = dscp << 2;
         let set = match point.family {
             Family::V4 => socket.set_tos_v4(octet),
@@ -233,7 +231,7 @@ fn set_options(socket: &Socket, point: &Point) -> Result<(), Failure> {
     ] {
         let Some(bytes) = bytes.map(window::at_most) else { continue };
         let set = |option| sys::set(socket.as_fd(), libc::SOL_SOCKET, option, bytes);
-        // Without the privilege the kernel's limit holds; what it granted is stored either way.
+        // Without the privilege the kernel's limit applies; the granted size is recorded either way.
         set(forced).or_else(|_| set(limited)).map_err(system("set a socket buffer"))?;
     }
     if let Some(window) = point.window_bytes() {
@@ -250,11 +248,11 @@ fn set_options(socket: &Socket, point: &Point) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes an open flow wait as the point says: in the call, until something happens or the thread is
-/// interrupted, or not at all.
+/// Sets how calls of an open flow wait, as the point says: until something happens or the thread is interrupted, or
+/// not at all.
 pub fn set_wait(socket: &SockRef<'_>, point: &Point) -> Result<(), Failure> {
-    // Where several requests are under way, one that finds no room gives way to the answers: else both
-    // ends would wait for the other to read. It costs nothing where there is room.
+    // With several outstanding requests, a send without room must time out so that responses are read: otherwise both
+    // ends would wait for the other to read. The timeout costs nothing while there is room.
     let room_within = point.outstanding.filter(|&requests| requests > 1);
     let result = match point.wait {
         Wait::Epoll | Wait::Spin => socket.set_nonblocking(true),
@@ -265,15 +263,15 @@ pub fn set_wait(socket: &SockRef<'_>, point: &Point) -> Result<(), Failure> {
     result.map_err(system("set how a socket waits"))
 }
 
-/// The congestion controls that a list of the kernel names (ip-sysctl.rst).
+/// Congestion control algorithms in a list of the kernel (ip-sysctl.rst).
 fn congestion_controls(list: &str) -> String {
     std::fs::read_to_string(format!("/proc/sys/net/ipv4/{list}"))
         .map_or_else(|_| "others".to_owned(), |names| names.trim().replace(' ', ", "))
 }
 
-/// What the kernel granted.
+/// Buffer sizes and pacing rate that the kernel granted.
 pub(crate) fn side(socket: &impl AsFd, cpu: Option<u32>) -> Side {
-    // The kernel sets every bit where there is no limit.
+    // The kernel sets all bits if there is no limit.
     let fd = socket.as_fd();
     let pacing_rate = sys::get(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u64::MAX).ok();
     let socket = SockRef::from(socket);
@@ -288,20 +286,20 @@ pub(crate) fn side(socket: &impl AsFd, cpu: Option<u32>) -> Side {
     }
 }
 
-/// Counters of a socket's memory, SO_MEMINFO (linux/sock_diag.h); 0 where the kernel is older than one.
+/// Memory counters of a socket, SO_MEMINFO (linux/sock_diag.h); 0 for those that an older kernel lacks.
 fn memory(socket: BorrowedFd<'_>) -> io::Result<[u32; 9]> {
     Ok(sys::get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, [0; 9])?.0)
 }
 
-/// The memory in bytes that packets hold which nobody has received yet: SK_MEMINFO_RMEM_ALLOC,
-/// which is more than their payloads; of TCP those behind a hole, too. 0 if there are none.
+/// Memory in bytes of packets that were not received yet (SK_MEMINFO_RMEM_ALLOC): more than their payloads, and with
+/// TCP including those out of order. 0 if there are none.
 pub(crate) fn waiting_bytes(socket: BorrowedFd<'_>) -> io::Result<u64> {
     const SK_MEMINFO_RMEM_ALLOC: usize = 0;
     Ok(memory(socket)?[SK_MEMINFO_RMEM_ALLOC].into())
 }
 
-/// Datagrams that a socket dropped for lack of buffer: SK_MEMINFO_DROPS, the counter that
-/// SO_RXQ_OVFL reports with a later datagram.
+/// Datagrams that a socket dropped for lack of buffer: SK_MEMINFO_DROPS, the counter that SO_RXQ_OVFL reports with a
+/// later datagram.
 pub fn socket_drops(socket: &impl AsFd) -> io::Result<u64> {
     const SK_MEMINFO_DROPS: usize = 8;
     Ok(memory(socket.as_fd())?[SK_MEMINFO_DROPS].into())

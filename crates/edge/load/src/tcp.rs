@@ -1,4 +1,4 @@
-//! What TCP counted over the flows of a run.
+//! TCP counters of the flows of a run.
 
 use std::io;
 use std::net::TcpStream;
@@ -19,21 +19,21 @@ use fabricmark_telemetry::subflow::{ReceiveQueue, Subflows};
 use fabricmark_telemetry::sys;
 use fabricmark_telemetry::tcp_info::{self, Received, Sent};
 
-/// Time for the last bytes to be acknowledged; a 4 MiB send buffer at 10 Mbit/s needs 3.4 s.
+/// Timeout for the acknowledgement of the last bytes; a 4 MiB send buffer at 10 Mbit/s needs 3.4 s.
 const ACKNOWLEDGED_WITHIN_NS: u64 = 5_000_000_000;
 
-/// The sockets of flows that are TCP; none of a transport without it, whose sockets a `TcpStream` may hold as well
-/// (SCTP) and which refuse TCP's options.
+/// The sockets of TCP flows. Empty for other transports: a `TcpStream` may also hold their sockets (SCTP), which
+/// reject TCP options.
 pub(crate) fn sockets<'a, F: Flow>(flows: &'a [F], point: &Point) -> Vec<&'a TcpStream> {
     let flows = if point.transport.has_tcp() { flows } else { &[] };
     flows.iter().filter_map(F::tcp).collect()
 }
 
-/// Lets the receiver of a stream acknowledge as one to which nothing but the stream was ever sent. An end
-/// that has answered something delays its acknowledgements (inet_csk_in_pingpong_mode, net/tcp.h), and
-/// the answer here was that to the opening: over veth with bbr, streams of 1 KiB writes have a third of
-/// the goodput then (0.43 against 1.15 Gbit/s, ten rounds each of `make bench`), while those of 64 B over
-/// loopback, whose writes the delay lets merge, have 1.7 instead of 1.5 Gbit/s. MPTCP's sockets have several connections, of which this would say nothing.
+/// Lets the receiver of a stream acknowledge as if it had never sent anything. An end that has answered something
+/// delays its acknowledgements (inet_csk_in_pingpong_mode, net/tcp.h), and this one has answered the opening: over
+/// veth with bbr, streams of 1 KiB writes then have a third of the goodput (0.43 against 1.15 Gbit/s, ten rounds each
+/// of `make bench`), while those of 64 B over loopback, whose writes the delay lets merge, have 1.7 instead of 1.5
+/// Gbit/s. Not for MPTCP, whose sockets have several connections.
 pub(crate) fn forget_opening(stream: &TcpStream, point: &Point) -> Result<(), Failure> {
     if point.quickack.is_some() || point.transport == Transport::Mptcp {
         return Ok(());
@@ -44,25 +44,26 @@ pub(crate) fn forget_opening(stream: &TcpStream, point: &Point) -> Result<(), Fa
 /// Bytes that have crossed the wire of a connection and were not read yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unread {
-    /// Those that can be read.
+    /// Bytes that can be read.
     pub(crate) in_order_bytes: u64,
-    /// Those that cannot be before a segment that is missing has been retransmitted.
+    /// Bytes that cannot be read before a missing segment is retransmitted.
     pub(crate) behind_hole_bytes: u64,
-    /// By how many that may be wrong.
+    /// Possible error of these numbers.
     pub(crate) uncertain_bytes: u64,
 }
 
-/// MPTCP_INFO begins with the number of subflows beside the first (linux/mptcp.h).
+/// MPTCP_INFO starts with the number of subflows beyond the first (linux/mptcp.h).
 const SOL_MPTCP: libc::c_int = 284;
 const MPTCP_INFO: libc::c_int = 1;
 
-/// None where the socket is not TCP.
+/// Unread bytes of a socket; 0 if it is not TCP.
 ///
-/// The kernel does not say how many are behind a hole, but whether there are any, since nothing else holds memory once
-/// all that is in order was read. Segments that arrived less bytes in order give their number to within a segment; where
-/// super-packets count as one segment, the memory does, which is their length and up to an eighth (`tun_alloc_skb`).
+/// The kernel does not report how many bytes are out of order, but whether there are any: once all in-order data is
+/// read, nothing else holds memory. Their number, to within a segment, is that of all arrived segments minus the
+/// bytes in order. If super-packets count as one segment, it is taken from the memory, which is their length and up
+/// to an eighth (`tun_alloc_skb`).
 pub(crate) fn unread(fd: BorrowedFd<'_>, subflows: &mut Subflows) -> io::Result<Unread> {
-    // Flows of RDMA are waited for by descriptors that are no sockets.
+    // RDMA flows are polled by descriptors that are not sockets.
     let (Ok(memory_bytes), Ok(protocol)) = (waiting_bytes(fd), SockRef::from(&fd).protocol())
     else {
         return Ok(Unread::default());
@@ -86,7 +87,7 @@ pub(crate) fn unread(fd: BorrowedFd<'_>, subflows: &mut Subflows) -> io::Result<
     Ok(of_mptcp(&received, queue, in_order_bytes))
 }
 
-/// The same for MPTCP, whose data waits in the receive queue of its subflow before it is in that of MPTCP itself.
+/// The same for MPTCP, whose data waits in the receive queue of its subflow before that of MPTCP itself.
 fn of_mptcp(received: &Received, queue: Option<ReceiveQueue>, in_order_bytes: u64) -> Unread {
     let none = Unread { in_order_bytes, ..Unread::default() };
     match queue {
@@ -94,7 +95,7 @@ fn of_mptcp(received: &Received, queue: Option<ReceiveQueue>, in_order_bytes: u6
             let unread = behind_hole(received, queue.memory_bytes, queue.in_order_bytes);
             Unread { in_order_bytes: in_order_bytes + queue.in_order_bytes, ..unread }
         }
-        // Several subflows, or a kernel that does not report one: nothing is known of what is behind a hole.
+        // Several subflows, or a kernel that does not report one: the out-of-order data is unknown.
         None => Unread { uncertain_bytes: received.in_order_bytes, ..none },
     }
 }
@@ -107,7 +108,7 @@ fn behind_hole(received: &Received, memory_bytes: u64, in_order_bytes: u64) -> U
     let most_bytes = memory_bytes.saturating_sub(in_order_bytes);
     let arrived_bytes = received.segments * received.segment_bytes;
     match arrived_bytes.checked_sub(received.in_order_bytes) {
-        // Less than a segment is what a short one lacks.
+        // Less than one segment: a short segment explains it.
         Some(bytes) if bytes < received.segment_bytes => none,
         Some(bytes) => Unread {
             behind_hole_bytes: bytes.min(most_bytes),
@@ -121,7 +122,7 @@ fn behind_hole(received: &Received, memory_bytes: u64, in_order_bytes: u64) -> U
     }
 }
 
-/// TCP's counters once everything is acknowledged, or nobody waits longer: so many writes of the point's payload.
+/// TCP counters once everything is acknowledged, or at the timeout, after `writes` writes of the point's payload.
 pub(crate) fn counters<'a>(
     streams: impl Iterator<Item = &'a TcpStream>,
     writes: u64,
@@ -147,7 +148,7 @@ pub(crate) fn counters<'a>(
     let count = flows.len().max(1) as u64;
     // Each opening was a data segment, too.
     let first_sent = data_segments.saturating_sub(retransmitted + count).max(1);
-    // A flow that is silent keeps the small segments that it began with.
+    // An idle flow keeps the small segment size that it started with.
     let mss = sum(|sent| sent.segment_bytes * sent.segments) / data_segments.max(1);
     let unsent_bytes = sum(|sent| sent.notsent_bytes);
     let writes = writes.saturating_sub(unsent_bytes / payload_bytes.max(1));
@@ -168,7 +169,7 @@ pub(crate) fn counters<'a>(
     }))
 }
 
-/// TCP_INFO once nothing is under way any more, or as it stands when the time is over.
+/// TCP_INFO once nothing is in flight any more, or at the timeout.
 fn acknowledged(stream: &TcpStream, until: u64) -> Result<Option<Sent>, Failure> {
     let is_under_way = |sent: &Sent| sent.unacked_segments > 0 || sent.notsent_bytes > 0;
     loop {
@@ -202,10 +203,10 @@ mod tests {
 
     #[test]
     fn bytes_behind_a_hole_are_the_segments_that_arrived_less_the_bytes_in_order() {
-        // 200 of 1,000 segments are behind a hole; each holds 2,304 bytes of memory.
+        // 200 of 1,000 segments are out of order; each holds 2,304 bytes of memory.
         let found = behind_hole(&received(1_000, 800 * 1448), 200 * 2304, 0);
         assert_eq!((found.behind_hole_bytes, found.uncertain_bytes), (200 * 1448, 1448));
-        // No more than there is memory: the rest came twice.
+        // At most the memory: the rest arrived twice.
         let found = behind_hole(&received(1_000, 800 * 1448), 100 * 1500, 0);
         assert_eq!(found.behind_hole_bytes, 150_000);
     }
@@ -221,7 +222,7 @@ mod tests {
         // 100 super-packets of 44 segments.
         let found = behind_hole(&received(100, 100 * 44 * 1448), 66_000, 0);
         assert_eq!((found.behind_hole_bytes, found.uncertain_bytes), (66_000, 8_250));
-        // Most of it is in order and only waits to be read.
+        // Most of it is in order and waits to be read.
         let found = behind_hole(&received(100, 100 * 44 * 1448), 66_000, 60_000);
         assert_eq!(found, Unread { in_order_bytes: 60_000, ..Unread::default() });
     }

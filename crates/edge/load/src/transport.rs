@@ -1,4 +1,4 @@
-//! What moves a payload. A new transport is one file and works with every pattern.
+//! Transports: what moves a payload. A new transport is one file and works with every pattern.
 
 pub mod bytes;
 pub mod null;
@@ -18,120 +18,118 @@ use std::time::{Duration, Instant};
 
 use fabricmark_record::KernelTimes;
 
-/// Requests of RDMA, or bytes of an rsocket, of which none moved for so long stand still: a receiver that is not
-/// ready is waited for as long as it takes, and an adapter that has lost its network may never say so.
+/// Time without progress after which RDMA requests, or the bytes of an rsocket, count as stalled. A receiver that is
+/// not ready is retried indefinitely, and an adapter that has lost its network may never report it.
 pub(crate) const STALLED_AFTER: Duration = Duration::from_secs(5);
 
 /// What one call moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// Payloads: writes, reads or datagrams.
+    /// Writes, reads or datagrams.
     pub payloads: u64,
     /// Application bytes.
     pub bytes: u64,
 }
 
 impl Moved {
-    /// One payload of so many bytes.
+    /// One payload of `bytes` bytes.
     pub fn one(bytes: usize) -> Self {
         Self { payloads: 1, bytes: bytes as u64 }
     }
 }
 
-/// A message that has arrived whole.
+/// Result of receiving a whole message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// The one after the last: the transport keeps the order.
+    /// The next message: the transport keeps the order.
     Next,
-    /// The one of this number.
+    /// The message with this number.
     Numbered(u64),
-    /// None: the other end of a reliable transport has finished.
+    /// No message: the other end of a reliable transport has finished.
     End,
 }
 
 /// One end of an open flow.
 ///
-/// A call that has nothing to do gives [`io::ErrorKind::WouldBlock`] at once where sockets do not
-/// block, and [`io::ErrorKind::Interrupted`] when its thread is interrupted where they do. Nothing is lost
-/// by that: the next call with the same arguments goes on where this one stopped.
+/// If there is nothing to do, a call returns [`io::ErrorKind::WouldBlock`] at once on sockets that do not block, and
+/// [`io::ErrorKind::Interrupted`] when its thread is interrupted on sockets that do. Nothing is lost: the next call
+/// with the same arguments continues where this one stopped.
 pub trait Flow {
-    /// Hands one payload, or several of its length, to the transport in one call.
+    /// Passes one payload, or several of its length, to the transport in one call.
     fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved>;
 
-    /// Takes what has arrived; nothing at the end of a reliable flow.
+    /// Receives what has arrived; zero bytes at the end of a reliable flow.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved>;
 
-    /// The most bytes that may have arrived and not been received yet; 0 if none have, or nobody knows.
+    /// Upper bound of the bytes that have arrived and were not received yet; 0 if there are none, or if unknown.
     fn waiting_bytes(&mut self) -> io::Result<u64> {
         Ok(0)
     }
 
-    /// Sends a whole message, and its number where the transport does not keep the order.
+    /// Sends a whole message, with its number if the transport does not keep the order.
     fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()>;
 
     /// Receives a whole message, which fills the buffer.
     fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message>;
 
-    /// Takes note that the message received last is one that was waited for: no copy, and not too late.
+    /// Confirms that the last received message was expected: not a duplicate, and not too late.
     fn answered(&mut self) {}
 
-    /// Whether the transport tells the receiver that nothing more follows.
+    /// Whether the transport signals the end of the flow to the receiver.
     fn has_end(&self) -> bool {
         true
     }
 
-    /// Tells the other end that nothing more follows, where the transport can; waits for nobody.
+    /// Signals the end of the flow to the other end, if the transport can. Does not block.
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Whether a flow that is finished is to be served until the other end has everything: a transport in this
-    /// process sends again what is lost only while somebody does.
+    /// Whether a finished flow must be served until the other end has received everything: a transport in user space
+    /// retransmits only while it is served.
     fn is_lingering(&mut self) -> bool {
         false
     }
 
-    /// The flow's socket, which tells by itself when it can be read or written, unless there is
-    /// [`Self::ready_fd`].
+    /// The socket of the flow, which is polled for readiness unless there is a [`Self::ready_fd`].
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// The socket of TCP below the flow, where that has one.
+    /// The TCP socket below the flow, if there is one.
     fn tcp(&self) -> Option<&TcpStream> {
         None
     }
 
-    /// A descriptor that is readable when something has happened to the flow, whether it is to send or
-    /// to receive; nothing where the socket itself is to be waited for.
+    /// A descriptor that becomes readable when the flow can continue, sending or receiving. `None`: poll the socket
+    /// itself.
     fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// When the flow is to be served at the latest, though no descriptor tells: the past where it can
-    /// go on at once.
+    /// Time by which the flow must be served without an event; in the past if it can continue at once.
     fn due(&mut self) -> Option<Instant> {
         None
     }
 
-    /// Serves a flow by which nobody sends or receives now.
+    /// Serves a flow that is neither sending nor receiving at the moment.
     fn tend(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Stops sending; gives what was sent since [`Self::send`] last said.
+    /// Stops sending; returns what was sent and not yet reported by [`Self::send`].
     fn settle(&mut self) -> io::Result<Moved> {
         Ok(Moved::default())
     }
 
-    /// Its round trips, parted by the stamps of their packets, where it was made to ask for these.
+    /// RTTs split by packet timestamps, if the flow was opened with these.
     fn take_kernel_times(&mut self) -> Option<KernelTimes> {
         None
     }
 }
 
-/// What a flow that wraps another in `self.flow` passes on as it is, in one list: a call that is left out
-/// would be answered by the default of [`Flow`].
+/// Forwards the methods that a wrapper leaves unchanged to `self.flow`. One list for all wrappers: for a method that
+/// is left out, the default of [`Flow`] would apply.
 macro_rules! passes_on {
     () => {
         fn waiting_bytes(&mut self) -> std::io::Result<u64> {
@@ -181,8 +179,7 @@ macro_rules! passes_on {
 }
 pub(crate) use passes_on;
 
-/// Whether an error only says that nothing has come yet: in no time, within a time-out, or before the
-/// thread was interrupted.
+/// Whether an error only means that nothing has arrived yet: would block, timed out or interrupted.
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(
         error.kind(),

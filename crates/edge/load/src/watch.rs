@@ -1,5 +1,5 @@
-//! Watches a run from beside its hot loop: the flows count into a [`Gauge`], and a thread of its own
-//! ends an interval whenever one is over. A run without intervals has neither.
+//! Samples a run outside its hot loop: the flows count into a [`Gauge`], and a thread of its own ends the intervals.
+//! A run without intervals has neither.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -19,8 +19,8 @@ use fabricmark_telemetry::clock::now_ns;
 use fabricmark_telemetry::gauge::Gauge;
 use fabricmark_telemetry::sampler::Sampler;
 
-/// Carries something out that counts into a gauge, and meanwhile tells of each interval; `tcp` is the
-/// socket whose TCP_INFO stands in it.
+/// Runs `carry`, which counts into a gauge, and reports each interval meanwhile; `tcp` is the socket whose TCP_INFO
+/// the intervals contain.
 pub(crate) fn watched<R>(
     interval: Nanos,
     tcp: Option<BorrowedFd<'_>>,
@@ -37,37 +37,37 @@ pub(crate) fn watched<R>(
         });
         let result = carry(&gauge);
         drop(end);
-        // Without the thread, which cannot panic, there is no series.
+        // The thread cannot panic; without it there is no series.
         (result, watcher.join().ok())
     })
 }
 
-/// A thread begins on the processor that the one that started it is bound to; the first thread of the
-/// process never is. Where this is refused, the sampler takes its microseconds from the load.
+/// A new thread inherits the CPU affinity of its creator; the main thread of the process is never pinned. If this is
+/// refused, the sampler takes its microseconds from the load.
 fn leave_the_processor_of_the_load() {
     if let Ok(everywhere) = sched_getaffinity(Some(getpid())) {
         let _ = sched_setaffinity(None, &everywhere);
     }
 }
 
-/// A flow that shows what it moves: payloads sent or received, and exchanges, at the client when
-/// the response is there, at the other when it is sent.
+/// A flow that counts into a gauge: payloads sent or received, and transactions, at the client when the response has
+/// arrived, at the server when it is sent.
 ///
-/// One type for every kind of flow, so that patterns are not compiled for each kind once more.
+/// Not generic over the flow: otherwise each pattern would be compiled once more for each kind of flow.
 pub(crate) struct Gauged<'a> {
     flow: &'a mut dyn Flow,
     gauge: &'a Gauge,
     does_ask: bool,
-    /// Payloads of a request.
+    /// Payloads per request.
     payloads: u64,
-    /// Length of the payload that went out last.
+    /// Length of the last payload that was sent.
     payload_bytes: u64,
 }
 
 impl<'a> Gauged<'a> {
     pub(crate) fn new(flow: &'a mut dyn Flow, gauge: &'a Gauge, prepare: &Prepare) -> Self {
         let payloads = prepare.point.payloads_per_request().into();
-        // Of ping-ping the end that stops receives one payload more than it sends, and the other sends it.
+        // In ping-ping, the end that stops receives one payload more than it sends, and the other end sends it.
         let does_ask = prepare.is_active() != (prepare.point.pattern == Pattern::PingPing);
         Self { flow, gauge, does_ask, payloads, payload_bytes: 0 }
     }
@@ -89,7 +89,7 @@ impl Flow for Gauged<'_> {
     }
 
     fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()> {
-        // The other payload of ping-ping may be there before this one has left.
+        // In ping-ping, the other end's payload may arrive before this one has left.
         self.payload_bytes = message.len() as u64;
         self.flow.send_message(message, number)?;
         if !self.does_ask {

@@ -1,4 +1,4 @@
-//! TCP's window, where a point says how large it is.
+//! The TCP window, if a point sets its size.
 
 use std::io::{self, Read};
 use std::net::TcpStream;
@@ -13,14 +13,13 @@ use crate::failure::system;
 use crate::transport::bytes::TcpPath;
 use fabricmark_telemetry::sys;
 
-/// Bytes that may wait behind a full window: 1.6 ms of 20 Gbit/s. The kernel grants twice the buffer that is
-/// asked for, and a sender that filled it would have twice the window in memory, of which all TCP sockets
-/// together may have net.ipv4.tcp_mem: beyond that the kernel resets connections.
+/// Limit of unsent bytes in the send buffer (TCP_NOTSENT_LOWAT): 1.6 ms of 20 Gbit/s. The kernel grants twice the
+/// buffer that is asked for, and a sender that filled it would hold twice the window in memory. All TCP sockets
+/// together may hold net.ipv4.tcp_mem; beyond that the kernel resets connections.
 const UNSENT_BYTES: u32 = 4 << 20;
 
-/// Gives TCP room for a window, at whichever end has to hold it. Where the kernel's limit of buffers may
-/// not be passed (SO_RCVBUFFORCE needs CAP_NET_ADMIN in the first user namespace, socket(7)), the buffers
-/// are left to its own tuning, which in a lab may take as much.
+/// Sets buffers that hold a window, at whichever end needs them. Without CAP_NET_ADMIN in the initial user namespace
+/// (SO_RCVBUFFORCE, socket(7)), the buffers are left to the kernel's autotuning, which may grow as large in a lab.
 pub(crate) fn set(socket: &Socket, bytes: Bytes) -> Result<(), Failure> {
     for option in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
         match sys::set(socket.as_fd(), libc::SOL_SOCKET, option, at_most(bytes)) {
@@ -31,17 +30,18 @@ pub(crate) fn set(socket: &Socket, bytes: Bytes) -> Result<(), Failure> {
     socket.set_tcp_notsent_lowat(UNSENT_BYTES).map_err(system("set TCP_NOTSENT_LOWAT"))
 }
 
-/// A number of bytes as an option of a socket.
+/// A number of bytes as a socket option.
 pub(crate) fn at_most(Bytes(bytes): Bytes) -> c_int {
     c_int::try_from(bytes).unwrap_or(c_int::MAX)
 }
 
-/// Reads after which the kernel has seen the connection's largest segments. With the first of a length it finds
-/// anew how much of its buffer is window (tcp_measure_rcv_mss, net/ipv4/tcp_input.c), and forgets what was said.
+/// Reads after which the kernel has seen the largest segments of the connection. With the first segment of a new
+/// length it recomputes how much of its buffer is window (tcp_measure_rcv_mss, net/ipv4/tcp_input.c), and forgets the
+/// clamp.
 const SETTLING_READS: u32 = 64;
 
-/// Offers no larger window than asked for: the buffer that holds it may hold nearly twice as much when
-/// segments are large.
+/// Clamps the advertised window to the requested size: its buffer may hold nearly twice as much when segments are
+/// large.
 #[derive(Debug)]
 pub(crate) struct Windowed {
     window_bytes: c_int,

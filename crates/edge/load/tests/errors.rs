@@ -1,5 +1,5 @@
-//! What a run says when the host, the kernel or the other end refuses it: one line each, with the
-//! remedy. Where this kernel would not refuse, a filter of system calls makes it fail as another does.
+//! Errors of a run when the host, the kernel or the other end refuses something: one line each, with the remedy.
+//! Where this kernel would not refuse, a seccomp filter makes the call fail.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
@@ -14,14 +14,13 @@ use seccompiler::{
     SeccompRule, apply_filter,
 };
 
-/// An end of a run of these levels over loopback.
+/// One end of a run of these levels over loopback.
 fn prepare(role: Role, levels: &str) -> Prepare {
     let defaults = "pattern=stream,payload=512,family=4,link=loopback,congestion=cubic";
     fabricmark_testkit::prepare(role, &format!("{defaults},{levels}"))
 }
 
-/// Runs something in a thread whose calls of this number fail with this error; with conditions, only
-/// those that meet one.
+/// Runs `run` in a thread in which this system call fails with this error; with conditions, only calls that meet one.
 fn refusing<T: Send>(
     call: i64,
     conditions: Vec<SeccompRule>,
@@ -42,7 +41,7 @@ fn refusing<T: Send>(
     })
 }
 
-/// Asserts that an error is one line that holds these words.
+/// Asserts that an error is one line that contains these words.
 fn says(error: &Failure, words: &[&str]) {
     let text = error.to_string();
     for word in words {
@@ -72,7 +71,7 @@ fn a_host_without_io_uring_is_named_with_the_remedy() {
     }
 }
 
-/// A rule that all these arguments of a call, by their place, have these values.
+/// A rule that all these arguments of a call, by position, have these values.
 fn arguments(values: &[(u8, i32)]) -> Vec<SeccompRule> {
     let is = |&(place, value): &(u8, i32)| {
         let value = u64::from(value.cast_unsigned());
@@ -81,7 +80,7 @@ fn arguments(values: &[(u8, i32)]) -> Vec<SeccompRule> {
     vec![SeccompRule::new(values.iter().map(is).collect()).unwrap()]
 }
 
-/// What an option of SOL_SOCKET says when the kernel refuses it to an ordinary user.
+/// The error if the kernel refuses an option of SOL_SOCKET to an ordinary user.
 fn without_privilege(option: i32, levels: &str) -> Failure {
     let option = arguments(&[(1, libc::SOL_SOCKET), (2, option)]);
     refusing(libc::SYS_setsockopt, option, libc::EPERM, || refused(levels))
@@ -205,7 +204,7 @@ fn an_address_that_cannot_be_reached_is_named_with_the_command_that_shows_why() 
 
 #[test]
 fn a_connection_that_is_not_made_in_time_says_how_long_that_was() {
-    // Nobody accepts, and the queue is full after the first connection.
+    // Nothing accepts, and the queue is full after the first connection.
     let listener =
         socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -220,7 +219,7 @@ fn a_connection_that_is_not_made_in_time_says_how_long_that_was() {
 #[test]
 fn a_datagram_too_large_for_the_path_names_its_mtu() {
     for path in ["copy", "io-uring"] {
-        // 65,527 bytes fill a datagram, and with the header of IPv6 more than a packet of loopback.
+        // 65,527 bytes fit into a datagram, but with the IPv6 header not into the MTU of loopback.
         let levels = format!("transport=udp,family=6,payload=65527,dont_fragment=true,path={path}");
         let answering = Endpoint::prepare(prepare(Role::Server, &levels)).unwrap();
         let peer = SocketAddr::new("::1".parse().unwrap(), answering.port());

@@ -1,12 +1,12 @@
-//! The structures of libibverbs that programs share with it, of `infiniband/verbs.h` of rdma-core.
+//! Structures of libibverbs, from `infiniband/verbs.h` of rdma-core.
 //!
-//! They are its stable ABI (IBVERBS_1.1): C programs compile these layouts into themselves, too. Of objects
-//! that the library makes, the fields up to the last one read here.
+//! They are its stable ABI (IBVERBS_1.1): C programs compile these layouts, too. Structures that the library
+//! allocates are declared up to the last field read here.
 
 use std::ffi::{c_int, c_uint, c_void};
 
-/// What a program does to a queue pair or a completion queue without a call of the library: of
-/// `struct ibv_context_ops`.
+/// Operations on queue pairs and completion queues that programs call without a function of the library: `struct
+/// ibv_context_ops`.
 #[repr(C)]
 pub struct ContextOps {
     _others: [Option<unsafe extern "C" fn()>; 11],
@@ -28,7 +28,7 @@ pub struct Context {
     pub ops: ContextOps,
 }
 
-/// `struct ibv_pd`, of which nothing is read.
+/// `struct ibv_pd`; no field is read.
 #[repr(C)]
 pub struct Pd {
     _context: *mut Context,
@@ -59,7 +59,7 @@ pub struct Cq {
     pub context: *mut Context,
 }
 
-/// `struct ibv_ah`, of which nothing is read.
+/// `struct ibv_ah`; no field is read.
 #[repr(C)]
 pub struct Ah {
     _context: *mut Context,
@@ -105,7 +105,7 @@ pub struct QpInitAttr {
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct GlobalRoute {
-    // The union holds 64-bit words, too, which align it.
+    // 64-bit words, as the union contains some, which align it.
     pub dgid: [u64; 2],
     pub flow_label: u32,
     pub sgid_index: u8,
@@ -158,7 +158,7 @@ pub struct QpAttr {
     pub rate_limit: u32,
 }
 
-/// Which fields of [`QpAttr`] count: `enum ibv_qp_attr_mask`.
+/// Which fields of [`QpAttr`] are set: `enum ibv_qp_attr_mask`.
 pub mod mask {
     use std::ffi::c_int;
 
@@ -256,7 +256,7 @@ impl SendRequest {
     }
 }
 
-/// What a request is about at the other end.
+/// Remote side of a request.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union Remote {
@@ -312,7 +312,7 @@ pub struct WorkCompletion {
     _rest: [u32; 5],
 }
 
-/// `struct ibv_port_attr`, of which the first part is filled by every version.
+/// `struct ibv_port_attr`; every version fills the first part.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PortAttr {
@@ -333,7 +333,7 @@ mod tests {
 
     use super::*;
 
-    /// What `offsetof` and `sizeof` give for verbs.h of rdma-core 44 on a machine of 64-bit pointers.
+    /// Results of `offsetof` and `sizeof` for verbs.h of rdma-core 44 on a machine with 64-bit pointers.
     #[test]
     fn layouts_are_those_of_c() {
         assert_eq!(offset_of!(Context, ops), 8);

@@ -1,4 +1,4 @@
-//! An adapter that is open, found by an IP address of this machine.
+//! An open adapter, found by an IP address of this machine.
 
 use std::io;
 use std::net::IpAddr;
@@ -8,10 +8,10 @@ use crate::abi::PortAttr;
 use crate::sys::{self, Context, Domain, Region};
 use crate::sysfs::{Gid, GidKind, LinkLayer, Port, ports};
 
-/// Why there is no RDMA at an address, and what mends it.
+/// Why RDMA is unavailable at an address, with the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Unavailable {
-    /// The library is missing.
+    /// libibverbs cannot be loaded, with the loader's error.
     #[error(
         "RDMA unavailable: libibverbs cannot be loaded ({0}): install it (Debian, Ubuntu: apt-get install \
          libibverbs1 ibverbs-providers)"
@@ -29,9 +29,9 @@ pub enum Unavailable {
          netdev DEVICE` adds Soft RoCE to a device"
     )]
     NoAddress {
-        /// The address.
+        /// The requested address.
         address: IpAddr,
-        /// Those that there are.
+        /// Addresses of the existing adapters.
         known: String,
     },
     /// The port is down.
@@ -39,40 +39,39 @@ pub enum Unavailable {
         "RDMA unavailable: port {number} of {adapter} is {state}: `ip link set DEVICE up`, look at its cable"
     )]
     Down {
-        /// The adapter.
+        /// Name of the adapter.
         adapter: String,
-        /// The port.
+        /// Number of the port, from 1.
         number: u8,
-        /// Its state.
+        /// State of the port, as the kernel reports it.
         state: String,
     },
-    /// It cannot be opened.
+    /// The adapter cannot be opened.
     #[error(
         "RDMA unavailable: {adapter} cannot be opened: {source}; who may is said by the rights of \
          /dev/infiniband/uverbs*"
     )]
     Closed {
-        /// The adapter.
+        /// Name of the adapter.
         adapter: String,
-        /// Why.
+        /// Error of the system call.
         source: io::Error,
     },
 }
 
-/// An adapter that is open, with the port and the address that an IP address belongs to.
+/// An open adapter, with the port and the GID of an IP address.
 #[derive(Debug)]
 pub struct Adapter {
     pub(crate) domain: Arc<Domain>,
     pub(crate) attributes: PortAttr,
-    /// The port.
+    /// The port of the address.
     pub port: Port,
-    /// The address.
+    /// The GID of the address.
     pub gid: Gid,
 }
 
 impl Adapter {
-    /// Opens the one that an address of this machine belongs to, `device` being the address's network
-    /// device.
+    /// Opens the adapter of an address of this machine; `device` is the network device of the address.
     pub fn open(address: IpAddr, device: &str) -> Result<Self, Unavailable> {
         let ports = ports();
         let (port, gid) = find(&ports, address, device)?;
@@ -84,23 +83,23 @@ impl Adapter {
         Ok(Self { domain, attributes, port: port.clone(), gid: gid.clone() })
     }
 
-    /// Bytes of the longest message.
+    /// Length of the longest message, in bytes.
     pub fn message_max(&self) -> u64 {
         self.attributes.max_msg_sz.into()
     }
 
-    /// Registers so many bytes of new memory, all 0.
+    /// Registers `bytes` bytes of new memory, all 0.
     pub fn region(&self, bytes: usize) -> io::Result<Region> {
         Region::new(Arc::clone(&self.domain), bytes)
     }
 }
 
-/// Whether an address of this machine belongs to an adapter, `device` being the address's network device.
+/// Fails if an address of this machine belongs to no adapter; `device` is the network device of the address.
 pub fn check_address(address: IpAddr, device: &str) -> Result<(), Unavailable> {
     find(&ports(), address, device).map(|_| ())
 }
 
-/// The largest packet's payload of a port, in bytes; why its adapter cannot be asked.
+/// Largest packet payload of a port, in bytes; fails if its adapter cannot be opened.
 pub fn packet_bytes(port: &Port) -> Result<usize, Unavailable> {
     sys::load().map_err(Unavailable::NoLibrary)?;
     let closed = |source| Unavailable::Closed { adapter: port.adapter.clone(), source };
@@ -113,8 +112,8 @@ pub(crate) fn mtu_bytes(code: u32) -> usize {
     128 << code.clamp(1, 5)
 }
 
-/// The port of an address, and its place there: of addresses that are listed twice that of RoCEv2, which
-/// routers forward. An address of IPoIB belongs to the port of its device.
+/// The port of an address, and its GID there. Of GIDs that are listed twice, the RoCEv2 one, which routers forward.
+/// An IPoIB address belongs to the port of its device.
 fn find<'a>(
     ports: &'a [Port],
     address: IpAddr,
@@ -142,7 +141,7 @@ fn find<'a>(
     Ok((port, gid))
 }
 
-/// Whether a network device is one of an adapter: IPoIB.
+/// Whether a network device belongs to an adapter: IPoIB.
 fn is_behind(port: &Port, device: &str) -> bool {
     let folder = format!("/sys/class/net/{device}/device/infiniband/{}", port.adapter);
     std::path::Path::new(&folder).is_dir()

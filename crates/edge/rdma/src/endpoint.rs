@@ -1,4 +1,4 @@
-//! A queue pair with its completion queue, from its making to its connection.
+//! A queue pair with its completion queue, from creation to connection.
 
 use std::ffi::{c_int, c_uint};
 use std::io;
@@ -11,14 +11,14 @@ use crate::manager::Id;
 use crate::sys::{Completions, Destination, Domain, Pair, Place, Region, Route};
 use crate::sysfs::LinkLayer;
 
-/// What a queue pair promises (IBTA volume 1, section 9.7).
+/// Transport service of a queue pair (IBTA volume 1, section 9.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Reliable connection: what is lost is sent again.
+    /// Reliable connection (RC): lost packets are retransmitted.
     Reliable,
-    /// Unreliable connection: a message of which a packet is lost is dropped.
+    /// Unreliable connection (UC): a message with a lost packet is dropped.
     Unreliable,
-    /// Unreliable datagram: single packets, to anybody.
+    /// Unreliable datagram (UD): single packets, to any destination.
     Datagram,
 }
 
@@ -33,34 +33,35 @@ impl Kind {
     }
 }
 
-/// The highest bit of a key of datagrams, which only the kernel may send (IBTA volume 1, section 10.2.5).
+/// The highest bit of a Q_Key: only the kernel may send such keys (IBTA volume 1, section 10.2.5).
 const PRIVILEGED: u32 = 1 << 31;
 
-/// 4.096 us times two to the power of this until a packet is sent again: 67 ms, and seven times that until the
-/// other end counts as gone.
+/// Retransmission timeout: 4.096 us times two to the power of this, 67 ms. After seven of these the other end counts
+/// as dead.
 const TIMEOUT: u8 = 14;
 
-/// How often it is sent again. Soft RoCE takes 7, the most that can be said, for without end
+/// Retransmissions of a packet. Soft RoCE retransmits indefinitely with 7, the maximum
 /// (drivers/infiniband/sw/rxe/rxe_comp.c, COMPST_ERROR_RETRY, Linux 6.1).
 pub(crate) const RETRIES: u8 = 6;
 
-/// A receiver that is not ready is waited for as long as it takes: the run's own clock ends it.
+/// RNR retries, indefinitely: the clock of the run ends the wait for a receiver that is not ready.
 const RETRIES_NOT_READY: u8 = 7;
 
-/// It asks for 0.64 ms (IBTA volume 1, table 46).
+/// RNR NAK timer: 0.64 ms (IBTA volume 1, table 46).
 const NOT_READY_TIMER: u8 = 12;
 
-/// Reads and atomics that may be under way.
+/// Most outstanding READ and atomic requests.
 pub(crate) const READS_MAX: u8 = 16;
 
-/// What stands before a datagram in the memory of its receiver: a global route header, or room for one
-/// (IBTA volume 1, section 11.4.1.2).
+/// Bytes that precede a datagram in the receiver's memory: a global route header (GRH), or room for one (IBTA volume
+/// 1, section 11.4.1.2).
 pub const ROUTE_HEADER_BYTES: usize = 40;
 
-/// Hops that packets may take.
+/// Hop limit of packets.
 const HOPS: u8 = 64;
 
-/// What a connection has to know to receive, a reliable one beside, and that to send.
+/// Attributes that a connection needs to receive; those that a reliable one needs as well; and those that it needs to
+/// send.
 const CONNECTION: c_int = mask::AV | mask::PATH_MTU | mask::DEST_QPN | mask::RQ_PSN;
 const RELIABLE: c_int = mask::MAX_DEST_RD_ATOMIC | mask::MIN_RNR_TIMER;
 const RELIABLE_SENDER: c_int =
@@ -69,9 +70,9 @@ const RELIABLE_SENDER: c_int =
 /// One end of a connection, or of datagrams.
 #[derive(Debug)]
 pub struct Endpoint {
-    /// Its queue pair.
+    /// The queue pair.
     pub pair: Pair,
-    /// Where both its queues say what has been done.
+    /// The completion queue of both its queues.
     pub completions: Arc<Completions>,
     domain: Arc<Domain>,
     kind: Kind,
@@ -82,9 +83,9 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// With room for `depth` requests in each direction, and `inline_bytes` in each where the adapter has
-    /// that. Packets of an earlier connection are told apart by bytes of the token, and datagrams of others
-    /// are dropped by more of them.
+    /// Creates a queue pair with room for `depth` requests in each direction, and for `inline_bytes` in each request
+    /// if the adapter supports that. The token gives the first packet number, which tells packets of an earlier
+    /// connection apart, and the Q_Key, so that foreign datagrams are dropped.
     pub fn new(
         adapter: &Adapter,
         kind: Kind,
@@ -104,7 +105,7 @@ impl Endpoint {
             };
             Pair::new(Arc::clone(&domain), Arc::clone(&completions), kind.code(), capacity)
         };
-        // An adapter that has less refuses the pair.
+        // An adapter that supports less refuses the pair.
         let pair = make(inline_bytes).or_else(|_| make(0))?;
         let own = Identity {
             pair: pair.number(),
@@ -130,7 +131,7 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// What the other end has to know, which may read and write a region, where one is given.
+    /// What the other end must know. It may read and write `region`, if there is one.
     pub fn identity(&self, region: Option<&Region>) -> Identity {
         match region {
             Some(region) => Identity {
@@ -142,13 +143,13 @@ impl Endpoint {
         }
     }
 
-    /// Receive requests may be posted from here on.
+    /// Enters INIT: receive requests may be posted from now on.
     fn initialise(&self) -> io::Result<()> {
         let attributes = QpAttr {
             qp_state: state::INIT,
             port_num: self.port,
             qkey: self.own.key,
-            // Remote write; a reliable connection has read and atomic operations, too.
+            // Remote write; for a reliable connection also READ and atomics.
             qp_access_flags: if self.kind == Kind::Reliable { 0b1110 } else { 0b0010 },
             ..QpAttr::default()
         };
@@ -156,7 +157,7 @@ impl Endpoint {
         self.pair.modify(attributes, mask::STATE | mask::PKEY_INDEX | mask::PORT | last)
     }
 
-    /// Connects the pair; of datagrams, gives where they are to go.
+    /// Connects the pair; for datagrams, returns their destination.
     pub fn connect(&self, peer: &Identity) -> io::Result<Option<Destination>> {
         let ah_attr = AhAttr {
             grh: GlobalRoute {
@@ -202,8 +203,8 @@ impl Endpoint {
         }
     }
 
-    /// Connects the pair with what the communication manager knows of the other end. What it may choose is as of
-    /// pairs that meet otherwise, so that both are timed alike.
+    /// Connects the pair with the attributes that the communication manager negotiated. Timers and retries are those
+    /// of [`Self::connect`], so that both have the same timing.
     pub(crate) fn connect_by(&self, id: &Id) -> io::Result<()> {
         let ready = QpAttr {
             max_dest_rd_atomic: READS_MAX,
@@ -221,7 +222,7 @@ impl Endpoint {
         self.pair.modify(sending, mask::STATE | mask::SQ_PSN | RELIABLE_SENDER)
     }
 
-    /// Largest payload of a packet between both ends, in bytes.
+    /// Largest packet payload between both ends, in bytes.
     pub fn path_mtu_bytes(&self, peer: &Identity) -> usize {
         mtu_bytes(u32::from(self.mtu_with(peer)))
     }
@@ -230,7 +231,7 @@ impl Endpoint {
         self.own.mtu.min(peer.mtu)
     }
 
-    /// Fields that both connected kinds have, and those of the reliable one.
+    /// Fields of both connected kinds, and those of the reliable one.
     fn kind_mask(&self, connected: i32, reliable: i32) -> i32 {
         match self.kind {
             Kind::Reliable => connected | reliable,

@@ -1,36 +1,36 @@
-//! What an end of a queue pair has to know of the other, as bytes on a connection beside it.
+//! Connection parameters of a queue pair, encoded for the TCP connection beside it.
 
 use crate::sys::Place;
 
-/// Bytes of an [`Identity`].
+/// Length of an encoded [`Identity`].
 pub const IDENTITY_BYTES: usize = 64;
 
-/// First byte of one.
+/// First byte of an encoded identity.
 const VERSION: u8 = 1;
 
-/// What an end tells the other.
+/// What an end must know of the other's queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Number of its queue pair, of 24 bits.
+    /// Queue pair number, of 24 bits.
     pub pair: u32,
-    /// Sequence number of its first packet, of 24 bits.
+    /// Sequence number (PSN) of its first packet, of 24 bits.
     pub first_packet: u32,
-    /// Key that datagrams to it carry.
+    /// Q_Key of datagrams to it.
     pub key: u32,
-    /// Its address.
+    /// Its GID.
     pub gid: [u8; 16],
-    /// Its address within an InfiniBand subnet; 0 on Ethernet.
+    /// Its LID, the address within an InfiniBand subnet; 0 on Ethernet.
     pub lid: u16,
-    /// Largest payload of its packets as `enum ibv_mtu` has it: 1 for 256 bytes to 5 for 4096.
+    /// Largest payload of its packets, as `enum ibv_mtu`: 1 for 256 bytes to 5 for 4096.
     pub mtu: u8,
-    /// Memory that the other end may read and write.
+    /// Start of the memory that the other end may read and write.
     pub memory: Place,
-    /// How much of it, in bytes.
+    /// Length of that memory, in bytes.
     pub memory_bytes: u64,
 }
 
 impl Identity {
-    /// As bytes.
+    /// Encodes the identity.
     pub fn emit(&self) -> [u8; IDENTITY_BYTES] {
         let mut bytes = [0; IDENTITY_BYTES];
         bytes[0] = VERSION;
@@ -46,7 +46,7 @@ impl Identity {
         bytes
     }
 
-    /// From bytes; nothing where they are of another version or name what cannot be.
+    /// Decodes an identity; `None` if its version differs or a value is out of range.
     pub fn parse(bytes: &[u8; IDENTITY_BYTES]) -> Option<Self> {
         let word = |at: usize| u32::from_be_bytes(std::array::from_fn(|byte| bytes[at + byte]));
         let long = |at: usize| u64::from_be_bytes(std::array::from_fn(|byte| bytes[at + byte]));

@@ -1,10 +1,10 @@
-//! RDMA verbs, by libibverbs, which is loaded when it is first wanted: a program that has this crate starts on
-//! machines without RDMA, too, and says what is missing.
+//! RDMA verbs by libibverbs, which is loaded on first use: a program with this crate also starts on machines without
+//! RDMA, and reports what is missing.
 //!
-//! [`Adapter`] finds and opens what an IP address belongs to, [`Endpoint`] is a queue pair with what it
-//! needs, [`Identity`] is what its other end has to know of it.
+//! [`Adapter`] is the adapter of an IP address, [`Endpoint`] a queue pair with what it needs, and [`Identity`] what
+//! its other end must know of it.
 //!
-//! Deliberately not here: patterns and counting (`load`).
+//! Not here: patterns and counting (`load`).
 
 #[expect(missing_docs, reason = "the layouts of verbs.h, which documents them")]
 mod abi;

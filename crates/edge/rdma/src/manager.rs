@@ -1,5 +1,5 @@
-//! RDMA's communication manager (IBTA volume 1, section 12), by librdmacm: it finds the way to the other end and agrees
-//! with it on what both queue pairs have to know. These are of this program, which brings them into their states.
+//! RDMA communication manager (IBTA volume 1, section 12) by librdmacm: it resolves the route to the other end, and
+//! negotiates what both queue pairs must know. The queue pairs belong to this program, which changes their states.
 
 #[expect(unsafe_code, reason = "librdmacm is a C library")]
 mod sys;
@@ -18,23 +18,23 @@ use sys::{Channel, Event, Told};
 
 use crate::endpoint::Endpoint;
 
-/// Bytes by which both ends know each other.
+/// Length of the token by which the ends recognise each other.
 const TOKEN_BYTES: usize = 16;
 
-/// Time for an address or a route to be found.
+/// Timeout for the resolution of an address or a route.
 const FOUND_WITHIN_MS: i32 = 2000;
 
-/// One end of a connection that is being made, or that has been: it is over when this is dropped.
+/// One end of a connection of the communication manager. Dropping it ends the connection.
 #[derive(Debug)]
 pub struct Manager {
-    /// What listens or dials; of a listener what it accepted is beside it.
+    /// The listening or connecting ID; the ID of a connection that a listener has accepted follows.
     id: Id,
     accepted: Option<Id>,
     channel: Arc<Channel>,
 }
 
 impl Manager {
-    /// Listens at a free port of an address.
+    /// Listens at a free port of an address, which is also returned.
     pub fn listen(at: SocketAddr) -> io::Result<(Self, u16)> {
         let (channel, id) = sys::new()?;
         id.bind(&SockAddr::from(at))?;
@@ -43,15 +43,15 @@ impl Manager {
         Ok((Self { id, accepted: None, channel }, port))
     }
 
-    /// Dials what listens there, from an address of this machine.
+    /// Connects to a listener, from an address of this machine.
     pub fn dial(from: SocketAddr, to: SocketAddr) -> io::Result<Self> {
         let (channel, id) = sys::new()?;
         id.resolve_address(&SockAddr::from(from), &SockAddr::from(to), FOUND_WITHIN_MS)?;
         Ok(Self { id, accepted: None, channel })
     }
 
-    /// Does what is next, waiting for it for so long; an error of [`io::ErrorKind::WouldBlock`] until the
-    /// queue pair of an endpoint is connected with that of who has the same token.
+    /// Handles the next event, and waits for it for up to `within`. Fails with [`io::ErrorKind::WouldBlock`] until
+    /// the queue pair of the endpoint is connected with that of the end that has the same token.
     pub fn advance(
         &mut self,
         endpoint: &Endpoint,
@@ -72,7 +72,7 @@ impl Manager {
             }
             Told::Request => {
                 if let Some((id, said)) = request {
-                    // Whoever is not the other end of this run is refused, and the listener goes on.
+                    // A request without the token of this run is rejected, and the listener continues.
                     if !said.starts_with(token) || self.accepted.is_some() {
                         id.reject();
                     } else {

@@ -1,4 +1,4 @@
-//! Rsockets: sockets of librdmacm, streams of bytes whose calls look like those of TCP (rsocket(7)).
+//! Rsockets of librdmacm: byte streams with the calls of sockets (rsocket(7)).
 
 #[expect(unsafe_code, reason = "librdmacm is a C library")]
 mod sys;
@@ -15,7 +15,7 @@ use socket2::SockAddr;
 
 pub use sys::Rsocket;
 
-/// The error of what librdmacm is needed for.
+/// The error if librdmacm cannot be loaded.
 pub(crate) fn missing(reason: &str) -> io::Error {
     let message = format!(
         "RDMA unavailable: librdmacm cannot be loaded ({reason}): install it (Debian, Ubuntu: apt-get install \
@@ -24,16 +24,16 @@ pub(crate) fn missing(reason: &str) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, message)
 }
 
-/// What is waited for.
+/// What [`Rsocket::wait`] waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// Bytes, a connection, or the end.
+    /// Data, a connection, or the end.
     Arrival,
-    /// Room for bytes.
+    /// Room to send.
     Room,
 }
 
-/// Whoever waits comes back as often.
+/// Longest block of a wait.
 const LOOK_EVERY_MS: u32 = 100;
 
 fn timer() -> io::Result<OwnedFd> {
@@ -46,7 +46,7 @@ fn timer() -> io::Result<OwnedFd> {
 }
 
 impl Rsocket {
-    /// One that listens at a free port of an address.
+    /// Listens at a free port of an address, which is also returned.
     pub fn listen(at: SocketAddr) -> io::Result<(Self, u16)> {
         let socket = Self::new(at.is_ipv6())?;
         socket.bind(&SockAddr::from(at))?;
@@ -56,8 +56,8 @@ impl Rsocket {
         Ok((socket, port))
     }
 
-    /// One that connects with what listens there, from an address of this machine: [`Self::wait`] for room tells when
-    /// that is over, and [`Self::error`] how.
+    /// Starts to connect to a listener, from an address of this machine. [`Self::wait`] for room reports when that is
+    /// complete, and [`Self::error`] with which result.
     pub fn connect(from: SocketAddr, to: SocketAddr) -> io::Result<Self> {
         let socket = Self::new(to.is_ipv6())?;
         socket.bind(&SockAddr::from(from))?;
@@ -65,17 +65,17 @@ impl Rsocket {
         Ok(socket)
     }
 
-    /// Waits for something, or for something to read at a descriptor, at most 0.1 s; whether the first came.
+    /// Waits for at most 0.1 s, or until `beside` is readable; returns whether the rsocket is ready.
     pub fn wait(&self, waiting: Waiting, beside: BorrowedFd<'_>) -> io::Result<bool> {
         let can_go_on = self.can_go_on(waiting, beside)?;
         if !can_go_on {
-            // How often it has come meanwhile does not matter, nor that it has not.
+            // Neither the number of expirations nor an error matters.
             let _ = rustix::io::read(&self.timer, &mut [0_u8; size_of::<u64>()]);
         }
         Ok(can_go_on)
     }
 
-    /// Leaves it open until the program ends: one that stands still would not close.
+    /// Leaves the rsocket open until the program ends: closing it would block while it is stalled.
     pub fn abandon(self) {
         std::mem::forget(self);
     }

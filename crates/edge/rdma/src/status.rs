@@ -1,4 +1,4 @@
-//! How requests end: `enum ibv_wc_status`.
+//! Status of completed requests: `enum ibv_wc_status`.
 
 use std::io;
 
@@ -7,36 +7,36 @@ use crate::abi::WorkCompletion;
 /// A request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failed {
-    /// The other end did not acknowledge in time, however often it was sent.
+    /// The other end did not acknowledge within all retransmissions.
     #[error("the other end acknowledges nothing: it is gone, or packets are lost (retry exceeded)")]
     Retry,
-    /// The other end had no receive request, however often it was sent.
+    /// The other end had no receive request within all retries.
     #[error("the other end has no room for messages (receiver not ready, retry exceeded)")]
     NotReady,
-    /// The other end's memory may not be used so.
+    /// The other end's memory does not permit this access.
     #[error("the other end refuses access to its memory (remote access error)")]
     RemoteAccess,
-    /// The other end could not do it.
+    /// The other end could not execute the request.
     #[error("the other end could not do what it was asked for (remote operation error)")]
     RemoteOperation,
-    /// The other end calls it invalid.
+    /// The other end rejected the request as invalid.
     #[error("the other end calls the request invalid (remote invalid request error)")]
     RemoteInvalid,
-    /// The message is longer than its memory here.
+    /// The message is longer than the receive buffer here.
     #[error("a message is longer than the memory that waits for it (local length error)")]
     Length,
-    /// Memory here may not be used so.
+    /// The memory here does not permit this access.
     #[error("memory of this end may not be used so (local protection error)")]
     Protection,
-    /// It was under way when another failed, or when the adapter went away.
+    /// The request was outstanding when another one failed, or when the adapter went away.
     #[error("the queue pair has failed, or its adapter is gone (flushed)")]
     Flushed,
-    /// Another.
+    /// Any other value of `enum ibv_wc_status`.
     #[error("work completion status {0} (enum ibv_wc_status)")]
     Other(u32),
 }
 
-/// Whether a request was done.
+/// Fails if a request did not complete successfully.
 pub fn check(completion: &WorkCompletion) -> Result<(), Failed> {
     match completion.status {
         0 => Ok(()),

@@ -1,9 +1,9 @@
-//! Calls of libibverbs, which is loaded when it is first wanted, and what keeps them sound.
+//! Calls of libibverbs, which is loaded on first use, and the rules that keep them sound.
 //!
-//! Objects hold what they were made from, so that the library is never given one that is gone. Memory
+//! Objects hold those that they were created from, so that the library is never passed one that was destroyed. Memory
 //! that an adapter may write is never lent as a slice: it is copied in and out, and single bytes are read as
-//! what may change at any time. Its registration ends before it is freed, and an adapter does not reach what
-//! is not registered, whatever requests are under way.
+//! volatile. Its registration ends before it is freed, and an adapter does not access memory that is not registered,
+//! whatever requests are outstanding.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io;
@@ -15,19 +15,19 @@ use crate::abi::{
     self, AhAttr, PortAttr, QpAttr, QpInitAttr, ReceiveRequest, SendRequest, Sge, WorkCompletion,
 };
 
-/// Declares a library's functions with their C types, and loads them by name when they are first wanted.
+/// Declares functions of a library with their C types, and loads them by name on first use.
 macro_rules! functions {
     ($library:literal: $($name:ident($($argument:ty),*) -> $result:ty;)*) => {
         struct Library {
             $($name: unsafe extern "C" fn($($argument),*) -> $result,)*
-            // Never closed: functions of it are called until the program ends.
+            // Never closed: its functions are called until the program ends.
             _handle: libloading::Library,
         }
 
         impl Library {
             fn load() -> Result<Self, libloading::Error> {
-                // SAFETY: initialisers of rdma-core's libraries register handlers and change nothing of this
-                // program; the types are those of their headers.
+                // SAFETY: initialisers of rdma-core's libraries register handlers and change nothing of this program;
+                // the types are those of their headers.
                 unsafe {
                     let handle = libloading::Library::new($library)?;
                     Ok(Self {
@@ -38,14 +38,14 @@ macro_rules! functions {
             }
         }
 
-        /// The library; why it cannot be loaded.
+        /// The library, or why it cannot be loaded.
         fn library() -> Result<&'static Library, &'static str> {
             static LIBRARY: std::sync::OnceLock<Result<Library, String>> = std::sync::OnceLock::new();
             let loaded = LIBRARY.get_or_init(|| Library::load().map_err(|error| error.to_string()));
             loaded.as_ref().map_err(String::as_str)
         }
 
-        /// The library, of which an object was made.
+        /// The library, which has already created an object.
         fn loaded() -> &'static Library {
             library().expect("an object of the library is there")
         }
@@ -79,17 +79,17 @@ functions! {
     ibv_destroy_ah(*mut abi::Ah) -> c_int;
 }
 
-/// Loads the library, once; why it cannot be.
+/// Loads the library, once; fails with the reason.
 pub(crate) fn load() -> Result<(), String> {
     library().map(|_| ()).map_err(str::to_owned)
 }
 
-/// What a call made, or why it made nothing.
+/// The object that a call has created, or the error.
 fn made<T>(pointer: *mut T) -> io::Result<NonNull<T>> {
     NonNull::new(pointer).ok_or_else(io::Error::last_os_error)
 }
 
-/// Calls that do not make anything give 0 or the number of an error.
+/// Other calls return 0, -1 with errno, or an error number.
 fn done(result: c_int) -> io::Result<()> {
     match result {
         0 => Ok(()),
@@ -98,7 +98,7 @@ fn done(result: c_int) -> io::Result<()> {
     }
 }
 
-/// An adapter that is open.
+/// An open adapter.
 #[derive(Debug)]
 pub(crate) struct Context(NonNull<abi::Context>);
 
@@ -109,11 +109,11 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// Opens an adapter by its name.
+    /// Opens an adapter by name.
     pub(crate) fn open(name: &str) -> io::Result<Self> {
         let library = library().map_err(io::Error::other)?;
-        // SAFETY: the list is one of `count` devices until it is freed; a device that was opened stays
-        // valid beyond that (ibv_get_device_list(3)).
+        // SAFETY: the list has `count` devices until it is freed; an opened device stays valid beyond that
+        // (ibv_get_device_list(3)).
         unsafe {
             let mut count = 0;
             let list = made((library.ibv_get_device_list)(&mut count))?;
@@ -131,7 +131,7 @@ impl Context {
         }
     }
 
-    /// What a port says of itself.
+    /// Attributes of a port.
     pub(crate) fn port(&self, number: u8) -> io::Result<PortAttr> {
         let mut attributes = PortAttr::default();
         // SAFETY: the structure is longer than what any version writes through this symbol.
@@ -142,12 +142,12 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: whatever was made of it holds it, so nothing of it is left.
+        // SAFETY: whatever was created from it holds it, so nothing of it is left.
         unsafe { (loaded().ibv_close_device)(self.0.as_ptr()) };
     }
 }
 
-/// A protection domain: what is in one works together.
+/// A protection domain: objects of the same domain may be used together.
 #[derive(Debug)]
 pub(crate) struct Domain {
     pd: NonNull<abi::Pd>,
@@ -173,31 +173,31 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        // SAFETY: whatever was made of it holds it.
+        // SAFETY: whatever was created from it holds it.
         unsafe { (loaded().ibv_dealloc_pd)(self.pd.as_ptr()) };
     }
 }
 
-/// Memory that an adapter reads and writes.
+/// Registered memory, which an adapter reads and writes.
 #[derive(Debug)]
 pub struct Region {
     mr: NonNull<abi::Mr>,
-    // Its memory does not move while this value does.
+    // The memory does not move when this value does.
     memory: Option<memmap2::MmapMut>,
     start: NonNull<u8>,
     length: usize,
     _domain: Arc<Domain>,
 }
 
-// SAFETY: as for `Context`; its memory is reached through volatile copies alone.
+// SAFETY: as for `Context`; the memory is accessed only by copies and volatile reads.
 unsafe impl Send for Region {}
 
 impl Region {
-    /// Registers so many bytes of new memory, all 0.
+    /// Registers `length` bytes of new memory, all 0.
     pub(crate) fn new(domain: Arc<Domain>, length: usize) -> io::Result<Self> {
         let mut memory = memmap2::MmapMut::map_anon(length.max(1))?;
         let start = NonNull::new(memory.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?;
-        // SAFETY: the memory is of that length and stays until the registration has ended.
+        // SAFETY: the memory has this length and exists until the registration has ended.
         let mr = made(unsafe {
             (loaded().ibv_reg_mr)(
                 domain.pd.as_ptr(),
@@ -209,22 +209,22 @@ impl Region {
         Ok(Self { mr, memory: Some(memory), start, length, _domain: domain })
     }
 
-    /// Bytes of it.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether it has none.
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Where it begins, as the adapter knows it.
+    /// Start address, as the adapter knows it.
     pub fn address(&self) -> u64 {
         self.start.as_ptr() as u64
     }
 
-    /// What another end names it by.
+    /// Key by which another end accesses it (rkey).
     pub fn remote_key(&self) -> u32 {
         // SAFETY: the registration is alive.
         unsafe { self.mr.as_ref() }.rkey
@@ -235,27 +235,27 @@ impl Region {
         unsafe { self.mr.as_ref() }.lkey
     }
 
-    /// Copies bytes into it.
+    /// Copies bytes into the region.
     ///
     /// # Panics
     ///
-    /// Where they reach beyond its end.
+    /// If they reach beyond its end.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         assert!(
             at.checked_add(bytes.len()).is_some_and(|end| end <= self.length),
             "beyond a region"
         );
-        // SAFETY: the bytes lie within the memory, which nobody holds a reference to.
+        // SAFETY: the bytes are within the memory, to which there is no reference.
         unsafe {
             ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(at), bytes.len());
         };
     }
 
-    /// Copies bytes out of it.
+    /// Copies bytes out of the region.
     ///
     /// # Panics
     ///
-    /// Where they reach beyond its end.
+    /// If they reach beyond its end.
     pub fn read(&self, at: usize, bytes: &mut [u8]) {
         assert!(
             at.checked_add(bytes.len()).is_some_and(|end| end <= self.length),
@@ -267,21 +267,21 @@ impl Region {
         };
     }
 
-    /// One byte as it stands now: the other end may write it at any moment.
+    /// Reads one byte as it is now: the other end may write it at any time.
     ///
     /// # Panics
     ///
-    /// Where there is none.
+    /// If it is beyond the end of the region.
     pub fn byte(&self, at: usize) -> u8 {
         assert!(at < self.length, "beyond a region");
-        // SAFETY: the byte lies within the memory.
+        // SAFETY: the byte is within the memory.
         let byte = unsafe { self.start.as_ptr().add(at).read_volatile() };
-        // What was written before this byte is read after it.
+        // What was written before this byte must be read after it.
         std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
         byte
     }
 
-    /// Where some of it lies, for an adapter.
+    /// A scatter/gather element for a part of the region.
     fn part(&self, at: usize, length: usize) -> Sge {
         assert!(at.checked_add(length).is_some_and(|end| end <= self.length), "beyond a region");
         let length = u32::try_from(length).expect("a message has up to 2 GiB");
@@ -293,13 +293,13 @@ impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: the registration is alive, and ends here.
         if unsafe { (loaded().ibv_dereg_mr)(self.mr.as_ptr()) } != 0 {
-            // The adapter may still reach it.
+            // The adapter may still access it.
             std::mem::forget(self.memory.take());
         }
     }
 }
 
-/// Where an adapter says what has been done.
+/// A completion queue and its event channel.
 #[derive(Debug)]
 pub struct Completions {
     cq: NonNull<abi::Cq>,
@@ -313,11 +313,11 @@ unsafe impl Send for Completions {}
 unsafe impl Sync for Completions {}
 
 impl Completions {
-    /// With room for so many that nobody has taken yet.
+    /// Creates a queue with room for `room` completions.
     pub(crate) fn new(context: Arc<Context>, room: u32) -> io::Result<Self> {
         let library = loaded();
         let room = c_int::try_from(room).unwrap_or(c_int::MAX);
-        // SAFETY: the context is open; the channel is alive when the queue is made with it.
+        // SAFETY: the context is open; the channel is alive when the queue is created with it.
         unsafe {
             let channel = made((library.ibv_create_comp_channel)(context.0.as_ptr()))?;
             let cq = (library.ibv_create_cq)(
@@ -337,7 +337,7 @@ impl Completions {
         }
     }
 
-    /// Takes what has been done; gives how many there are.
+    /// Takes completions; returns how many there are.
     pub fn poll(&self, into: &mut [WorkCompletion]) -> io::Result<usize> {
         let room = c_int::try_from(into.len()).unwrap_or(c_int::MAX);
         // SAFETY: the queue and its context are alive; it writes up to `room` entries.
@@ -348,8 +348,7 @@ impl Completions {
         usize::try_from(count).map_err(|_| io::Error::other("the completion queue is broken"))
     }
 
-    /// Has the descriptor become readable when the next thing has been done. What was done before does not
-    /// count: poll once more before waiting.
+    /// Requests an event for the next completion. Completions before that cause none: poll once more before waiting.
     pub fn arm(&self) -> io::Result<()> {
         // SAFETY: the queue and its context are alive.
         done(unsafe {
@@ -358,7 +357,7 @@ impl Completions {
         })
     }
 
-    /// Takes one notice from the descriptor; waits for it where the descriptor blocks.
+    /// Takes one event; blocks if the descriptor blocks.
     pub fn take_notice(&self) -> io::Result<()> {
         let (mut cq, mut context) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the channel is alive, and the queue that it names is its only one.
@@ -371,9 +370,9 @@ impl Completions {
         Ok(())
     }
 
-    /// Tells of notices that were asked for.
+    /// Readable when a requested event has arrived.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the channel is alive, and with it its descriptor.
+        // SAFETY: the channel is alive, and so is its descriptor.
         unsafe {
             let fd: RawFd = self.channel.as_ref().fd;
             BorrowedFd::borrow_raw(fd)
@@ -383,7 +382,7 @@ impl Completions {
 
 impl Drop for Completions {
     fn drop(&mut self) {
-        // SAFETY: queue pairs that use it hold it; every notice that was taken was acknowledged.
+        // SAFETY: queue pairs that use it hold it; every event that was taken was acknowledged.
         unsafe {
             (loaded().ibv_destroy_cq)(self.cq.as_ptr());
             (loaded().ibv_destroy_comp_channel)(self.channel.as_ptr());
@@ -391,17 +390,17 @@ impl Drop for Completions {
     }
 }
 
-/// Where a datagram goes.
+/// Destination of a datagram.
 #[derive(Debug)]
 pub struct Destination {
     pub(crate) route: Route,
-    /// The queue pair there.
+    /// Queue pair number of the destination.
     pub(crate) pair: u32,
-    /// The key of that.
+    /// Q_Key of that queue pair.
     pub(crate) key: u32,
 }
 
-/// The way to another end.
+/// Address handle: the route to another end.
 #[derive(Debug)]
 pub(crate) struct Route {
     ah: NonNull<abi::Ah>,
@@ -421,39 +420,38 @@ impl Route {
 
 impl Drop for Route {
     fn drop(&mut self) {
-        // SAFETY: it was made here, and requests that name it have been copied by the library.
+        // SAFETY: it was created here, and the library has copied the requests that name it.
         unsafe { (loaded().ibv_destroy_ah)(self.ah.as_ptr()) };
     }
 }
 
-/// What is to be done with the other end.
+/// A request, by its opcode.
 #[derive(Clone, Copy, Debug)]
 pub enum Request<'a> {
-    /// Its next receive request gets it.
+    /// Sends a message, which completes the other end's next receive request.
     Send,
-    /// The same, and that is completed with this number.
+    /// As [`Self::Send`], with immediate data.
     SendImmediate(u32),
-    /// The same for a datagram.
+    /// As [`Self::SendImmediate`], to the destination of a datagram.
     SendTo(&'a Destination, u32),
-    /// It appears in the other end's memory.
+    /// Writes into the other end's memory.
     Write(Place),
-    /// The same, and its next receive request is completed with this number.
+    /// As [`Self::Write`], and completes the other end's next receive request with immediate data.
     WriteImmediate(Place, u32),
-    /// It is fetched from there.
+    /// Reads from the other end's memory.
     Read(Place),
-    /// The number of 64 bits there grows by this one; what it was comes back.
+    /// Adds to a word of 64 bits in the other end's memory; returns its previous value.
     FetchAdd(Place, u64),
-    /// The number of 64 bits there becomes the second of these if it is the first; what it was comes
-    /// back.
+    /// Sets a word of 64 bits to the second value if it equals the first; returns its previous value.
     CompareSwap(Place, [u64; 2]),
 }
 
-/// A place in another end's memory.
+/// An address in another end's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its address.
+    /// Virtual address.
     pub address: u64,
-    /// The key of its region.
+    /// Key of its region (rkey).
     pub key: u32,
 }
 
@@ -470,7 +468,7 @@ pub struct Pair {
 unsafe impl Send for Pair {}
 
 impl Pair {
-    /// Makes one of a kind (`enum ibv_qp_type`), with room for so many requests in each direction.
+    /// Creates a queue pair of a kind (`enum ibv_qp_type`), with this capacity.
     pub(crate) fn new(
         domain: Arc<Domain>,
         completions: Arc<Completions>,
@@ -493,13 +491,13 @@ impl Pair {
         Ok(Self { qp, inline_max, _completions: completions, _domain: domain })
     }
 
-    /// Its number, of 24 bits.
+    /// Queue pair number, of 24 bits.
     pub fn number(&self) -> u32 {
         // SAFETY: the pair is alive.
         unsafe { self.qp.as_ref() }.qp_num
     }
 
-    /// Bytes that a request may carry in itself.
+    /// Most bytes that a request may carry inline.
     pub fn inline_max(&self) -> usize {
         self.inline_max
     }
@@ -509,8 +507,8 @@ impl Pair {
         done(unsafe { (loaded().ibv_modify_qp)(self.qp.as_ptr(), &mut attributes, mask) })
     }
 
-    /// Asks for a part of a region to be sent, or to be filled by a read. An error of
-    /// [`io::ErrorKind::OutOfMemory`] says that there is no room.
+    /// Posts a request with a part of a region, which is sent, or filled by a read. Fails with
+    /// [`io::ErrorKind::OutOfMemory`] if there is no room.
     pub fn post(
         &self,
         id: u64,
@@ -563,7 +561,7 @@ impl Pair {
         })
     }
 
-    /// Offers a part of a region for the next message.
+    /// Posts a part of a region as a receive buffer for the next message.
     pub fn post_receive(
         &self,
         id: u64,
@@ -582,18 +580,18 @@ impl Pair {
     }
 }
 
-/// How a request is handed over.
+/// Options of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Flags {
-    /// Whether it is told when it has been done.
+    /// Whether its completion is signalled.
     pub signaled: bool,
-    /// Whether its bytes travel in the request, and their memory is free at once.
+    /// Whether its bytes are copied into the request (inline), so that their memory is free at once.
     pub inline: bool,
 }
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        // SAFETY: it was made here.
+        // SAFETY: it was created here.
         unsafe { (loaded().ibv_destroy_qp)(self.qp.as_ptr()) };
     }
 }

@@ -1,11 +1,11 @@
-//! Adapters as the kernel shows them in `/sys/class/infiniband`.
+//! RDMA adapters in `/sys/class/infiniband`.
 
 use std::fmt;
 use std::fs;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
-/// What carries the packets of a port.
+/// Link layer of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkLayer {
     /// InfiniBand.
@@ -23,12 +23,12 @@ impl fmt::Display for LinkLayer {
     }
 }
 
-/// What an address of a port is used for.
+/// Type of a GID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GidKind {
-    /// InfiniBand, or RoCEv1, whose packets are no IP packets.
+    /// InfiniBand, or RoCEv1, whose packets are not IP packets.
     InfiniBand,
-    /// RoCEv2: packets of UDP.
+    /// RoCEv2: UDP packets.
     RoceV2,
 }
 
@@ -41,21 +41,21 @@ impl fmt::Display for GidKind {
     }
 }
 
-/// An address of a port.
+/// An entry of a port's GID table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gid {
-    /// Its place in the port's table.
+    /// Index in the table.
     pub index: u8,
-    /// The address.
+    /// The GID.
     pub bytes: [u8; 16],
-    /// What it is used for.
+    /// Type of the GID.
     pub kind: GidKind,
-    /// Network device that it belongs to, where there is one.
+    /// Network device of the GID, if there is one.
     pub device: Option<String>,
 }
 
 impl Gid {
-    /// The IP address that it is.
+    /// The GID as an IP address.
     pub fn ip(&self) -> IpAddr {
         Ipv6Addr::from(self.bytes).to_canonical()
     }
@@ -64,32 +64,33 @@ impl Gid {
 /// A port of an adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// The adapter.
+    /// Name of the adapter.
     pub adapter: String,
-    /// Its number there, from 1.
+    /// Number of the port, from 1.
     pub number: u8,
-    /// What carries its packets.
+    /// InfiniBand or Ethernet.
     pub link_layer: LinkLayer,
-    /// Its state, such as `ACTIVE`.
+    /// State, such as `ACTIVE`.
     pub state: String,
-    /// Its rate as the kernel words it, such as `10 Gb/sec (1X QDR)`.
+    /// Rate as the kernel reports it, such as `10 Gb/sec (1X QDR)`.
     pub rate: String,
-    /// Its addresses.
+    /// GIDs in use.
     pub gids: Vec<Gid>,
-    /// The NUMA node that its adapter is plugged into, where there are several.
+    /// NUMA node of the adapter; `None` if the machine has only one.
     pub numa_node: Option<u32>,
 }
 
-/// How a network device keeps RoCE from losing packets, as far as the files of its driver say it.
+/// How a network device keeps RoCE from losing packets, as far as its driver shows it in files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lossless {
-    /// Priorities whose packets are paused instead of dropped (PFC, IEEE 802.1Qbb), in the driver's words.
+    /// Priorities whose packets are paused instead of dropped (PFC, IEEE 802.1Qbb), in the driver's notation.
     pub pfc: Option<String>,
-    /// Priorities for which the receiver answers marks of congestion (ECN), from 0 on: 1 for those.
+    /// Priorities, from 0 on, for which the receiver responds to ECN marks: 1 for those.
     pub ecn: Option<String>,
 }
 
-/// That of a network device: mlx5 as its vendor packages it shows both in files, drivers of the kernel neither.
+/// Reads the settings of a network device. The vendor's mlx5 driver shows both in files, drivers of the kernel
+/// neither.
 pub fn lossless(device: &str) -> Lossless {
     lossless_of(&Path::new("/sys/class/net").join(device))
 }
@@ -104,7 +105,7 @@ fn lossless_of(folder: &Path) -> Lossless {
     }
 }
 
-/// Every port of this machine, in the order of names; none where the kernel has no RDMA.
+/// All ports of this machine, sorted by name; none if the kernel has no RDMA.
 pub fn ports() -> Vec<Port> {
     ports_of(Path::new("/sys/class/infiniband"))
 }
@@ -114,7 +115,7 @@ fn ports_of(class: &Path) -> Vec<Port> {
     for adapter in names(class) {
         let folder = class.join(&adapter).join("ports");
         let numa_node = read(&class.join(&adapter).join("device/numa_node"));
-        // -1 where there is one only.
+        // -1 if there is only one.
         let numa_node = numa_node.and_then(|node| node.parse().ok());
         for number in names(&folder) {
             let Ok(place) = number.parse() else { continue };
@@ -141,7 +142,7 @@ fn port(folder: &Path, adapter: &str, number: u8) -> Port {
     Port { adapter, number, link_layer, state, rate, gids, numa_node: None }
 }
 
-/// An entry of a port's table; unused ones are 0 and have no kind.
+/// An entry of a port's GID table; unused ones are 0 and have no type.
 fn gid(folder: &Path, index: u8) -> Option<Gid> {
     let address: Ipv6Addr = read(&folder.join(format!("gids/{index}")))?.parse().ok()?;
     if address.is_unspecified() {
@@ -155,7 +156,7 @@ fn gid(folder: &Path, index: u8) -> Option<Gid> {
     Some(Gid { index, bytes: address.octets(), kind, device })
 }
 
-/// A file's only line; nothing where it cannot be read, as the kernel answers for unused entries.
+/// The only line of a file; `None` if it cannot be read, as for unused entries.
 fn read(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.trim().to_owned()).filter(|line| !line.is_empty())

@@ -1,10 +1,10 @@
-//! Why records cannot be kept or found.
+//! Errors of the store.
 
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-/// Why the store did not do what it was asked for.
+/// Why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file system is full.
@@ -12,7 +12,7 @@ pub enum StoreError {
     Full {
         /// The store's file.
         path: PathBuf,
-        /// What SQLite said.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
     /// The file or its folder cannot be written.
@@ -20,22 +20,22 @@ pub enum StoreError {
     ReadOnly {
         /// The store's file.
         path: PathBuf,
-        /// What SQLite said.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
-    /// The file was written by a later version of this program.
+    /// The file was written by a newer version of this program.
     #[error("{} was written by a newer fabricmark: update this one", path.display())]
     Newer {
         /// The store's file.
         path: PathBuf,
     },
-    /// Another process writes to it.
+    /// Another process is writing to the file.
     #[error("{} is in use by another fabricmark: wait for it, or name another --store", path.display())]
     Busy {
         /// The store's file.
         path: PathBuf,
     },
-    /// The file is no store, or is damaged.
+    /// The file is not a store, or is damaged.
     #[error("{} is not a usable store: {message}", path.display())]
     Unusable {
         /// The store's file.
@@ -50,13 +50,13 @@ pub enum StoreError {
         name: String,
         /// The store's file.
         path: PathBuf,
-        /// The names that exist.
+        /// The names that exist, separated by commas.
         known: String,
     },
 }
 
 impl StoreError {
-    /// Sorts SQLite's errors by what the user can do about them.
+    /// Classifies SQLite's errors by what the user can do about them.
     pub(crate) fn from_sqlite(path: &Path) -> impl Fn(rusqlite::Error) -> Self + '_ {
         move |source| {
             let path = path.to_owned();

@@ -1,9 +1,9 @@
-//! Records kept: an embedded SQLite file in write-ahead mode, one transaction a record.
+//! Storage of records in an SQLite file: write-ahead log, one transaction for the records of a step.
 //!
-//! A process that is killed at any moment loses at most the run in flight. The schema carries a
-//! version; older files are migrated when they are opened, newer ones refused.
+//! A process that is killed at any moment loses at most the run in flight. The schema has a version: older files
+//! are migrated when they are opened, newer ones are refused.
 //!
-//! Deliberately not here: what records mean. A record is kept as the JSON text that it travels as.
+//! Not here: the meaning of records. A record is stored as the JSON text in which it is transferred.
 
 mod error;
 mod store;

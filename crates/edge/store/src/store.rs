@@ -1,4 +1,4 @@
-//! The store.
+//! Experiments and their records in an SQLite file.
 
 use std::fs;
 use std::io;
@@ -13,33 +13,33 @@ use rusqlite_migration::{M, MigrationDefinitionError, Migrations};
 
 use crate::error::StoreError;
 
-/// A file of records.
+/// An open store.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
     connection: Connection,
 }
 
-/// What is known of an experiment before its first run.
+/// Facts about an experiment that are known before its first run.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// Digest of the resolved plan.
     pub digest: String,
-    /// The plan's file as the user named it.
+    /// Path of the plan file as the user gave it.
     pub plan_file: String,
     /// The plan's text.
     pub plan_text: String,
-    /// Whether its `[quick]` table is laid over it.
+    /// Whether the plan's `[quick]` table is applied.
     pub is_quick: bool,
-    /// The command that gives it again.
+    /// Command that reproduces the experiment.
     pub reproduce: String,
-    /// When it began, in RFC 3339.
+    /// Start time in RFC 3339.
     pub started: String,
-    /// What the instrument itself costs.
+    /// Overhead of the instrument itself.
     pub instrument: Option<Instrument>,
-    /// The other host, as it was named, where the plan is run to one.
+    /// The other host as the user named it; `None` if there is none.
     pub host: Option<String>,
-    /// What was said of the network that leads there.
+    /// Description of the network to that host, as given.
     pub link: Option<String>,
 }
 
@@ -47,15 +47,15 @@ pub struct Facts {
 #[derive(Clone, Debug)]
 pub struct Experiment {
     id: i64,
-    /// Its name, unique in the store.
+    /// Unique name in the store.
     pub name: String,
-    /// What was known of it when it began.
+    /// Facts from its start.
     pub facts: Facts,
-    /// Whether every run of the plan is done.
+    /// Whether all runs of the plan are done.
     pub is_complete: bool,
 }
 
-/// The tables, and how older files become newer ones. A migration is never changed, only followed.
+/// Schema and migrations. An existing migration is never changed; new ones are appended.
 static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| {
     Migrations::new(vec![
         M::up(
@@ -91,7 +91,7 @@ const COLUMNS: &str = "id, name, digest, plan_file, plan_text, is_quick, reprodu
                        instrument, is_complete, host, link";
 
 impl Store {
-    /// Opens a store, makes it where there is none, and migrates an older one.
+    /// Opens a store; creates it if it does not exist, and migrates an older one.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         if !path.exists() {
             create(path)?;
@@ -99,7 +99,7 @@ impl Store {
         Ok(Self { path: path.to_owned(), connection: connect(path, path)? })
     }
 
-    /// Opens a store that exists.
+    /// Opens an existing store.
     pub fn open_existing(path: &Path) -> Result<Self, StoreError> {
         if path.is_file() {
             return Self::open(path);
@@ -116,7 +116,7 @@ impl Store {
         self.connection.execute(sql, values).map(drop).map_err(self.error())
     }
 
-    /// Keeps a new experiment; gives it a name that is free, `stem` and a number.
+    /// Stores a new experiment, under the first free name of `stem` and a number.
     pub fn begin(&self, stem: &str, facts: &Facts) -> Result<Experiment, StoreError> {
         let instrument = serde_json::to_string(&facts.instrument).expect("figures are plain data");
         let taken: Vec<String> = self.experiments()?.into_iter().map(|known| known.name).collect();
@@ -136,13 +136,13 @@ impl Store {
         self.find(&name)
     }
 
-    /// The latest experiment of that digest.
+    /// The latest experiment with this digest.
     pub fn latest_of(&self, digest: &str) -> Result<Option<Experiment>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM experiment WHERE digest = ?1 ORDER BY id DESC");
         self.connection.query_row(&sql, [digest], experiment).optional().map_err(self.error())
     }
 
-    /// The experiment of that name; `latest` is the one begun last.
+    /// The experiment of this name; `latest` is the one that was started last.
     pub fn find(&self, name: &str) -> Result<Experiment, StoreError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM experiment WHERE name = ?1 OR ?1 = 'latest' ORDER BY id DESC"
@@ -157,7 +157,7 @@ impl Store {
         Err(StoreError::NoSuchExperiment { name: name.to_owned(), path: self.path.clone(), known })
     }
 
-    /// All experiments, the oldest first.
+    /// All experiments, oldest first.
     pub fn experiments(&self) -> Result<Vec<Experiment>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM experiment ORDER BY id");
         let mut statement = self.connection.prepare(&sql).map_err(self.error())?;
@@ -165,7 +165,7 @@ impl Store {
         rows.collect::<Result<_, _>>().map_err(self.error())
     }
 
-    /// Keeps a record; it is safe when this returns.
+    /// Stores records in one transaction; they are durable when this returns.
     pub fn append(&self, experiment: &Experiment, records: &[Record]) -> Result<(), StoreError> {
         let insert = || {
             let transaction = self.connection.unchecked_transaction()?;
@@ -182,7 +182,7 @@ impl Store {
         insert().map_err(self.error())
     }
 
-    /// The records of an experiment in the order of their runs.
+    /// The records of an experiment, in the order of its runs.
     pub fn records(&self, experiment: &Experiment) -> Result<Vec<Record>, StoreError> {
         let mut statement = self
             .connection
@@ -205,27 +205,27 @@ impl Store {
         Ok(record)
     }
 
-    /// Gives an experiment the digest that this version computes of its plan.
+    /// Replaces an experiment's digest by the one that this version computes of its plan.
     pub fn set_digest(&self, experiment: &Experiment, digest: &str) -> Result<(), StoreError> {
         let sql = "UPDATE experiment SET digest = ?2 WHERE id = ?1";
         self.execute(sql, params![experiment.id, digest])
     }
 
-    /// Marks an experiment as done.
+    /// Marks an experiment as complete.
     pub fn complete(&self, experiment: &Experiment) -> Result<(), StoreError> {
         self.execute("UPDATE experiment SET is_complete = 1 WHERE id = ?1", [experiment.id])
     }
 }
 
-/// Makes a store beside its place and puts it there whole, so that nobody ever opens half of one.
+/// Creates a store under a temporary name, then links it into place: no process opens a partial one.
 fn create(path: &Path) -> Result<(), StoreError> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Relaxed);
     let fresh = path.with_extension(format!("new-{}-{number}", std::process::id()));
     drop(connect(&fresh, path)?);
-    // Unlike a rename, a link does not replace a store that somebody else made meanwhile.
+    // Unlike a rename, a link does not replace a store that another process created meanwhile.
     let linked = fs::hard_link(&fresh, path);
-    // What stays behind is a file that nobody opens.
+    // If it fails, a file remains that is never opened.
     let _ = fs::remove_file(&fresh);
     match linked {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -235,14 +235,14 @@ fn create(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Opens and migrates a file; errors speak of `path`.
+/// Opens and migrates `file`; errors name `path`.
 fn connect(file: &Path, path: &Path) -> Result<Connection, StoreError> {
     let sqlite = StoreError::from_sqlite(path);
     let mut connection = Connection::open(file).map_err(&sqlite)?;
-    // Another writer finishes a record within milliseconds.
+    // Another writer commits within milliseconds.
     connection.busy_timeout(Duration::from_secs(5)).map_err(&sqlite)?;
     connection.pragma_update(None, "journal_mode", "WAL").map_err(&sqlite)?;
-    // A finished run survives a power cut, too; the write takes its time between runs.
+    // A finished run survives a power failure; the write happens between runs.
     connection.pragma_update(None, "synchronous", "FULL").map_err(&sqlite)?;
     connection.pragma_update(None, "foreign_keys", true).map_err(&sqlite)?;
     MIGRATIONS.to_latest(&mut connection).map_err(|error| match error {

@@ -1,4 +1,4 @@
-//! What is kept comes back as it was, whatever happens around it.
+//! Stored records are read back unchanged, whatever happens to the file.
 
 use std::fs;
 use std::thread;

@@ -1,7 +1,7 @@
 //! The clock of the data plane.
 //!
-//! [`now_ns`] reads CLOCK_MONOTONIC through the vDSO, 21 ns a reading on the machine of
-//! `docs/notebook/measured.md`, and is the clock of every hot loop; [`facts`] measures what a reading costs.
+//! [`now_ns`] reads CLOCK_MONOTONIC through the vDSO, in 21 ns on the machine of `docs/notebook/measured.md`. Every
+//! hot loop uses it. [`facts`] measures what a reading costs.
 
 use std::hint::black_box;
 use std::sync::LazyLock;
@@ -18,12 +18,12 @@ fn read_ns(clock: ClockId) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Processor time of this process so far, of all its threads, in user and in kernel mode.
+/// CPU time of all threads of this process so far, in user and in kernel mode.
 pub fn process_cpu_ns() -> u64 {
     read_ns(ClockId::ProcessCPUTime)
 }
 
-/// Processor time of the calling thread so far, in user and in kernel mode.
+/// CPU time of the calling thread so far, in user and in kernel mode.
 pub fn thread_cpu_ns() -> u64 {
     read_ns(ClockId::ThreadCPUTime)
 }
@@ -35,8 +35,8 @@ pub fn now_ns() -> u64 {
     read_ns(ClockId::Monotonic) - start_ns
 }
 
-/// Sleeps until `now_ns` reaches a time, or a signal arrives. How much later the thread wakes up is
-/// up to its timer slack and to the scheduler (clock_nanosleep(2)).
+/// Sleeps until `now_ns` reaches a time, or a signal arrives. How late the thread wakes up depends on its timer slack
+/// and on the scheduler (clock_nanosleep(2)).
 pub fn sleep_until(at_ns: u64) {
     let at_ns = at_ns.saturating_add(*START_NS);
     let (seconds, ns) = (at_ns / 1_000_000_000, at_ns % 1_000_000_000);
@@ -45,7 +45,7 @@ pub fn sleep_until(at_ns: u64) {
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
 }
 
-/// Name of the clock, and what a reading costs, measured once in a process in less than a millisecond.
+/// Name of the clock, and the cost of a reading, measured once per process in less than a millisecond.
 pub fn facts() -> ClockFacts {
     static FACTS: LazyLock<ClockFacts> = LazyLock::new(|| ClockFacts {
         name: "CLOCK_MONOTONIC".to_owned(),
@@ -55,7 +55,7 @@ pub fn facts() -> ClockFacts {
     FACTS.clone()
 }
 
-/// The median of batches: a batch in which the thread lost its processor does not count.
+/// The median of batches, so that a batch in which the thread was preempted does not count.
 fn read_cost_ns() -> f64 {
     const BATCHES: usize = 31;
     const READINGS: u64 = 500;

@@ -1,11 +1,11 @@
-//! Counters that a load thread shows to others while it works.
+//! Counters that a load thread publishes while it works.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What one end of a flow has moved so far. One thread writes it, any may read it.
+/// What one end of a flow has moved so far. One thread writes it, any thread may read it.
 ///
-/// It fills two cache lines of 64 bytes, because processors fetch them in pairs: nobody else's
-/// writes take them from the load thread.
+/// It fills two cache lines of 64 bytes, because CPUs fetch them in pairs: so no other writes take them from the load
+/// thread (false sharing).
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Gauge {
@@ -14,14 +14,14 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// Shows what the writing thread has counted: two plain stores into a line of its own. Neither
-    /// number may fall.
+    /// Publishes the counts of the writing thread: two plain stores into a cache line of its own. Neither number may
+    /// decrease.
     pub fn publish(&self, bytes: u64, calls: u64) {
         self.bytes.store(bytes, Relaxed);
         self.calls.store(calls, Relaxed);
     }
 
-    /// Adds to what is shown; for the one thread that writes.
+    /// Adds to the published counts; only for the thread that writes.
     pub fn add(&self, bytes: u64, calls: u64) {
         let (bytes_before, calls_before) = self.read();
         self.publish(bytes_before + bytes, calls_before + calls);

@@ -1,22 +1,22 @@
-//! Counters of the kernel, from the files of `/proc/net` of the calling thread's namespace.
+//! Kernel counters, from `/proc/net` of the calling thread's network namespace.
 
 use std::fs;
 
 use fabricmark_record::{KernelCounters, UdpCounters};
 
-/// What the kernel counted until one moment.
+/// Kernel counters at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// Those that a record keeps; what cannot be read is absent.
+    /// Counters that a record contains; `None` for those that cannot be read.
     pub counters: KernelCounters,
-    /// Packets that a device dropped on receipt, its backlog queue included.
+    /// Packets that the device dropped on receipt, including those of its backlog queue.
     pub device_drops: u64,
-    /// Failures of reassembly, IPv4 and IPv6 (RFC 4293, ipSystemStatsReasmFails: not a count of datagrams).
+    /// Reassembly failures, IPv4 and IPv6 (RFC 4293, ipSystemStatsReasmFails: not a number of datagrams).
     pub reassembly_failures: u64,
 }
 
 impl Snapshot {
-    /// Reads the counters of this thread's namespace, those of one device among them.
+    /// Reads the counters of this thread's namespace, and those of one device.
     pub fn now(device: &str) -> Self {
         let read = |name: &str| {
             fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default()
@@ -33,7 +33,7 @@ impl Snapshot {
         }
     }
 
-    /// What was counted since `before`.
+    /// The increase since `before`.
     pub fn since(&self, before: &Self) -> Self {
         let since = u64::saturating_sub;
         Self {
@@ -67,8 +67,8 @@ fn parse(softnet: &str, snmp: &str, snmp6: &str, netstat: &str) -> KernelCounter
     }
 }
 
-/// The sum of a column over all processors: a line each, of hexadecimal numbers of 32 bits
-/// (net/core/net-procfs.c, softnet_seq_show). Nothing where a line lacks it.
+/// Sum of a column over all CPUs: a line each, of hexadecimal numbers of 32 bits (net/core/net-procfs.c,
+/// softnet_seq_show). `None` if a line lacks the column.
 fn parse_softnet(text: &str, column: usize) -> Option<u64> {
     let mut sum = None;
     for line in text.lines() {
@@ -86,14 +86,14 @@ fn device_column(text: &str, device: &str, column: usize) -> Option<u64> {
     line.split_whitespace().nth(column)?.parse().ok()
 }
 
-/// A line of names, then a line of values, both headed by the protocol.
+/// A line of names, then a line of values, both prefixed by the protocol.
 fn parse_snmp(text: &str, protocol: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.starts_with(protocol));
     let column = lines.next()?.split_whitespace().position(|word| word == name)?;
     lines.next()?.split_whitespace().nth(column)?.parse().ok()
 }
 
-/// A name and a value on each line.
+/// A name and a value per line.
 fn parse_snmp6(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().map(str::split_whitespace);
     let mut words = lines.find_map(|mut words| (words.next()? == name).then_some(words))?;
@@ -194,14 +194,14 @@ IpExt: 5
         from.connect(to.local_addr().unwrap()).unwrap();
         socket2::SockRef::from(&to).set_recv_buffer_size(4_096).unwrap();
         let before = Snapshot::now("lo");
-        // More than the buffer can hold, and nobody receives.
+        // More than the buffer holds, without a receiver.
         for _ in 0..100 {
             from.send(&[0; 1_000]).unwrap();
         }
         let counted = Snapshot::now("lo").since(&before).counters;
         assert!(counted.udp_v4.receive_buffer_errors >= Some(50), "{counted:?}");
         assert!(counted.udp_v4.in_errors >= Some(50), "{counted:?}");
-        // Headers of IP and UDP have 28 bytes.
+        // The headers of IP and UDP have 28 bytes.
         assert!(counted.device_received_bytes >= Some(100 * 1_028), "{counted:?}");
         assert!(counted.udp_v6.in_errors.is_some() && counted.softnet_dropped.is_some());
         assert!(counted.tcp_listen_drops.is_some(), "{counted:?}");

@@ -1,13 +1,13 @@
-//! What is read while a run goes on: clocks, sockets, packets' times, and the counters of the kernel.
+//! What is measured during a run: clocks, sockets, packet timestamps and kernel counters.
 //!
 //! - [`clock`]: the clock of a run.
 //! - [`tcp_info`]: TCP_INFO of a connection; [`subflow`]: of the first subflow of MPTCP.
-//! - [`stamp`]: timestamps of packets (SO_TIMESTAMPING).
+//! - [`stamp`]: packet timestamps (SO_TIMESTAMPING).
 //! - [`sys`]: socket options and control messages as bytes.
-//! - [`kernel`]: counters of the kernel (`/proc/net`).
+//! - [`kernel`]: kernel counters (`/proc/net`).
 //! - [`sampler`]: bytes and calls of each interval of a run, from the [`gauge`] that each flow writes.
 //!
-//! Deliberately not here: what is sent (`load`), and what is known of the machine before and after (`host`).
+//! Not here: what is sent (`load`), and facts about the machine before and after a run (`host`).
 
 pub mod clock;
 pub mod gauge;

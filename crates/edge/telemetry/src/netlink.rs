@@ -18,13 +18,13 @@ pub const ERROR: u16 = 2;
 /// `NLMSG_DONE`: the last of several messages.
 pub const DONE: u16 = 3;
 
-/// More than the kernel puts into one answer.
+/// Receive buffer: more than the kernel puts into one answer.
 pub const ANSWER_BYTES: usize = 32 << 10;
 
-/// `struct nlmsghdr`.
+/// Length of `struct nlmsghdr`.
 const HEADER_BYTES: usize = 16;
 
-/// A socket of a family of netlink.
+/// Opens a netlink socket. A receive times out after 1 s.
 pub fn socket(protocol: i32) -> io::Result<Socket> {
     let domain = Domain::from(libc::AF_NETLINK);
     let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(protocol)))?;
@@ -32,14 +32,14 @@ pub fn socket(protocol: i32) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// A message of netlink.
+/// Builds a netlink message.
 pub fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let length = (HEADER_BYTES + body.len()) as u32;
     let (length, kind, flags) = (length.to_ne_bytes(), kind.to_ne_bytes(), flags.to_ne_bytes());
     [&length[..], &kind, &flags, &[0; 8], body].concat()
 }
 
-/// The value of an attribute among others.
+/// Value of the attribute of type `wanted`; `None` if there is none.
 pub fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let head = bytes.get(..4)?;
@@ -52,12 +52,12 @@ pub fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     }
 }
 
-/// A number in host byte order at an offset.
+/// A number in host byte order at offset `at`; `None` if the body is too short.
 pub fn read<T: Plain>(body: &[u8], at: usize) -> Option<T> {
     body.get(at..).and_then(plain)
 }
 
-/// Messages of netlink, each with its type and what follows its header (netlink(7)).
+/// Iterates over netlink messages: the type of each, and what follows its header (netlink(7)).
 pub struct Messages<'a>(pub &'a [u8]);
 
 impl<'a> Iterator for Messages<'a> {

@@ -1,4 +1,4 @@
-//! Counters through time: what each interval of a run moved, and what TCP said at its end.
+//! Interval samples: what each interval of a run moved, and TCP_INFO at its end.
 
 use std::os::fd::BorrowedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -10,24 +10,24 @@ use crate::clock::{now_ns, process_cpu_ns};
 use crate::gauge::Gauge;
 use crate::tcp_info;
 
-/// Makes a series of one end of a flow. It waits for nothing itself: whoever keeps the time of the run
-/// calls [`Self::observe`] when [`Self::deadline_ns`] has come; [`Self::run`] does both.
+/// Makes the series of one end of a flow. It does not wait by itself: its user calls [`Self::observe`] at
+/// [`Self::deadline_ns`]. [`Self::run`] does both.
 #[derive(Debug)]
 pub struct Sampler<'a> {
     gauge: &'a Gauge,
     tcp: Option<BorrowedFd<'a>>,
     began_ns: u64,
     last_ns: u64,
-    /// Processor time of the process up to `last_ns`.
+    /// CPU time of the process up to `last_ns`.
     last_cpu_ns: u64,
     series: Series,
-    /// Bytes and calls that stand in intervals.
+    /// Bytes and calls of the intervals so far.
     counted: (u64, u64),
 }
 
 impl<'a> Sampler<'a> {
-    /// Begins; times are readings of [`now_ns`]. An interval of 0 is one of 1 ns. The gauge is at 0, and
-    /// `tcp` is the flow's socket where it is TCP.
+    /// Starts the series; times are readings of [`now_ns`]. An interval of 0 is one of 1 ns. The gauge must be at 0;
+    /// `tcp` is the flow's socket if it is TCP.
     pub fn begin(
         now_ns: u64,
         interval_ns: u64,
@@ -45,8 +45,8 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// When the interval under way should end: a whole number of intervals after the beginning, so
-    /// that lateness does not add up. An end that was missed altogether is left out.
+    /// End of the current interval: a whole number of intervals after the start, so that lateness does not
+    /// accumulate. An end that was missed is skipped.
     pub fn deadline_ns(&self) -> u64 {
         let interval_ns = self.series.interval_ns;
         let whole = (self.last_ns - self.began_ns) / interval_ns;
@@ -56,7 +56,7 @@ impl<'a> Sampler<'a> {
     /// Ends an interval, and calls `each` with it.
     pub fn observe(&mut self, now_ns: u64, each: &mut dyn FnMut(&Interval)) {
         let now_ns = now_ns.max(self.last_ns);
-        // The counters first: TCP_INFO takes a microsecond, in which they go on.
+        // The counters first: TCP_INFO takes a microsecond, in which they increase.
         let (bytes, calls) = self.gauge.read();
         let cpu_ns = process_cpu_ns();
         let interval = Interval {
@@ -72,7 +72,7 @@ impl<'a> Sampler<'a> {
         (self.counted, self.last_ns, self.last_cpu_ns) = ((bytes, calls), now_ns, cpu_ns);
     }
 
-    /// Ends the last interval, and gives the series. What the load thread published before this is in it.
+    /// Ends the last interval, and returns the series. It includes what the load thread has published before.
     pub fn finish(mut self, now_ns: u64, each: &mut dyn FnMut(&Interval)) -> Series {
         if now_ns > self.last_ns || self.gauge.read() != self.counted {
             self.observe(now_ns, each);
@@ -80,8 +80,8 @@ impl<'a> Sampler<'a> {
         self.series
     }
 
-    /// Observes at every deadline until `ended` brings something or its sender is dropped, which is
-    /// to be after the load thread has published its last counts.
+    /// Observes at every deadline until `ended` receives a message or its sender is dropped. That must happen after
+    /// the load thread has published its last counts.
     pub fn run(mut self, ended: &Receiver<()>, each: &mut dyn FnMut(&Interval)) -> Series {
         loop {
             let wait = Duration::from_nanos(self.deadline_ns().saturating_sub(now_ns()));

@@ -1,8 +1,8 @@
-//! Times that the kernel or the network device gave to packets: SO_TIMESTAMPING
-//! (Documentation/networking/timestamping.rst of the kernel).
+//! Packet timestamps of the kernel or the network device: SO_TIMESTAMPING (Documentation/networking/timestamping.rst
+//! of the kernel).
 //!
-//! A stamp of sending is taken when the packet is handed to the device, one of receiving when the
-//! device hands it over: what a program waits for its turn is in neither.
+//! A transmit timestamp is taken when the packet is passed to the device, a receive timestamp when the device passes
+//! it on: neither includes the time that a program waits to be scheduled.
 
 mod device;
 #[expect(unsafe_code, reason = "calls of devices that no safe crate offers")]
@@ -19,17 +19,17 @@ use crate::sys::{plain, receive, set};
 pub use device::check_hardware;
 pub use trips::Trips;
 
-/// When a packet was sent or received. At least one of the two is there.
+/// When a packet was sent or received. At least one of the two times is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// By the kernel, in nanoseconds of CLOCK_REALTIME.
     pub software_ns: Option<u64>,
-    /// By the network device, in nanoseconds of its own clock, which agrees with no clock of this
-    /// machine unless somebody makes it.
+    /// By the network device, in nanoseconds of its own clock, which agrees with no clock of this machine unless it
+    /// is synchronised.
     pub hardware_ns: Option<u64>,
 }
 
-/// What may be asked of SO_TIMESTAMPING (linux/net_tstamp.h).
+/// Flags of SO_TIMESTAMPING (linux/net_tstamp.h).
 mod flag {
     pub use libc::{
         SOF_TIMESTAMPING_OPT_ID as OPT_ID, SOF_TIMESTAMPING_OPT_ID_TCP as OPT_ID_TCP,
@@ -40,19 +40,19 @@ mod flag {
     };
 }
 
-/// Lets the kernel stamp what a UDP socket or a connected TCP socket sends and receives from now on;
-/// with `hardware` the device, too, where it can and where its stamps are switched on
-/// (SIOCSHWTSTAMP, which concerns all its users and is not done here).
+/// Enables timestamps of what a UDP socket or a connected TCP socket sends and receives from now on; with `hardware`
+/// also those of the device, if it supports them and they are switched on (SIOCSHWTSTAMP, which affects all its users
+/// and is not done here).
 ///
-/// The first packets may come without a stamp of receiving: the kernel starts to take them a moment
-/// after it was asked (net/core/dev.c, net_enable_timestamp).
+/// The first packets may lack a receive timestamp: the kernel starts these a moment after it is asked
+/// (net/core/dev.c, net_enable_timestamp).
 pub fn enable(fd: BorrowedFd<'_>, hardware: bool) -> io::Result<()> {
     const SOFTWARE: u32 =
         flag::TX_SOFTWARE | flag::RX_SOFTWARE | flag::SOFTWARE | flag::OPT_ID | flag::OPT_TSONLY;
     const HARDWARE: u32 =
         flag::TX_HARDWARE | flag::RX_HARDWARE | flag::RAW_HARDWARE | flag::OPT_TX_SWHW;
     let flags = if hardware { SOFTWARE | HARDWARE } else { SOFTWARE };
-    // Numbers bytes from here on, not from the last byte acknowledged; since Linux 6.2.
+    // Since Linux 6.2: count bytes from now on, not from the last byte acknowledged.
     let ask = |flags| set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags);
     match ask(flags | flag::OPT_ID_TCP) {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => ask(flags),
@@ -60,14 +60,13 @@ pub fn enable(fd: BorrowedFd<'_>, hardware: bool) -> io::Result<()> {
     }
 }
 
-/// The stamps of sending that the kernel holds ready, each with the number of its packet; none is
-/// not an error, and this never waits. Numbers begin at 0 with [`enable`] and wrap at 2^32: over UDP
-/// they count datagrams; over TCP they are the place of the last byte of a write, and of writes that
-/// the kernel put into one segment only the last has a stamp. A packet stamped by the kernel and by
-/// the device is there twice.
+/// Reads the pending transmit timestamps, each with the number of its packet. Never blocks; none is not an error.
+/// Numbers start at 0 with [`enable`] and wrap at 2^32: over UDP they count datagrams; over TCP they are the offset
+/// of the last byte of a write, and of writes that the kernel put into one segment only the last has a timestamp. A
+/// packet with timestamps of both kernel and device occurs twice.
 ///
-/// Unread stamps take room in the receive buffer, and the kernel drops what does not fit. Other
-/// messages of the error queue (IP_RECVERR) are lost.
+/// Unread timestamps occupy the receive buffer, and the kernel drops those that do not fit. Other messages of the
+/// error queue (IP_RECVERR) are lost.
 pub fn read_tx_stamps(fd: BorrowedFd<'_>) -> io::Result<Vec<(u32, Stamp)>> {
     let mut stamps = Vec::new();
     loop {
@@ -79,8 +78,8 @@ pub fn read_tx_stamps(fd: BorrowedFd<'_>) -> io::Result<Vec<(u32, Stamp)>> {
     }
 }
 
-/// Receives as recv(2) does with these flags, waiting as the socket is set to; over TCP the stamp is
-/// that of the last byte received.
+/// Receives as recv(2) with these flags, and blocks as the socket is set to. Over TCP the timestamp is that of the
+/// last byte received.
 pub fn recv_with_stamp(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -90,8 +89,8 @@ pub fn recv_with_stamp(
     Ok((bytes, stamp))
 }
 
-/// What recvmsg(2) gives, with its stamp, and on the error queue with the number of the packet whose time of
-/// sending that is.
+/// Calls recvmsg(2). Also returns the timestamp, and from the error queue the number of the packet whose transmit
+/// timestamp it is.
 fn stamped(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -108,7 +107,7 @@ fn stamped(
     Ok((bytes, stamp, id))
 }
 
-/// `struct scm_timestamping` (linux/errqueue.h), whose second stamp is deprecated; 0 where one is not set.
+/// `struct scm_timestamping` (linux/errqueue.h), whose second timestamp is deprecated; 0 for one that is not set.
 fn stamp_of([software, _, hardware]: [libc::timespec; 3]) -> Option<Stamp> {
     let [software_ns, hardware_ns] = [software, hardware].map(|time| {
         Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64).filter(|&ns| ns > 0)
@@ -116,8 +115,7 @@ fn stamp_of([software, _, hardware]: [libc::timespec; 3]) -> Option<Stamp> {
     software_ns.or(hardware_ns).map(|_| Stamp { software_ns, hardware_ns })
 }
 
-/// The packet's number, if an error is the time at which a packet was handed to the device
-/// (SCM_TSTAMP_SND, linux/errqueue.h).
+/// The number of a packet, if an error reports when it was passed to the device (SCM_TSTAMP_SND, linux/errqueue.h).
 fn sent_id(error: libc::sock_extended_err) -> Option<u32> {
     const SCM_TSTAMP_SND: u32 = 0;
     let is_sent = error.ee_errno == libc::ENOMSG as u32
@@ -138,11 +136,11 @@ mod tests {
 
     use crate::clock::now_ns;
 
-    /// Time in which the kernel must have begun to stamp what is received.
+    /// Time in which the kernel must have started receive timestamps.
     const WITHIN_NS: u64 = 10_000_000_000;
 
-    /// One packet there: its number, its two stamps in nanoseconds of CLOCK_REALTIME, and readings
-    /// of our clock around.
+    /// One packet: its number, its two timestamps in nanoseconds of CLOCK_REALTIME, and readings of our clock before
+    /// and after.
     struct Passage {
         id: u32,
         before_ns: u64,
@@ -151,7 +149,7 @@ mod tests {
         after_ns: u64,
     }
 
-    /// Sends until a packet was stamped on receipt, too, and gives that one.
+    /// Sends until a packet has a receive timestamp, too, and returns that one.
     fn pass(
         from: BorrowedFd<'_>,
         to: BorrowedFd<'_>,
@@ -187,17 +185,16 @@ mod tests {
         }
     }
 
-    /// How far CLOCK_REALTIME, by which the kernel stamps packets, is ahead of our clock.
+    /// How far CLOCK_REALTIME, the clock of kernel timestamps, is ahead of our clock.
     #[derive(Clone, Copy, Debug)]
     struct RealtimeOffset {
         offset_ns: i64,
-        /// How wrong it may be: half the time between the two readings of our clock around the one of
-        /// CLOCK_REALTIME.
+        /// Largest error: half the time between the two readings of our clock around the one of CLOCK_REALTIME.
         uncertainty_ns: u64,
     }
 
     impl RealtimeOffset {
-        /// The closest of some readings: one in which the thread lost its processor is far off.
+        /// The closest of several readings: one in which the thread was preempted is far off.
         fn read() -> Self {
             let readings = (0..8).map(|_| Self::read_once());
             readings.min_by_key(|reading| reading.uncertainty_ns).unwrap()
@@ -213,7 +210,7 @@ mod tests {
             Self { offset_ns, uncertainty_ns: bracket_ns.div_ceil(2) }
         }
 
-        /// A stamp of CLOCK_REALTIME on our clock.
+        /// A timestamp of CLOCK_REALTIME on our clock.
         fn to_monotonic_ns(self, realtime_ns: u64) -> u64 {
             (realtime_ns as i64).saturating_sub(self.offset_ns).max(0) as u64
         }

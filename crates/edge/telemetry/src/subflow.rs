@@ -12,7 +12,7 @@ use crate::netlink::{
     self, ANSWER_BYTES, BY_FAMILY, ERROR, Messages, REQUEST, attribute, message, read,
 };
 
-/// What waits in a subflow's receive queue.
+/// Contents of a subflow's receive queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveQueue {
     /// Memory of its packets, in order or not: SK_MEMINFO_RMEM_ALLOC.
@@ -27,7 +27,7 @@ pub struct Subflows {
     netlink: Option<Socket>,
 }
 
-/// `struct inet_diag_req_v2`, and the places of its fields (linux/inet_diag.h).
+/// Length of `struct inet_diag_req_v2`, and offsets of its fields (linux/inet_diag.h).
 const REQUEST_BYTES: usize = 56;
 const EXTENSIONS_AT: usize = 2;
 const STATES_AT: usize = 4;
@@ -36,7 +36,7 @@ const FROM_AT: usize = 12;
 const TO_AT: usize = 28;
 const COOKIE_AT: usize = 48;
 
-/// `struct inet_diag_msg`, behind which its attributes stand, and its bytes in order.
+/// Length of `struct inet_diag_msg`, which precedes its attributes, and offset of its bytes in order.
 const ANSWER_HEAD_BYTES: usize = 72;
 const RQUEUE_AT: usize = 56;
 

@@ -10,7 +10,7 @@ use rustix::net::RecvFlags;
 
 use crate::tcp_info::RawTcpInfo;
 
-/// A type of the kernel's.
+/// A plain data type of the kernel's interface.
 ///
 /// # Safety
 /// Any bytes are a valid value.
@@ -18,7 +18,7 @@ pub unsafe trait Plain: Copy {}
 
 macro_rules! plain_types {
     ($($type:ty),+) => {$(
-        // SAFETY: numbers, and structures of numbers without anything between them that matters.
+        // SAFETY: numbers, and structures of numbers, whose padding does not matter.
         unsafe impl Plain for $type {}
     )+};
 }
@@ -27,7 +27,7 @@ plain_types!(u8, u16, c_int, u32, u64, libc::timespec, libc::sock_extended_err, 
 // SAFETY: as its elements.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
-/// Reads an option into a value; gives the number of bytes that the kernel filled.
+/// Reads a socket option into a value; also returns the number of bytes that the kernel filled.
 pub fn get<T: Plain>(
     fd: BorrowedFd<'_>,
     level: c_int,
@@ -44,7 +44,7 @@ pub fn get<T: Plain>(
     if result == 0 { Ok((value, length as usize)) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sets an option to a value.
+/// Sets a socket option.
 pub fn set<T: Plain>(fd: BorrowedFd<'_>, level: c_int, option: c_int, value: T) -> io::Result<()> {
     let length = size_of::<T>() as libc::socklen_t;
     // SAFETY: the pointer and length describe `value`, which outlives the call.
@@ -54,11 +54,11 @@ pub fn set<T: Plain>(fd: BorrowedFd<'_>, level: c_int, option: c_int, value: T) 
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Room for control messages: SCM_TIMESTAMPING takes 64 bytes, IPV6_RECVERR 64; aligned as
-/// `cmsghdr` is.
+/// Room for control messages, aligned as `cmsghdr`: SCM_TIMESTAMPING takes 64 bytes, IPV6_RECVERR 64.
 const CONTROL_WORDS: usize = 32;
 
-/// recvmsg(2); calls `each` with the level, the type and the data of each control message.
+/// Calls recvmsg(2), then `each` with (level, type) and data of each control message. Returns the number of bytes
+/// received.
 pub fn receive(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -73,13 +73,13 @@ pub fn receive(
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control) as _;
-    // SAFETY: `message` describes `buffer` and `control` with their lengths, and both outlive the
-    // call and are borrowed by nobody else.
+    // SAFETY: `message` describes `buffer` and `control` with their lengths, and both outlive the call and are
+    // borrowed exclusively.
     let bytes = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, flags.bits() as _) };
     let bytes = usize::try_from(bytes).map_err(|_| io::Error::last_os_error())?;
-    // SAFETY: the kernel has left in `message` the length of the control messages that it wrote into
-    // `control`, which is alive and aligned for `cmsghdr`; CMSG_FIRSTHDR and CMSG_NXTHDR give null or a
-    // whole one of them, of `cmsg_len` bytes with its header.
+    // SAFETY: the kernel has left in `message` the length of the control messages that it wrote into `control`, which
+    // is alive and aligned for `cmsghdr`. CMSG_FIRSTHDR and CMSG_NXTHDR return null or a complete message, of
+    // `cmsg_len` bytes with its header.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(&raw const message);
         while !header.is_null() {
@@ -92,8 +92,8 @@ pub fn receive(
     Ok(bytes)
 }
 
-/// The value that data begin with; nothing where they are too short for it.
+/// The value at the start of `data`; `None` if the data is too short.
 pub fn plain<T: Plain>(data: &[u8]) -> Option<T> {
-    // SAFETY: there are enough bytes, which may stand at any alignment, and any are a valid T.
+    // SAFETY: there are enough bytes, the read is unaligned, and any bytes are a valid T.
     (data.len() >= size_of::<T>()).then(|| unsafe { ptr::read_unaligned(data.as_ptr().cast()) })
 }

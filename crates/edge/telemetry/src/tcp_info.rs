@@ -1,4 +1,4 @@
-//! What TCP says of a connection: TCP_INFO.
+//! TCP_INFO: what the kernel knows of a TCP connection.
 
 use std::io;
 use std::mem::offset_of;
@@ -8,8 +8,8 @@ use fabricmark_record::TcpSample;
 
 use crate::sys;
 
-/// `struct tcp_info` of linux/tcp.h up to `tcpi_snd_wnd` (Linux 5.4). The kernel fills as much of it
-/// as it knows.
+/// `struct tcp_info` of linux/tcp.h up to `tcpi_snd_wnd` (Linux 5.4). An older kernel fills only the fields that it
+/// knows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RawTcpInfo {
@@ -64,12 +64,12 @@ pub(crate) struct RawTcpInfo {
     pub snd_wnd: u32,
 }
 
-/// The structure, and how many of its bytes the kernel filled.
+/// The structure, and how many of its bytes the kernel has filled.
 fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<(RawTcpInfo, usize)> {
     sys::get(fd, libc::IPPROTO_TCP, libc::TCP_INFO, RawTcpInfo::default())
 }
 
-/// TCP_INFO of a connection now; fails where the socket is not TCP. Costs one system call.
+/// TCP_INFO of a connection now; fails if the socket is not TCP. Costs one system call.
 pub fn sample(fd: BorrowedFd<'_>) -> io::Result<TcpSample> {
     let (raw, filled) = tcp_info(fd)?;
     Ok(read(&raw, filled))
@@ -77,18 +77,18 @@ pub fn sample(fd: BorrowedFd<'_>) -> io::Result<TcpSample> {
 
 /// What a connection has received so far.
 pub struct Received {
-    /// Segments with data, those out of order and those that came twice too; a super-packet of a TUN device counts as
-    /// one (`tcp_segs_in` and `virtio_net_hdr_to_skb`, which leaves `gso_segs` at 0).
+    /// Segments with data, including those out of order and duplicates. A super-packet of a TUN device counts as one
+    /// (`tcp_segs_in` and `virtio_net_hdr_to_skb`, which leaves `gso_segs` at 0).
     pub segments: u64,
-    /// Bytes of a full segment, as far as one was seen.
+    /// Length of a full segment, as far as one was seen.
     pub segment_bytes: u64,
     /// Bytes up to the first that is missing.
     pub in_order_bytes: u64,
-    /// Segments that came while one before them was missing.
+    /// Segments that arrived while an earlier one was missing.
     pub out_of_order_segments: u64,
 }
 
-/// What a connection has received; nothing before Linux 5.4, which does not say all of it. Fails where the socket is
+/// What a connection has received; `None` before Linux 5.4, which does not report all of it. Fails if the socket is
 /// not TCP.
 pub fn received(fd: BorrowedFd<'_>) -> io::Result<Option<Received>> {
     let (raw, filled) = tcp_info(fd)?;
@@ -104,27 +104,28 @@ pub fn received(fd: BorrowedFd<'_>) -> io::Result<Option<Received>> {
 /// What a connection has sent so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// Bytes of a full segment.
+    /// Length of a full segment.
     pub segment_bytes: u64,
-    /// Segments with data.
+    /// Segments with data, including retransmissions.
     pub segments: u64,
-    /// Segments that were sent again.
+    /// Retransmitted segments.
     pub retransmitted_segments: u64,
-    /// Segments that are not acknowledged.
+    /// Segments that are not acknowledged yet.
     pub unacked_segments: u64,
-    /// Bytes that were written and not sent.
+    /// Bytes that were written and not sent yet.
     pub notsent_bytes: u64,
     /// Smoothed RTT in microseconds.
     pub srtt_us: u64,
-    /// Time with data to send or to be acknowledged; nothing before Linux 4.10, as of the next two.
+    /// Time with unsent or unacknowledged data; `None` before Linux 4.10, as the next two.
     pub busy_ns: Option<u64>,
-    /// The part of it in which the other end's window was the limit.
+    /// The part of `busy_ns` in which the other end's window was the limit.
     pub rwnd_limited_ns: Option<u64>,
-    /// The part of it in which the send buffer was the limit.
+    /// The part of `busy_ns` in which the send buffer was the limit.
     pub sndbuf_limited_ns: Option<u64>,
 }
 
-/// What a connection has sent; nothing before Linux 4.6, which does not count segments with data.
+/// What a connection has sent; `None` before Linux 4.6, which does not count data segments. Fails if the socket is
+/// not TCP.
 pub fn sent(fd: BorrowedFd<'_>) -> io::Result<Option<Sent>> {
     let (raw, filled) = tcp_info(fd)?;
     let last = offset_of!(RawTcpInfo, data_segs_out) + size_of_val(&raw.data_segs_out);
@@ -142,11 +143,11 @@ pub fn sent(fd: BorrowedFd<'_>) -> io::Result<Option<Sent>> {
     }))
 }
 
-/// The fields that lie within the bytes that the kernel filled, in base units.
+/// The fields that the kernel has filled, in base units.
 fn read(raw: &RawTcpInfo, filled: usize) -> TcpSample {
     /// TCP_INFINITE_SSTHRESH, net/tcp.h.
     const NO_THRESHOLD: u64 = 0x7fff_ffff;
-    /// A window that has not seen a round trip (tcp_init_sock).
+    /// Minimum RTT before the first RTT sample (tcp_init_sock).
     const NO_ROUND_TRIP: u64 = u32::MAX as u64;
     macro_rules! field {
         ($name:ident) => {
@@ -197,8 +198,8 @@ mod tests {
 
     use super::*;
 
-    /// Both ends of a connection over loopback, after `bytes` went one way and one byte back, so
-    /// that everything is acknowledged.
+    /// Both ends of a loopback connection, after `bytes` bytes in one direction and one back, so that everything is
+    /// acknowledged.
     fn exchanged(bytes: usize) -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut start = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -227,7 +228,7 @@ mod tests {
         assert!(start.busy_ns >= start.rwnd_limited_ns, "{start:?}");
     }
 
-    /// The words `name:value` and `name value` of `ss -tin`.
+    /// The pairs `name:value` and `name value` of `ss -tin`.
     fn socket_statistics(stream: &TcpStream) -> BTreeMap<String, String> {
         let local = format!("sport = :{}", stream.local_addr().unwrap().port());
         let remote = format!("dport = :{}", stream.peer_addr().unwrap().port());
@@ -237,7 +238,7 @@ mod tests {
         let words: Vec<&str> = text.split_whitespace().collect();
         let joined = words.iter().filter_map(|word| word.split_once(':'));
         let spaced = words.windows(2).map(|pair| (pair[0], pair[1]));
-        // `name:value` last, because any two words stand side by side.
+        // `name:value` last, because any two adjacent words count as `name value`.
         spaced.chain(joined).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
 
@@ -270,7 +271,7 @@ mod tests {
         same("pacing_rate", 1.0, sample.pacing_rate_bps);
         let (_, rttvar) = printed["rtt"].split_once('/').unwrap();
         assert_eq!(rttvar.parse::<f64>().unwrap() * 1e6, sample.rttvar_ns.unwrap() as f64);
-        // What ss leaves out where it is 0, or a threshold of 65535 segments and more.
+        // Values that ss omits if they are 0, or a threshold of at least 65535 segments.
         let left_out = |name: &str| if printed.contains_key(name) { number(name) } else { 0.0 };
         assert_eq!((sample.busy_ns.unwrap() / 1_000_000) as f64, left_out("busy"));
         let threshold = sample.ssthresh_segments.filter(|&segments| segments < 0xffff);

@@ -1,4 +1,4 @@
-//! The short code that two people tell each other.
+//! The short code for pairing, which one person tells another.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,35 +8,34 @@ use thiserror::Error;
 
 use crate::TrustError;
 
-/// 32 signs, five bits each, without I, L, O and U (Crockford's base 32).
+/// 32 symbols, five bits each, without I, L, O and U (Crockford's base 32).
 const SIGNS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 const LEN: usize = 8;
 
-/// Eight signs, 40 random bits, shown as `K7QM-2XVD`. Case, blanks and dashes do not matter when it is
-/// typed, and I and L are read as 1, O as 0.
+/// Eight symbols, 40 random bits, shown as `K7QM-2XVD`. Input ignores case, blanks and dashes; I and L mean 1, O 0.
 ///
-/// It is a secret for minutes: whoever has it while [`crate::pair_wait`] waits is trusted.
+/// It is a secret for a few minutes: whoever has it while [`crate::pair_wait`] waits becomes trusted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Code([u8; LEN]);
 
-/// A text that is no code.
+/// A text that is not a code.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error("a code has 8 letters and digits, like K7QM-2XVD, and no U")]
 pub struct CodeError;
 
 impl Code {
-    /// A new code from the system's random numbers.
+    /// A new code from the system's random number generator.
     pub fn generate() -> Result<Code, TrustError> {
         let mut random = [0; LEN];
         let filled = default_provider().secure_random.fill(&mut random);
         filled
             .map_err(|_| TrustError::Generate("the system gives no random numbers".to_owned()))?;
-        // 32 divides 256: each sign is as likely as any other.
+        // 32 divides 256: all symbols are equally likely.
         Ok(Code(random.map(|byte| SIGNS[usize::from(byte % 32)])))
     }
 
-    /// The signs without the dash.
+    /// The symbols, without the dash.
     pub(crate) fn signs(&self) -> &[u8] {
         &self.0
     }
@@ -50,7 +49,7 @@ impl fmt::Display for Code {
     }
 }
 
-/// The code stays out of logs.
+/// Hides the code, so that it does not get into logs.
 impl fmt::Debug for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Code(..)")

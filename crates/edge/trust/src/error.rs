@@ -1,4 +1,4 @@
-//! What stands between two hosts that want to talk.
+//! Errors of keys, trusted hosts and connections.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,38 +13,38 @@ use thiserror::Error;
     reason = "`path` is the file, `why` what is wrong; other fields are explained"
 )]
 pub enum TrustError {
-    /// The environment names no folder for settings.
+    /// The environment names no folder for configuration files.
     #[error("neither XDG_CONFIG_HOME nor HOME is set: name the key file")]
     NoHome,
     /// This host has no key yet.
     #[error("there is no key at {}: fabricmark agent --new-key makes one", .0.display())]
     NoKey(PathBuf),
-    /// A new key would take the place of an old one.
+    /// A new key would overwrite an existing one.
     #[error("{} exists and is not overwritten: remove it first if no host shall know it any more", .0.display())]
     KeyExists(PathBuf),
-    /// Others than its owner may read the key, or change a file that decides who is trusted.
+    /// Others than the owner may read the key, or modify a file that decides who is trusted.
     #[error("{} is open to others: run chmod {mode} {}", path.display(), path.display())]
     Exposed {
         path: PathBuf,
-        /// What chmod(1) is told to mend it.
+        /// Argument of chmod(1) that fixes it.
         mode: &'static str,
     },
-    /// The file holds no certificate with its private key.
+    /// The file does not contain a certificate and its private key.
     #[error("{} is not a key file: {why}", path.display())]
     NotAKey { path: PathBuf, why: String },
-    /// A file is far larger than it can be in earnest: more than `max` bytes.
+    /// A file exceeds the limit of `max` bytes.
     #[error("{} has more than {max} bytes", path.display())]
     TooLarge { path: PathBuf, max: u64 },
-    /// A line of the file of trusted keys, counted from 1, is none.
+    /// A line of the file of trusted keys, counted from 1, is invalid.
     #[error("{}, line {line}: {why}", path.display())]
     BadLine { path: PathBuf, line: usize, why: String },
-    /// A name that no host has, see [`crate::HostName`].
+    /// Invalid host name, see [`crate::HostName`].
     #[error("a host name has 1 to 64 letters, digits and signs of ASCII, not {0:?}")]
     BadName(String),
-    /// The system refuses to do something (a verb) with a file or folder.
+    /// A system call for a file or folder failed; `doing` is a verb.
     #[error("cannot {doing} {}: {source}", path.display())]
     File { doing: &'static str, path: PathBuf, source: io::Error },
-    /// The other end's key is not among those trusted here.
+    /// The other end's key is not trusted by this host.
     #[error("this host does not know its key: run fabricmark pair on both hosts")]
     Stranger,
     /// The other end does not trust the key of this host.
@@ -53,10 +53,10 @@ pub enum TrustError {
     /// The other end proved its key but speaks another protocol, or did not finish the handshake.
     #[error("it does not speak {}", String::from_utf8_lossy(crate::PROTOCOL))]
     OtherProtocol,
-    /// Anything else that ends a TLS connection or its preparation.
+    /// Any other error of a TLS connection or of its setup.
     #[error("TLS: {0}")]
     Tls(rustls::Error),
-    /// No key could be made.
+    /// No key could be generated.
     #[error("cannot make a key: {0}")]
     Generate(String),
 }
@@ -67,16 +67,16 @@ impl TrustError {
         TrustError::File { doing, path: path.to_owned(), source }
     }
 
-    /// What rustls wrapped into an error of reading or writing; `None` where the error is the socket's.
+    /// The error that rustls wrapped into an I/O error; `None` if the error is the socket's.
     pub fn from_io(error: &io::Error) -> Option<TrustError> {
         let inner = error.get_ref()?.downcast_ref::<rustls::Error>()?;
         Some(TrustError::from(inner.clone()))
     }
 }
 
-/// A refusal is told from other errors. Both ends name it: the refusing one by the error of its
-/// verifier, the other by the alert that rustls sends for that error, `access_denied` ("a valid
-/// certificate was received, but access control was applied": RFC 8446, section 6.2).
+/// Distinguishes a refusal from other errors. Both ends detect it: the refusing one by the error of its verifier,
+/// the other by the alert that rustls sends for that error, `access_denied` ("a valid certificate was received, but
+/// access control was applied": RFC 8446, section 6.2).
 impl From<rustls::Error> for TrustError {
     fn from(error: rustls::Error) -> Self {
         match error {

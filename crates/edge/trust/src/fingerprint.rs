@@ -1,4 +1,4 @@
-//! The name of a key: what users compare, and what a host writes down about another.
+//! Fingerprint of a key: users compare it, and hosts store it of each other.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,12 +10,11 @@ use thiserror::Error;
 
 const PREFIX: &str = "SHA256:";
 
-/// SHA-256 of a certificate in DER. As text `SHA256:` and base64 without padding, the form of
-/// ssh-keygen(1).
+/// SHA-256 of a certificate in DER. Its text form is that of ssh-keygen(1): `SHA256:` and base64 without padding.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub [u8; 32]);
 
-/// A text that is no fingerprint.
+/// A text that is not a fingerprint.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error("a fingerprint is SHA256: and 43 characters of base64, not {0:?}")]
 pub struct FingerprintError(String);
@@ -53,7 +52,7 @@ impl FromStr for Fingerprint {
 mod tests {
     use super::*;
 
-    /// SHA-256 of nothing: FIPS 180-4, as in RFC 6234's test vectors; base64 by coreutils.
+    /// SHA-256 of the empty string: FIPS 180-4, as in RFC 6234's test vectors; base64 by coreutils.
     const OF_NOTHING: &str = "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU";
 
     #[test]

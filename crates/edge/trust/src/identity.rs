@@ -1,4 +1,4 @@
-//! The key of a host and the file that keeps it.
+//! The key of a host, and its file.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -18,15 +18,14 @@ use rustls::sign::CertifiedKey;
 
 use crate::{Fingerprint, TrustError};
 
-/// The subject of every certificate. It says nothing about a host: a host is its fingerprint.
+/// Subject of every certificate. It identifies nothing: a host is identified by its fingerprint.
 pub(crate) const SUBJECT: &str = "fabricmark";
 
 /// Largest key file, in bytes: an Ed25519 certificate with its key takes some 700.
 const FILE_MAX: u64 = 64 * 1024;
 
-/// A host's key pair, Ed25519 (RFC 8032: its signatures need no randomness), in a certificate that it
-/// signed itself. The certificate is a container: nobody reads its dates, which are rcgen's 1975 to
-/// 4096.
+/// A host's Ed25519 key pair (RFC 8032: its signatures need no randomness) in a self-signed certificate. The
+/// certificate is a mere container: its dates, rcgen's 1975 to 4096, are ignored.
 pub struct Identity {
     private_key: PrivatePkcs8KeyDer<'static>,
     certified: Arc<CertifiedKey>,
@@ -34,7 +33,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A new key pair from the system's random numbers.
+    /// A new key pair from the system's random number generator.
     pub fn generate() -> Result<Identity, TrustError> {
         let failed = |error: rcgen::Error| TrustError::Generate(error.to_string());
         let pair = KeyPair::generate_for(&PKCS_ED25519).map_err(failed)?;
@@ -45,7 +44,7 @@ impl Identity {
         Ok(Identity::from_der(certificate.der().clone(), private_key)?)
     }
 
-    /// Refuses a key that is not the certificate's.
+    /// Refuses a private key that does not belong to the certificate.
     fn from_der(
         certificate: CertificateDer<'static>,
         private_key: PrivatePkcs8KeyDer<'static>,
@@ -56,9 +55,8 @@ impl Identity {
         Ok(Identity { private_key, certified: Arc::new(certified), fingerprint })
     }
 
-    /// Writes the certificate and the private key in PEM to a new file that only its owner may read,
-    /// in a folder that is made for its owner alone where it is missing. An existing file is left as
-    /// it is: [`TrustError::KeyExists`].
+    /// Writes certificate and private key in PEM to a new file with mode 0600; creates a missing folder with mode
+    /// 0700. Never overwrites a file: [`TrustError::KeyExists`].
     pub fn save_new(&self, path: &Path) -> Result<(), TrustError> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -71,7 +69,7 @@ impl Identity {
         })?;
         let written = file.write_all(self.pem().as_bytes()).and_then(|()| file.sync_all());
         written.map_err(|error| {
-            // Half a key would stand in the way of the next attempt.
+            // A partial key file would block the next attempt.
             let _ = fs::remove_file(path);
             TrustError::file("write", path, error)
         })
@@ -83,8 +81,7 @@ impl Identity {
         certificates + &block("PRIVATE KEY", self.private_key.secret_pkcs8_der())
     }
 
-    /// Reads a file that [`Identity::save_new`] wrote. A file that others than its owner may read or
-    /// write is refused.
+    /// Reads a file that [`Identity::save_new`] wrote; refuses it if others than its owner may read or write it.
     pub fn load(path: &Path) -> Result<Identity, TrustError> {
         let pem = read_guarded(path, 0o077, "600", FILE_MAX)?;
         let pem = pem.ok_or_else(|| TrustError::NoKey(path.to_owned()))?;
@@ -96,25 +93,25 @@ impl Identity {
         Identity::from_der(certificate, private_key).map_err(|error| not_a_key(error.to_string()))
     }
 
-    /// What other hosts know this one by.
+    /// Identifies this host to others.
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
 
-    /// What rustls signs handshakes with.
+    /// Key with which rustls signs handshakes.
     pub(crate) fn certified(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.certified)
     }
 }
 
-/// The private key stays out of logs.
+/// Hides the private key, so that it does not get into logs.
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Identity").field(&self.fingerprint).finish()
     }
 }
 
-/// A block of PEM with lines of 64 characters (RFC 7468, section 2).
+/// A PEM block with lines of 64 characters (RFC 7468, section 2).
 fn block(label: &str, der: &[u8]) -> String {
     let mut text = format!("-----BEGIN {label}-----\n");
     // 48 bytes are 64 characters.
@@ -125,8 +122,8 @@ fn block(label: &str, der: &[u8]) -> String {
     text + &format!("-----END {label}-----\n")
 }
 
-/// The whole of a file that has no more than `max` bytes, and of whose permissions others have none of
-/// `forbidden`, which chmod(1) mends by `mode`; nothing where there is no file.
+/// Content of a file of at most `max` bytes; `None` if it does not exist. Fails if the file has a permission of
+/// `forbidden`, which chmod(1) fixes with `mode`.
 pub(crate) fn read_guarded(
     path: &Path,
     forbidden: u32,
@@ -149,14 +146,14 @@ pub(crate) fn read_guarded(
     Ok(Some(content))
 }
 
-/// Where the key file of this user lies unless another is named.
+/// Default path of this user's key file.
 pub fn default_key_path() -> Result<PathBuf, TrustError> {
     let [settings, home] = ["XDG_CONFIG_HOME", "HOME"].map(env::var_os);
     key_path(settings.as_deref(), home.as_deref())
 }
 
-/// `fabricmark/key.pem` in the folder for settings (`XDG_CONFIG_HOME`, which counts only when
-/// absolute: XDG Base Directory Specification), else in `.config` of the user's home (`HOME`).
+/// `fabricmark/key.pem` in `XDG_CONFIG_HOME`, if that is absolute (XDG Base Directory Specification), else in
+/// `.config` of `HOME`.
 pub fn key_path(settings: Option<&OsStr>, home: Option<&OsStr>) -> Result<PathBuf, TrustError> {
     let absolute = |path: &OsStr| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
     let settings = settings.and_then(absolute);

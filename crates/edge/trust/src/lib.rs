@@ -1,14 +1,13 @@
-//! Who may talk to whom.
+//! Authentication of hosts.
 //!
-//! - [`Identity`] is a host's key and the file that keeps it, [`Fingerprint`] its name.
-//! - [`Trusted`] is the file of keys of other hosts that this one talks to.
-//! - [`server_config`] and [`client_config`] are TLS 1.3 in which each end proves a key that the other
-//!   trusts, [`peer_fingerprint`] says which.
-//! - [`pair_wait`] and [`pair_with`] are how two hosts first write each other down, by a short [`Code`];
-//!   [`pairing`] is the conversation.
+//! - [`Identity`] is a host's key and the file that stores it; its [`Fingerprint`] identifies the host.
+//! - [`Trusted`] is the file of the other hosts' keys that this host trusts.
+//! - [`server_config`] and [`client_config`] set up TLS 1.3 in which each end proves a key that the other trusts;
+//!   [`peer_fingerprint`] returns it.
+//! - [`pair_wait`] and [`pair_with`] exchange the keys of two hosts by a short [`Code`]; [`pairing`] is the protocol.
 //!
-//! There is no certificate authority and no password: a key is trusted because its fingerprint stands
-//! in the file. docs/security.md says what that protects and what not.
+//! There is no certificate authority and no password: a key is trusted because its fingerprint is in the file.
+//! docs/security.md describes what that protects and what not.
 
 mod code;
 mod error;

@@ -1,4 +1,4 @@
-//! Pairing over TCP: one host waits, the other calls.
+//! Pairing over TCP: one host waits, the other connects.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,58 +12,57 @@ use thiserror::Error;
 use crate::pairing::{Greeting, HELLO_LEN, Introduction, Keyed, PROOF_LEN, REFUSAL, Role};
 use crate::{Code, HostName, Identity, TrustError, Trusted};
 
-/// How long a code is good for.
+/// Lifetime of a code.
 pub const WAIT_MAX: Duration = Duration::from_secs(600);
 
-/// How long an end may be silent, and how long a whole conversation takes at the waiting end. No
-/// person types within it: it is round trips and a few milliseconds of arithmetic.
+/// How long an end may be silent, and how long a whole conversation may take at the waiting end. No typing is
+/// included: it takes some round trips and a few milliseconds of computation.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Wrong codes after which the waiting end gives up: with 40 bits, a guesser has a chance of 3 in
-/// 10^12.
+/// Wrong codes after which the waiting end gives up: with 40 bits, guessing succeeds 3 times in 10^12.
 const WRONG_MAX: u32 = 3;
 
-/// Conversations that the waiting end has at once; others wait in the kernel's queue.
+/// Most concurrent connections at the waiting end; others wait in the listen backlog.
 const GUESTS_MAX: usize = 16;
 
-/// How soon a request to stop is heeded.
+/// Longest delay until a request to stop is noticed.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// Why two hosts did not get to know each other. Nothing was stored here.
+/// Why pairing failed. Nothing was stored here.
 #[derive(Debug, Error)]
 pub enum PairError {
     /// The two ends have different codes.
     #[error("the code is wrong (or somebody changes what the hosts say): look at it and try again")]
     WrongCode,
-    /// The waiting end heard wrong codes until it gave up.
+    /// The waiting end received too many wrong codes.
     #[error("{WRONG_MAX} wrong codes were tried: start again for a new code")]
     TooManyWrongCodes,
-    /// The code is too old.
+    /// The code has expired.
     #[error("nobody came within {} minutes: start again for a new code", WAIT_MAX.as_secs() / 60)]
     Expired,
-    /// This end was asked to stop.
+    /// This end was told to stop.
     #[error("interrupted")]
     Stopped,
-    /// What the other end says is not this conversation, or not this version of it.
+    /// What the other end sent is not this protocol, or not this version of it.
     #[error("the other end is not fabricmark pair, or another version of it")]
     Garbage,
-    /// The other end says nothing.
+    /// The other end sends nothing.
     #[error("the other end was silent for {} seconds", PATIENCE.as_secs())]
     Silent,
-    /// The other end is gone.
+    /// The other end closed the connection.
     #[error("the other end hung up: does fabricmark pair still wait there?")]
     HungUp,
-    /// The system refuses.
+    /// A system call failed.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The other's key cannot be written down.
+    /// The other host's key cannot be stored.
     #[error(transparent)]
     Trust(#[from] TrustError),
 }
 
-/// Waits until somebody calls who has the code, and trusts that host; gives up after three wrong codes
-/// and after [`WAIT_MAX`]. A connection that says nothing, or nonsense, is dropped and counts as no
-/// attempt; others are served beside it.
+/// Waits until a host connects that has the code, and trusts it; gives up after three wrong codes and after
+/// [`WAIT_MAX`]. A connection that is silent or sends garbage is dropped and is not an attempt; others are served
+/// concurrently.
 pub fn pair_wait(
     listener: &TcpListener,
     code: &Code,
@@ -76,7 +75,7 @@ pub fn pair_wait(
     trust(trusted, other)
 }
 
-/// Who came with the code.
+/// The host that connected with the code.
 fn met(
     listener: &TcpListener,
     code: &Code,
@@ -102,7 +101,7 @@ fn met(
                 Ok(Some(other)) => return Ok(other),
                 Ok(None) => staying.push(guest),
                 Err(PairError::WrongCode) => wrong += 1,
-                // Its own affair.
+                // Other connections are not affected.
                 Err(_) => {}
             }
             if wrong == WRONG_MAX {
@@ -113,7 +112,7 @@ fn met(
     }
 }
 
-/// Calls a host that waits, and trusts it when it has the code too.
+/// Pairs with a waiting host over `stream`, and trusts it if it has the code, too.
 pub fn pair_with(
     stream: TcpStream,
     code: &Code,
@@ -138,7 +137,7 @@ fn trust(trusted: &Trusted, other: Introduction) -> Result<Introduction, PairErr
     Ok(other)
 }
 
-/// What an error of the socket says about the other end.
+/// Maps a socket error to what it means for the conversation.
 fn conversation(error: io::Error) -> PairError {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => PairError::Silent,
@@ -147,7 +146,7 @@ fn conversation(error: io::Error) -> PairError {
     }
 }
 
-/// Waits a moment for a caller, or for a guest to say something.
+/// Waits for at most [`TICK`] for a new connection, or for input on one.
 fn wait(listener: &TcpListener, guests: &[Guest]) -> Result<(), PairError> {
     let full = guests.len() >= GUESTS_MAX;
     let callers = (!full).then(|| PollFd::new(listener, PollFlags::IN));
@@ -162,14 +161,14 @@ fn wait_for(mut watched: Vec<PollFd<'_>>) -> Result<(), PairError> {
     }
 }
 
-/// The callers that are there, up to `room`.
+/// Accepts pending connections, up to `room`.
 fn accept(listener: &TcpListener, room: usize) -> Result<Vec<Guest>, PairError> {
     let mut come = Vec::new();
     while come.len() < room {
         match listener.accept() {
             Ok((stream, _)) => come.push(Guest { line: Line::new(stream)?, keyed: None }),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            // Left before it was its turn (accept(2)).
+            // Closed before it was accepted (accept(2)).
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error.into()),
@@ -178,15 +177,15 @@ fn accept(listener: &TcpListener, room: usize) -> Result<Vec<Guest>, PairError> 
     Ok(come)
 }
 
-/// A caller at the waiting end, of whom nothing is known yet.
+/// A connection at the waiting end that is not yet authenticated.
 struct Guest {
     line: Line,
-    /// After the hellos.
+    /// Set after the hellos.
     keyed: Option<Keyed>,
 }
 
 impl Guest {
-    /// Takes what has come and answers; who it is, once it has proved the code and has been told.
+    /// Processes input and replies; returns the other host once it has proved the code and our proof is sent.
     fn turn(&mut self, code: &Code, own: &Introduction) -> Result<Option<Introduction>, PairError> {
         if self.keyed.is_none() {
             let Some(hello) = self.line.read::<HELLO_LEN>()? else { return Ok(None) };
@@ -198,7 +197,7 @@ impl Guest {
         let Some(proof) = self.line.read::<PROOF_LEN>()? else { return Ok(None) };
         let Some(keyed) = &self.keyed else { return Ok(None) };
         let other = keyed.on_proof(&proof).inspect_err(|_| {
-            // It is told if it still listens; what was found stands either way.
+            // The result is the same if the other end no longer listens.
             let _ = self.line.write(&REFUSAL);
         })?;
         self.line.write(&keyed.proof(own)?)?;
@@ -206,11 +205,11 @@ impl Guest {
     }
 }
 
-/// A connection that does not block.
+/// A non-blocking connection with a deadline.
 struct Line {
     stream: TcpStream,
     until: Instant,
-    /// The message that is coming; no more is read than it has.
+    /// Buffer for the next message; nothing beyond it is read.
     message: [u8; PROOF_LEN],
     have: usize,
 }
@@ -221,7 +220,7 @@ impl Line {
         Ok(Line { stream, until: Instant::now() + PATIENCE, message: [0; PROOF_LEN], have: 0 })
     }
 
-    /// A whole message, once it is there.
+    /// A complete message, once it has arrived.
     fn read<const LEN: usize>(&mut self) -> Result<Option<[u8; LEN]>, PairError> {
         while self.have < LEN {
             match self.stream.read(&mut self.message[self.have..LEN]) {
@@ -239,7 +238,7 @@ impl Line {
         Ok(self.message.first_chunk().copied())
     }
 
-    /// A whole message, all of it within [`PATIENCE`] from now.
+    /// A complete message, within [`PATIENCE`] from now.
     fn await_message<const LEN: usize>(&mut self) -> Result<[u8; LEN], PairError> {
         self.until = Instant::now() + PATIENCE;
         loop {
@@ -250,7 +249,7 @@ impl Line {
         }
     }
 
-    /// A short message into an empty buffer: it fits at once, or something is wrong with the other end.
+    /// Sends a short message into an empty buffer: it fits at once, or the other end misbehaves.
     fn write(&mut self, message: &[u8]) -> Result<(), PairError> {
         self.stream.write_all(message).map_err(conversation)
     }

@@ -1,20 +1,20 @@
-//! What a host is called in the list of trusted keys.
+//! Host names in the list of trusted keys.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::TrustError;
 
-/// A label for people: 1 to 64 printable characters of ASCII without blanks. It proves nothing, the
-/// key does; its form keeps it from spoiling a file or a terminal.
+/// A label for people: 1 to 64 printable ASCII characters without blanks, so that it cannot corrupt a file or a
+/// terminal. The key authenticates a host, not its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostName(String);
 
 impl HostName {
-    /// Longest name, in bytes: that of Linux (`__NEW_UTS_LEN` in `linux/utsname.h`).
+    /// Longest name in bytes, that of Linux (`__NEW_UTS_LEN` in `linux/utsname.h`).
     pub const MAX_LEN: usize = 64;
 
-    /// The name of this host, by uname(2), or `unnamed` where that is no name.
+    /// The name of this host by uname(2), or `unnamed` if that is not a valid name.
     pub fn own() -> HostName {
         let system = rustix::system::uname();
         let name = system.nodename().to_str().ok().and_then(|name| name.parse().ok());

@@ -1,16 +1,15 @@
-//! How two hosts that share a short code learn each other's key, as messages.
+//! Messages by which two hosts that share a short code learn each other's key.
 //!
 //! ```text
 //! calling                        waiting
 //!    | -- hello ------------------> |    SPAKE2 (RFC 9382): one element of the curve each
-//!    | <------------------ hello -- |    both have a key now, the same one if the code was
-//!    | -- proof ------------------> |    fingerprint, name, HMAC-SHA-256 over all that was said
-//!    | <------------------ proof -- |    the same from there
+//!    | <------------------ hello -- |    both have a session key, equal if their codes are
+//!    | -- proof ------------------> |    fingerprint, name, HMAC-SHA-256 over all of the conversation
+//!    | <------------------ proof -- |    the same from the waiting end
 //! ```
 //!
-//! Who does not know the code learns from a whole conversation whether one guess was right, and
-//! nothing from overhearing others. The calling end proves itself first, so that the waiting end
-//! counts each guess.
+//! An attacker without the code learns from a whole conversation whether one guess was right, and nothing from
+//! eavesdropping on others. The calling end proves itself first, so that the waiting end counts each guess.
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
@@ -18,7 +17,7 @@ use spake2::{Ed25519Group, Password, Spake2};
 
 use crate::{Code, Fingerprint, HostName, PairError};
 
-/// Begins each hello and names the version of this conversation.
+/// First bytes of each hello, with the version of this protocol.
 const MAGIC: &[u8; 16] = b"fabricmark-pair1";
 
 /// Length of a hello in bytes: [`MAGIC`], a byte for the role and an element of the curve.
@@ -27,20 +26,20 @@ pub const HELLO_LEN: usize = MAGIC.len() + 33;
 /// Length of a proof in bytes: fingerprint, name padded with zeros, HMAC-SHA-256.
 pub const PROOF_LEN: usize = 32 + HostName::MAX_LEN + 32;
 
-/// A proof that no key makes: the waiting end's answer to a wrong code.
+/// A proof that no key can produce: the waiting end's reply to a wrong code.
 pub const REFUSAL: [u8; PROOF_LEN] = [0; PROOF_LEN];
 
-/// Which end of the conversation this is.
+/// The two ends of the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// It typed the code.
+    /// The end that connects; its user typed the code.
     Calling,
-    /// It showed the code.
+    /// The end that listens; it showed the code.
     Waiting,
 }
 
 impl Role {
-    /// What goes into the keys and proofs of this end, so that no message serves the other way.
+    /// Part of the keys and proofs of this end, so that no message is valid in the other direction.
     fn label(self) -> &'static [u8] {
         match self {
             Role::Calling => b"fabricmark pair: calling",
@@ -53,16 +52,16 @@ impl Role {
     }
 }
 
-/// What an end says about itself once it has proved the code.
+/// Key and name of an end, sent with its proof.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
-    /// The key that it will show in TLS.
+    /// Fingerprint of its key for TLS.
     pub fingerprint: Fingerprint,
-    /// What it is called.
+    /// Its host name.
     pub name: HostName,
 }
 
-/// An end that has begun: its hello is made, the other's has not come.
+/// An end that has made its hello and waits for the other's.
 pub struct Greeting {
     role: Role,
     secret: Spake2<Ed25519Group>,
@@ -70,7 +69,7 @@ pub struct Greeting {
 }
 
 impl Greeting {
-    /// Begins with fresh random numbers: each conversation has its own.
+    /// Starts a conversation, with fresh random numbers.
     pub fn new(role: Role, code: &Code) -> Greeting {
         let password = Password::new(code.signs());
         let [calling, waiting] =
@@ -85,13 +84,12 @@ impl Greeting {
         Greeting { role, secret, hello }
     }
 
-    /// To be sent first.
+    /// The hello, to be sent first.
     pub fn hello(&self) -> [u8; HELLO_LEN] {
         self.hello
     }
 
-    /// The other's hello. It may be nonsense ([`PairError::Garbage`]), but it cannot show whether the
-    /// other has the code.
+    /// Handles the other's hello, which may be invalid ([`PairError::Garbage`]) but cannot prove the code.
     pub fn on_hello(self, theirs: &[u8; HELLO_LEN]) -> Result<Keyed, PairError> {
         let element = theirs.strip_prefix(MAGIC).ok_or(PairError::Garbage)?;
         let key = self.secret.finish(element).map_err(|_| PairError::Garbage)?;
@@ -103,7 +101,7 @@ impl Greeting {
     }
 }
 
-/// An end with a key that the other has too if it knows the code.
+/// An end with a session key, which the other shares if it has the code.
 pub struct Keyed {
     role: Role,
     key: Vec<u8>,
@@ -112,8 +110,7 @@ pub struct Keyed {
 }
 
 impl Keyed {
-    /// Says who this end is and proves that it knows the code. The waiting end sends it only after it
-    /// has checked the other's.
+    /// Introduces this end and proves that it has the code. The waiting end sends it after checking the other's.
     pub fn proof(&self, own: &Introduction) -> Result<[u8; PROOF_LEN], PairError> {
         let mut proof = [0; PROOF_LEN];
         let (said, tag) = proof.split_at_mut(PROOF_LEN - 32);
@@ -124,11 +121,11 @@ impl Keyed {
         Ok(proof)
     }
 
-    /// Who the other end is; [`PairError::WrongCode`] where it has another key: it, or this end, was
-    /// given a wrong code, or somebody between changed what was said.
+    /// Introduction of the other end; [`PairError::WrongCode`] if its session key differs: one of the ends got a
+    /// wrong code, or messages were modified in transit.
     pub fn on_proof(&self, theirs: &[u8; PROOF_LEN]) -> Result<Introduction, PairError> {
         let (said, tag) = theirs.split_at(PROOF_LEN - 32);
-        // In constant time.
+        // Compares in constant time.
         let checked = self.mac(self.role.other(), said)?.verify_slice(tag);
         checked.map_err(|_| PairError::WrongCode)?;
         let (fingerprint, name) = said.split_at(32);
@@ -138,7 +135,7 @@ impl Keyed {
         Ok(Introduction { fingerprint: Fingerprint(fingerprint), name })
     }
 
-    /// Every part has a fixed length, so that none can be taken for another.
+    /// All parts have a fixed length, so that none can be mistaken for another.
     fn mac(&self, from: Role, said: &[u8]) -> Result<Hmac<Sha256>, PairError> {
         let mac = Hmac::<Sha256>::new_from_slice(&self.key).map_err(|_| PairError::Garbage)?;
         let [calling, waiting] = &self.hellos;

@@ -1,4 +1,4 @@
-//! TLS 1.3 between two hosts of which each knows the other's key.
+//! TLS 1.3 between two hosts that know each other's key.
 
 use std::sync::Arc;
 
@@ -18,17 +18,15 @@ use rustls::{
 use crate::identity::SUBJECT;
 use crate::{Fingerprint, Identity, TrustError, Trusted};
 
-/// What is spoken over the connection (ALPN, RFC 7301): a certificate of another protocol's end is
-/// worth nothing here.
+/// ALPN protocol ID (RFC 7301): connections of any other protocol are refused.
 pub const PROTOCOL: &[u8] = b"fabricmark/1";
 
-/// Settings of the end that answers. It asks for the other's certificate and ends the handshake when
-/// there is none, or one that is neither trusted nor its own. Nothing is sent before that, and no
-/// session is resumed: each connection is judged by the file as it stands.
+/// Settings of the server. It requires a client certificate, and ends the handshake if that is missing or neither
+/// trusted nor its own. It sends no data before that, and resumes no session: the file is read for each connection.
 ///
-/// A refusal is an alert, which is lost when the socket is closed while bytes of the caller are unread
-/// (the kernel resets the connection then): write what the connection still wants to write, shut the
-/// sending side, read to the end within a time limit.
+/// A refusal is an alert, which is lost if the socket is closed while data of the client are unread, since the kernel
+/// then resets the connection: write the remaining output, shut down sending, and read to the end within a time
+/// limit.
 pub fn server_config(
     identity: &Identity,
     trusted: Arc<Trusted>,
@@ -43,10 +41,10 @@ pub fn server_config(
     Ok(Arc::new(config))
 }
 
-/// Settings of the end that calls.
+/// Settings of the client.
 ///
-/// In TLS 1.3 the caller is done before the other has seen its certificate, so that a refusal comes
-/// with the first read. Who calls believes itself admitted when the other has sent something.
+/// In TLS 1.3 the client is done before the server has seen its certificate, so a refusal arrives with the first
+/// read. The client is admitted once the server has sent data.
 pub fn client_config(
     identity: &Identity,
     trusted: Arc<Trusted>,
@@ -62,20 +60,20 @@ pub fn client_config(
     Ok(Arc::new(config))
 }
 
-/// A connection of the end that calls, before its first byte.
+/// A connection of the client, before its first byte.
 pub fn client_connection(config: &Arc<ClientConfig>) -> Result<ClientConnection, TrustError> {
-    // Pinning looks at keys, not at names, and the name is not sent; rustls asks for one.
+    // Pinning checks keys, not names, and the name is not sent; rustls requires one.
     let name = ServerName::try_from(SUBJECT)
         .map_err(|error| TrustError::Tls(Error::General(error.to_string())))?;
     Ok(ClientConnection::new(Arc::clone(config), name)?)
 }
 
-/// A connection of the end that answers, before its first byte.
+/// A connection of the server, before its first byte.
 pub fn server_connection(config: &Arc<ServerConfig>) -> Result<ServerConnection, TrustError> {
     Ok(ServerConnection::new(Arc::clone(config))?)
 }
 
-/// The key that the other end has proved to hold, once the handshake is over.
+/// The key that the other end has proved to have, once the handshake is complete.
 pub fn peer_fingerprint(connection: &CommonState) -> Result<Fingerprint, TrustError> {
     let over = !connection.is_handshaking() && connection.alpn_protocol() == Some(PROTOCOL);
     let certificate = connection.peer_certificates().and_then(<[_]>::first);
@@ -83,8 +81,8 @@ pub fn peer_fingerprint(connection: &CommonState) -> Result<Fingerprint, TrustEr
     Ok(Fingerprint::of(certificate))
 }
 
-/// Admits the keys of a file, and the own one: who holds a copy of this host's key file can sign as
-/// this host anyway. What else certificates say (names, dates, authorities) is not looked at.
+/// Accepts the keys of a file, and its own: whoever has a copy of this host's key file can sign as this host
+/// anyway. All other content of certificates (names, dates, authorities) is ignored.
 #[derive(Debug)]
 struct Pinned {
     own: Fingerprint,
@@ -111,7 +109,7 @@ impl Pinned {
     }
 }
 
-/// What both roles of a verifier do with signatures.
+/// Checks of signatures, the same for both traits.
 macro_rules! tls13_signatures {
     () => {
         fn verify_tls12_signature(
@@ -129,7 +127,7 @@ macro_rules! tls13_signatures {
             certificate: &CertificateDer<'_>,
             signature: &DigitallySignedStruct,
         ) -> Result<HandshakeSignatureValid, Error> {
-            // Without this a certificate, which everybody may have seen, would do without its key.
+            // Without this check a certificate, which is public, would suffice without its key.
             verify_tls13_signature(message, certificate, signature, &self.algorithms)
         }
 

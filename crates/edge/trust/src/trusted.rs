@@ -11,11 +11,10 @@ use crate::{Fingerprint, HostName, TrustError};
 /// Largest file, in bytes: some 2,000 hosts. It is read for every handshake.
 const FILE_MAX: u64 = 256 * 1024;
 
-/// A file with a line for each trusted key: its fingerprint and what its host is called. Empty lines
-/// and lines that begin with `#` are passed over; a missing file trusts nobody.
+/// A file with a line for each trusted key: its fingerprint and the name of its host. Empty lines and lines that
+/// begin with `#` are skipped; without a file no key is trusted.
 ///
-/// The file is read anew for each question, so that a running program sees at once what was added or
-/// removed: a handshake costs more than a short file.
+/// The file is read for each query, so changes apply at once; a handshake costs more than a short file.
 #[derive(Debug, Clone)]
 pub struct Trusted {
     path: PathBuf,
@@ -32,19 +31,19 @@ impl Trusted {
         Trusted::at(key_file.with_file_name("trusted"))
     }
 
-    /// Where the file lies.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the host with this key is called, if it is trusted. A file that others may write, or with
-    /// a line that is none, trusts nobody and is an error.
+    /// Name of the host with this key; `None` if the key is not trusted. A file that others may write, or that has
+    /// an invalid line, is an error.
     pub fn knows(&self, fingerprint: &Fingerprint) -> Result<Option<HostName>, TrustError> {
         let hosts = self.hosts()?;
         Ok(hosts.into_iter().find(|(known, _)| known == fingerprint).map(|(_, name)| name))
     }
 
-    /// All trusted keys and what their hosts are called, in the order of the file.
+    /// All trusted keys with the names of their hosts, in the order of the file.
     pub fn hosts(&self) -> Result<Vec<(Fingerprint, HostName)>, TrustError> {
         let mut hosts = Vec::new();
         for (line, number) in self.text()?.lines().zip(1..) {
@@ -63,15 +62,15 @@ impl Trusted {
         Ok(hosts)
     }
 
-    /// Trusts a key; `false` where it is trusted already, and keeps its name.
+    /// Adds a key. Returns `false`, and keeps the name, if the key is already trusted.
     ///
-    /// The line is one write at the end of the file, so that two programs that add at once lose
-    /// nothing (O_APPEND, open(2)); at worst a key stands there twice.
+    /// The line is appended with one write, so that two programs that add at the same time lose nothing (O_APPEND,
+    /// open(2)); at worst a key is listed twice.
     pub fn add(&self, fingerprint: &Fingerprint, name: &HostName) -> Result<bool, TrustError> {
         if self.knows(fingerprint)?.is_some() {
             return Ok(false);
         }
-        // A last line that an editor left without its end stays a line of its own.
+        // A last line without a newline, as some editors leave it, is terminated first.
         let text = self.text()?;
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         let line = format!("{end}{fingerprint} {name}\n");
@@ -86,7 +85,7 @@ impl Trusted {
         Ok(true)
     }
 
-    /// The content of the file; empty where there is none.
+    /// Content of the file; empty if it does not exist.
     fn text(&self) -> Result<String, TrustError> {
         let content = read_guarded(&self.path, 0o022, "go-w", FILE_MAX)?.unwrap_or_default();
         let not_text = |_| {

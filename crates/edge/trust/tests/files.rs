@@ -1,4 +1,4 @@
-//! Key files and files of trusted keys: who may read them, what is refused and how it is mended.
+//! Key files and files of trusted keys: their permissions, and how errors in them are reported.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::ffi::OsStr;
@@ -22,7 +22,7 @@ fn saved() -> (TempDir, PathBuf, Identity) {
     (folder, path, identity)
 }
 
-/// As an editor would, whatever the umask is.
+/// Writes like an editor, whatever the umask is.
 fn write(trusted: &Trusted, text: impl AsRef<[u8]>) {
     fs::write(trusted.path(), text).unwrap();
     fs::set_permissions(trusted.path(), Permissions::from_mode(0o600)).unwrap();
@@ -134,7 +134,7 @@ fn lines_written_by_hand_are_read_and_a_change_is_seen() {
     let [a, b] = [(); 2].map(|()| Identity::generate().unwrap().fingerprint());
     write(&trusted, format!("# lab\n\n  {a}\tnode-1\r\n#{b} off"));
     assert_eq!(trusted.hosts().unwrap(), [(a, name("node-1"))]);
-    // The last line has no end.
+    // The last line has no newline.
     assert!(trusted.add(&b, &name("node-2")).unwrap());
     assert_eq!(trusted.hosts().unwrap(), [(a, name("node-1")), (b, name("node-2"))]);
     write(&trusted, "");

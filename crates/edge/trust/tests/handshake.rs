@@ -1,4 +1,4 @@
-//! Whole TLS handshakes in memory: who is admitted, who is refused, and what each end says.
+//! Complete TLS handshakes in memory: who is admitted, who is refused, and what each end reports.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
@@ -20,7 +20,7 @@ use rustls::{
 };
 use tempfile::TempDir;
 
-/// A host: its key and the file of those that it trusts.
+/// A host: its key and its file of trusted keys.
 struct Host {
     identity: Identity,
     trusted: Arc<Trusted>,
@@ -52,7 +52,7 @@ impl Host {
         Arc::unwrap_or_clone(config)
     }
 
-    /// Its certificate and its private key, out of a key file.
+    /// Its certificate and its private key, from a key file.
     fn parts(&self) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
         let path = self.folder.path().join("key.pem");
         self.identity.save_new(&path).unwrap();
@@ -64,7 +64,7 @@ impl Host {
     }
 }
 
-/// Two hosts that know each other.
+/// Two hosts that trust each other.
 fn acquainted() -> (Host, Host) {
     let (calling, answering) = (Host::new(), Host::new());
     calling.trusts(&answering);
@@ -72,14 +72,14 @@ fn acquainted() -> (Host, Host) {
     (calling, answering)
 }
 
-/// `certificate` with the private key of another.
+/// `certificate` with the private key of another host.
 fn stolen(certificate: &Host, key: &Host) -> Arc<SingleCertAndKey> {
     let signing = default_provider().key_provider.load_private_key(key.parts().1).unwrap();
     let certified = CertifiedKey::new(vec![certificate.parts().0], signing);
     Arc::new(SingleCertAndKey::from(certified))
 }
 
-/// A client of the public web: no certificate of its own.
+/// A client of the public web, without a certificate.
 fn without_certificate(version: &'static SupportedProtocolVersion) -> ClientConfig {
     ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&[version])
@@ -88,13 +88,13 @@ fn without_certificate(version: &'static SupportedProtocolVersion) -> ClientConf
         .with_no_client_auth()
 }
 
-/// How a handshake ended at each end: the key that the other has proved, or the error.
+/// Result of a handshake at each end: the key that the other proved, or the error.
 struct Ended {
     calling: Result<Fingerprint, TrustError>,
     answering: Result<Fingerprint, TrustError>,
 }
 
-/// Joins two ends in memory until both are silent.
+/// Joins two ends in memory until neither has output.
 fn join(calling: ClientConfig, answering: ServerConfig) -> (Connection, Connection, Ended) {
     let mut calling = Connection::from(client_connection(&Arc::new(calling)).unwrap());
     let mut answering = Connection::from(server_connection(&Arc::new(answering)).unwrap());
@@ -113,7 +113,7 @@ fn join(calling: ClientConfig, answering: ServerConfig) -> (Connection, Connecti
     (calling, answering, ended)
 }
 
-/// Moves what one end has to say to the other; the bytes moved. The first error of the other stays.
+/// Passes the output of one end to the other; returns its length. The first error of the other end is kept.
 fn carry(from: &mut Connection, to: &mut Connection, result: &mut Result<(), Error>) -> usize {
     let mut bytes = Vec::new();
     while from.wants_write() {

@@ -1,4 +1,4 @@
-//! Two hosts meet over sockets of this machine, pair, and talk.
+//! Two hosts pair over loopback sockets, then use TLS.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use fabricmark_trust::{
 use rustls::Stream;
 use tempfile::TempDir;
 
-/// A host: its key and the file of those that it trusts.
+/// A host: its key and its file of trusted keys.
 struct Host {
     identity: Identity,
     trusted: Trusted,
@@ -48,7 +48,7 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// Runs `meanwhile` while `host` waits for somebody with the code; what became of that.
+/// Runs `meanwhile` while `host` waits for a host with the code; returns the result of waiting.
 fn waits(
     host: &Host,
     code: &Code,
@@ -68,13 +68,13 @@ fn code(text: &str) -> Code {
     text.parse().unwrap()
 }
 
-/// Closes so that what was said last is heard: with bytes unread the kernel would reset the connection.
+/// Closes without losing the last message: with unread bytes the kernel would reset the connection.
 fn close(mut socket: TcpStream) {
     let _ = socket.shutdown(Shutdown::Write);
     let _ = socket.read_to_end(&mut Vec::new());
 }
 
-/// One connection of TLS, in which the server speaks first; what each end has of it.
+/// One TLS connection in which the server sends first; the result at each end.
 fn talk(calling: &Host, answering: &Host) -> [Result<Fingerprint, TrustError>; 2] {
     let (listener, address) = listener();
     let config = |host: &Host| Arc::new(host.trusted.clone());
@@ -150,7 +150,7 @@ fn two_wrong_codes_and_any_number_of_silent_or_senseless_callers_are_survived() 
     let met = waits(&b, &code, |address| {
         let call = || TcpStream::connect(address).unwrap();
         let silent = call();
-        // Begins well, and says no more.
+        // Starts correctly, then is silent.
         let mut half = call();
         half.write_all(&Greeting::new(Role::Calling, &code).hello()).unwrap();
         half.read_exact(&mut [0; 49]).unwrap();

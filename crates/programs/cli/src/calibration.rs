@@ -1,4 +1,4 @@
-//! Where the calibration of this machine's emulator is kept.
+//! Storage of the calibration of this machine's emulator.
 
 use std::env;
 use std::ffi::OsStr;
@@ -9,8 +9,7 @@ use fabricmark_record::Calibration;
 
 use crate::exit::{Code, Failure};
 
-/// The folder for what is known of this machine: `fabricmark` in XDG_STATE_HOME, else in
-/// `.local/state` of the user's home.
+/// Directory for state of this machine: `fabricmark` in XDG_STATE_HOME, or in `~/.local/state`.
 pub fn folder() -> Result<PathBuf, Failure> {
     let [state, home] = ["XDG_STATE_HOME", "HOME"].map(env::var_os);
     folder_of(state.as_deref(), home.as_deref()).ok_or_else(|| {
@@ -19,7 +18,7 @@ pub fn folder() -> Result<PathBuf, Failure> {
     })
 }
 
-/// Only absolute paths count (XDG Base Directory Specification).
+/// Relative paths are ignored (XDG Base Directory Specification).
 fn folder_of(state: Option<&OsStr>, home: Option<&OsStr>) -> Option<PathBuf> {
     let absolute = |path: &OsStr| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
     let state = state.and_then(absolute);
@@ -27,8 +26,8 @@ fn folder_of(state: Option<&OsStr>, home: Option<&OsStr>) -> Option<PathBuf> {
     Some(state.join("fabricmark"))
 }
 
-/// The calibration that is kept and counts here. One that cannot be read, or that another kernel, another
-/// number of processors or another version of this program made, is as good as none.
+/// The stored calibration, if it applies. Ignored if it cannot be read, or was made with another kernel, number of
+/// CPUs or version of this program.
 pub fn of_this_machine() -> Option<Calibration> {
     kept(&folder().ok()?).filter(|kept| {
         let host = fabricmark_host::facts();
@@ -36,24 +35,24 @@ pub fn of_this_machine() -> Option<Calibration> {
     })
 }
 
-/// The calibration in a folder, whatever it is of.
+/// The calibration in a folder, whether or not it applies to this machine.
 pub fn kept(folder: &Path) -> Option<Calibration> {
     serde_json::from_slice(&fs::read(file(folder)).ok()?).ok()
 }
 
-/// Keeps a calibration instead of the one before.
+/// Stores a calibration; replaces the earlier one.
 pub fn keep(folder: &Path, calibration: &Calibration) -> Result<(), Failure> {
     let file = file(folder);
     let part = file.with_extension("part");
     let text = serde_json::to_vec_pretty(calibration)
         .map_err(|error| Failure::internal(format!("no JSON of a calibration: {error}")))?;
-    // Who reads meanwhile finds a whole one.
+    // Written to a temporary file and renamed, so that readers never see a partial file.
     fs::write(&part, text)
         .and_then(|()| fs::rename(&part, &file))
         .map_err(|error| Failure::output(file.display(), &error))
 }
 
-/// The file of the calibration.
+/// Path of the calibration file.
 pub fn file(folder: &Path) -> PathBuf {
     folder.join("calibration.json")
 }

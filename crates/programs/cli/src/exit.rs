@@ -1,4 +1,4 @@
-//! The one place where errors become text and exit codes.
+//! Converts errors to messages and exit codes; the only place that does.
 
 use std::fmt::Display;
 use std::io;
@@ -22,24 +22,22 @@ use fabricmark_wire::Impossible;
 pub enum Code {
     /// A comparison found something worse, or a threshold was missed.
     Worse = 1,
-    /// A comparison is inconclusive.
     Inconclusive = 2,
-    /// Wrong input.
+    /// Invalid input.
     Input = 64,
     /// The other end cannot be reached, or refuses.
     Unreachable = 65,
     /// Missing privilege, device or program.
     Missing = 66,
-    /// The run failed.
     RunFailed = 67,
-    /// A fault of this program.
+    /// A bug in this program.
     Internal = 70,
     /// Interrupted by the user.
     Interrupted = 130,
 }
 
 impl Code {
-    /// The code that another process of this program ended with; one of no meaning is that of a failed run.
+    /// Converts the exit code of another process of this program; an unknown code means a failed run.
     pub fn of(code: u8) -> Self {
         let all = [
             Self::Worse,
@@ -60,7 +58,7 @@ impl From<Code> for ExitCode {
     }
 }
 
-/// A message for the user and the exit code that goes with it.
+/// An error message and its exit code.
 #[derive(Debug)]
 pub struct Failure {
     code: Code,
@@ -68,12 +66,11 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure with its code.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 
-    /// Wrong input.
+    /// Invalid input.
     pub fn input(error: impl Display) -> Self {
         Self::new(Code::Input, error.to_string())
     }
@@ -82,7 +79,7 @@ impl Failure {
         &self.message
     }
 
-    /// A fault of this program.
+    /// A bug in this program.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Code::Internal, message)
     }
@@ -92,7 +89,7 @@ impl Failure {
         Self::input(format_args!("cannot read {}: {error}", path.display()))
     }
 
-    /// A place that cannot be written.
+    /// A file or folder that cannot be written.
     pub fn output(what: impl Display, error: &io::Error) -> Self {
         let (code, help) = match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
@@ -106,20 +103,20 @@ impl Failure {
         Self::new(code, format!("cannot write {what}: {error}{help}"))
     }
 
-    /// Adds a line.
+    /// Appends a line to the message.
     pub fn and(mut self, line: &str) -> Self {
         self.message = format!("{}\n{line}", self.message);
         self
     }
 
-    /// Tells the user.
+    /// Prints the message to standard error.
     pub fn report(&self) -> ExitCode {
         eprintln!("fabricmark: {}", self.message);
         self.code.into()
     }
 }
 
-/// An error that always means wrong input.
+/// Errors that always mean invalid input.
 trait WrongInput: Display {}
 
 impl WrongInput for CaptureError {}
@@ -213,9 +210,9 @@ impl From<PlanError> for Failure {
     }
 }
 
-/// A command line that cannot be read: the parser's own message, and the code for wrong input.
+/// Reports a command line that cannot be parsed: clap's message, and the code for invalid input.
 pub fn usage(error: &clap::Error) -> ExitCode {
-    // Help and version are answers, not errors; clap prints them to the right stream.
+    // Help and version are not errors; clap prints them to standard output.
     let _ = error.print();
     if error.use_stderr() { Code::Input.into() } else { ExitCode::SUCCESS }
 }

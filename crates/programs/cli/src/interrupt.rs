@@ -1,11 +1,11 @@
-//! Ctrl-C and a polite kill end the work in order.
+//! SIGINT and SIGTERM end the work in order.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::exit::Failure;
 
-/// A flag that the first signal raises; a second one ends the program at once.
+/// A flag that is set by the first signal; a second signal ends the program at once.
 pub fn interruptions() -> Result<Arc<AtomicBool>, Failure> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {

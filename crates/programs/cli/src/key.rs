@@ -1,4 +1,4 @@
-//! The key of this host, and whom it trusts.
+//! The key of this host, and the keys that it trusts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use fabricmark_trust::{Identity, Trusted, client_config, default_key_path};
 use crate::exit::Failure;
 use crate::options::{Key, Reach};
 
-/// Where the key is.
+/// Path of the key file.
 pub fn path(key: &Key) -> Result<PathBuf, Failure> {
     Ok(key.key_file.clone().map_or_else(default_key_path, Ok)?)
 }
 
-/// The key, and the list of trusted keys beside it.
+/// The key, and the list of trusted keys in the same folder.
 pub fn load(key: &Key) -> Result<(Identity, Arc<Trusted>), Failure> {
     let path = path(key)?;
     let identity = Identity::load(&path)?;
     Ok((identity, Arc::new(Trusted::beside(&path))))
 }
 
-/// An agent with the right to use it.
+/// An agent, and the TLS configuration to connect to it.
 pub fn access(host: &str, reach: &Reach) -> Result<AgentAccess, Failure> {
     let (identity, trusted) = load(&reach.key)?;
     let host = AgentHost::find(host, reach.control.as_deref())?;

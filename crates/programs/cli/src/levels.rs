@@ -1,14 +1,14 @@
-//! Levels of factors as options: each factor is one, with its words and its help.
+//! Command line options for the levels of factors: one option per factor, with its values and help.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use fabricmark_plan::{Factor, Probe, Section, Where};
 
-/// The levels that were named.
+/// The levels given on the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Levels(pub Where);
 
-/// Factors that are named in another way: they are arguments, not options.
+/// Factors that are positional arguments, not options.
 const ARGUMENTS: [Factor; 2] = [Factor::Pattern, Factor::Link];
 
 fn options() -> impl Iterator<Item = Factor> {
@@ -17,7 +17,7 @@ fn options() -> impl Iterator<Item = Factor> {
     Factor::ALL.into_iter().filter(is_option)
 }
 
-/// The words of a factor that has few, with what each means.
+/// The values of a factor that has a fixed set of them, with their help.
 pub(crate) fn words(factor: Factor) -> PossibleValuesParser {
     let choices = factor.choices().iter().map(|choice| {
         let value = PossibleValue::new(choice.word);
@@ -55,7 +55,7 @@ impl Args for Levels {
                 option = option.visible_alias("bind");
             }
             if factor == Factor::Probe {
-                // As a flag it asks for the carrier that shows each crossing.
+                // Without a value, the probe uses UDP, which shows each crossing.
                 option = option
                     .num_args(0..=1)
                     .require_equals(true)

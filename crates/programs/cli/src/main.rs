@@ -1,5 +1,5 @@
-//! fabricmark: which way of moving these bytes is better here, by how much, is the difference real,
-//! and how far is it from what the wire allows?
+//! fabricmark: which way of moving these bytes is better here, by how much, is the difference real, and how far is it
+//! from what the wire allows?
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the program: it prints")]
 
 mod command {
@@ -86,11 +86,12 @@ fn worker() -> Result<(), Failure> {
         .map_err(|error| Failure::internal(format!("the worker lost its coordinator: {error}")))
 }
 
-/// Has the kernel count and stamp until this process is stopped, and says when it does.
+/// Keeps perf events and packet timestamps enabled in the kernel until this process is killed; prints a line when they
+/// are.
 ///
-/// The first user of either makes the kernel change its own code, in the scheduler and where packets arrive, and the
-/// last one makes it change that back. Where processors are emulated in software, another one may run into code that is
-/// half changed, and the kernel dies: whoever keeps both in use before there is a second processor averts it.
+/// Their first user makes the kernel patch its own code, in the scheduler and in the receive path, and the last one
+/// makes it patch that back. If CPUs are emulated in software, another CPU may execute half-patched code, and the
+/// kernel crashes. Keeping both in use from before the second CPU is online prevents that.
 fn keep_counting() -> Result<(), Failure> {
     let failed =
         |error: std::io::Error| Failure::internal(format!("cannot keep counting: {error}"));

@@ -1,5 +1,4 @@
-//! The commands and their options: the one definition behind parsing, help, man page and shell
-//! completions.
+//! The commands and their options: the single definition of parsing, help, man page and shell completions.
 
 pub mod ceiling;
 pub mod lab;
@@ -103,7 +102,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The store's file.
+    /// Path of the store's file.
     pub fn store_file(&self) -> PathBuf {
         self.store.clone().unwrap_or_else(|| self.out.join("store.sqlite"))
     }
@@ -129,17 +128,17 @@ pub struct Reach {
     pub key: Key,
 }
 
-/// A node on another host.
+/// A node of a plan that runs on another host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct To {
-    /// Its name.
+    /// Name of the node.
     pub node: String,
-    /// The host, as the user named it.
+    /// The host as the user named it.
     pub host: String,
 }
 
 impl To {
-    /// `NODE=HOST`, or `HOST` for that of the server.
+    /// `NODE=HOST`, or `HOST` for the server.
     fn parse(text: &str) -> Result<Self, String> {
         let (node, host) = text.split_once('=').unwrap_or((SERVER, text));
         let node = if node == "peer" { SERVER } else { node };
@@ -150,7 +149,7 @@ impl To {
     }
 }
 
-/// The addresses of client and server in a guest (`inside.sh` of the crate `lab`).
+/// Addresses of client and server in a guest (`inside.sh` of the crate `guest`).
 pub const GUEST: Ends =
     Ends([IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1)), IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2))]);
 
@@ -166,10 +165,10 @@ pub enum PeerKind {
     Iperf3,
 }
 
-/// Words with what each stands for, and its help.
+/// Names of values, the values, and their help.
 pub type Choices<T> = [(&'static str, T, &'static str)];
 
-/// Reads one of a few words as what it stands for.
+/// A parser of the names in `all`.
 fn choice<T: Copy + Send + Sync + 'static>(
     all: &'static Choices<T>,
 ) -> impl TypedValueParser<Value = T> {
@@ -218,7 +217,7 @@ pub struct Rtt {
     pub json: bool,
 }
 
-/// Protocols of round trips.
+/// Protocols of `rtt`.
 const PROTOCOLS: [(&str, Protocol, &str); 2] = [
     ("stamp", Protocol::Stamp, "RFC 8762 and RFC 8972"),
     ("twamp-light", Protocol::TwampLight, "RFC 5357, appendix I"),
@@ -286,7 +285,7 @@ pub struct Agent {
     pub key: Key,
 }
 
-/// A range of ports.
+/// A range of ports, `FIRST-LAST` or a single port.
 fn ports(text: &str) -> Result<(u16, u16), String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (first.trim().parse(), last.trim().parse()) {
@@ -362,12 +361,12 @@ pub struct How {
     pub place: Place,
 }
 
-/// Addresses of both ends.
+/// Addresses of both ends: client, server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends(pub [IpAddr; 2]);
 
 impl Ends {
-    /// Two addresses with a comma between them.
+    /// Two addresses, separated by a comma.
     pub fn parse(text: &str) -> Result<Self, String> {
         let help = "two addresses of this machine, such as 10.9.0.1,10.9.0.2";
         let (one, other) = text.split_once(',').ok_or(help)?;
@@ -385,7 +384,7 @@ impl fmt::Display for Ends {
 }
 
 impl How {
-    /// What the ends are called where the plan is not for a lab, and the options that say so.
+    /// Name of the remote end if the plan does not run in a lab, and the options that select it.
     pub fn other_end(&self) -> Option<(String, String)> {
         if self.in_guest {
             return Some((Plan::own_name(&GUEST.to_string()), String::new()));
@@ -406,11 +405,11 @@ impl How {
         }
     }
 
-    /// The host of each node that is on another one.
+    /// The host of each node that runs on another host.
     ///
     /// # Errors
     ///
-    /// A node that no flow of the plan has an end at, or that is named twice.
+    /// If no flow of the plan ends at a node, or if a node is named twice.
     pub fn hosts(&self, plan: &Plan) -> Result<BTreeMap<&str, &str>, String> {
         let known: BTreeSet<&str> =
             plan.points.iter().flat_map(|point| plan.nodes(point)).collect();
@@ -517,7 +516,7 @@ pub struct Measure {
     pub levels: Levels,
 }
 
-/// An amount in bytes.
+/// An amount in bytes, at least 1.
 fn amount_of_bytes(text: &str) -> Result<Amount, String> {
     match text.parse() {
         Ok(Bytes(bytes)) if bytes > 0 => Ok(Amount::Bytes(bytes)),
@@ -526,7 +525,7 @@ fn amount_of_bytes(text: &str) -> Result<Amount, String> {
     }
 }
 
-/// An amount in payloads.
+/// An amount in payloads, at least 1.
 fn amount_of_payloads(text: &str) -> Result<Amount, String> {
     match text.parse() {
         Ok(count @ 1..) => Ok(Amount::Payloads(count)),
@@ -534,7 +533,7 @@ fn amount_of_payloads(text: &str) -> Result<Amount, String> {
     }
 }
 
-/// A number of runs.
+/// A number of runs, 1 to 10000.
 fn runs(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(runs @ 1..=10_000) => Ok(runs),
@@ -542,7 +541,7 @@ fn runs(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Two CPUs, or one for both ends.
+/// CPU numbers of client and server; a single number applies to both.
 fn cpus(text: &str) -> Result<(u32, u32), String> {
     let (client, server) = text.split_once(',').unwrap_or((text, text));
     match (client.trim().parse(), server.trim().parse()) {

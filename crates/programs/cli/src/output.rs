@@ -1,4 +1,4 @@
-//! From a stored experiment to tables on standard output and files of the report.
+//! Prints stored experiments, and writes their reports.
 
 use std::fs;
 use std::io::{IsTerminal, Write, stdout};
@@ -12,10 +12,10 @@ use fabricmark_store::{Experiment, Store};
 use crate::exit::Failure;
 use crate::options::Place;
 
-/// Width of tables where standard output is no terminal.
+/// Width of tables if standard output is not a terminal.
 const WIDTH: usize = 160;
 
-/// Reads a plan, with the published tables that this version knows.
+/// Parses a plan; it may refer to the published tables that this version knows.
 pub fn parse(file: &str, text: &str, size: Size) -> Result<Plan, Problems> {
     let published = report::published_names();
     let published: Vec<&str> = published.iter().map(String::as_str).collect();
@@ -42,12 +42,12 @@ pub fn plan(experiment: &Experiment) -> Result<Plan, Failure> {
 pub struct Loaded {
     experiment: Experiment,
     plan: Plan,
-    /// Its records, in the order of their runs.
+    /// Records in the order of their runs.
     pub records: Vec<Record>,
 }
 
 impl Loaded {
-    /// The experiment of that name, or the `latest`.
+    /// The experiment with this name, or the `latest`.
     pub fn find(place: &Place, name: &str) -> Result<Self, Failure> {
         let store = Store::open_existing(&place.store_file())?;
         Self::of(&store, &store.find(name)?)
@@ -57,7 +57,7 @@ impl Loaded {
         let mut plan = plan(experiment)?;
         let records = store.records(experiment)?;
         if plan.topology.is_some() {
-            // Delays and MTU of the way are those of a topology that may have changed since.
+            // Take delays and MTU from the records: the topology file may have changed since.
             for record in &records {
                 if let Some(point) = plan.points.get_mut(record.place.point as usize) {
                     point.clone_from(&record.point);
@@ -67,12 +67,12 @@ impl Loaded {
         Ok(Self { experiment: experiment.clone(), plan, records })
     }
 
-    /// The level of confidence that the plan asks for, as a fraction.
+    /// Confidence level of the plan, as a fraction.
     pub fn confidence(&self) -> f64 {
         self.plan.stop.confidence
     }
 
-    /// What reports are made from.
+    /// Input of the reports.
     pub fn view(&self) -> report::Experiment<'_> {
         let Self { experiment, plan, records } = self;
         report::Experiment {
@@ -88,14 +88,14 @@ impl Loaded {
     }
 }
 
-/// Prints an experiment and writes its report; says where.
+/// Prints an experiment, writes its report, and prints its path.
 pub fn show(loaded: &Loaded, out: &Path, is_json: bool) -> Result<(), Failure> {
     let view = loaded.view();
     answer(is_json, || report::summary_json(&view), || report::text(&view, width()))?;
     write(loaded, out)
 }
 
-/// Writes an experiment's report; says where.
+/// Writes an experiment's report, and prints its path.
 pub fn write(loaded: &Loaded, out: &Path) -> Result<(), Failure> {
     let view = loaded.view();
     let folder = out.join(&loaded.experiment.name);
@@ -123,12 +123,12 @@ pub fn write(loaded: &Loaded, out: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// JSON for people and programs alike, with a newline at its end.
+/// Indented JSON with a newline at its end.
 pub fn pretty(value: &serde_json::Value) -> String {
     format!("{value:#}\n")
 }
 
-/// Prints an answer in the form that is asked for.
+/// Prints an answer as JSON or text.
 pub fn answer(
     is_json: bool,
     json: impl FnOnce() -> serde_json::Value,
@@ -137,7 +137,7 @@ pub fn answer(
     print(&if is_json { pretty(&json()) } else { text() })
 }
 
-/// Prints to standard output; a reader that has closed it has seen enough.
+/// Prints to standard output. EPIPE is not an error: the reader has closed the pipe.
 pub fn print(text: &str) -> Result<(), Failure> {
     match stdout().lock().write_all(text.as_bytes()).and_then(|()| stdout().flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -146,12 +146,12 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Columns that tables may take: the terminal's, or enough for one link a table.
+/// Width of tables: that of the terminal, or enough for a table of one link.
 pub fn width() -> usize {
     terminal_columns().unwrap_or(WIDTH)
 }
 
-/// Columns of the terminal; `None` where standard output is none.
+/// Columns of the terminal; `None` if standard output is not a terminal.
 pub fn terminal_columns() -> Option<usize> {
     let terminal = stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(stdout()).ok());
     terminal.flatten().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)

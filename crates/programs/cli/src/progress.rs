@@ -1,4 +1,4 @@
-//! What a person sees while a plan runs: one line on a terminal, nothing elsewhere.
+//! Progress of a plan: one line on a terminal, nothing elsewhere.
 
 use std::io::{IsTerminal, Write, stderr};
 
@@ -14,12 +14,12 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line that is quiet where standard error is no terminal.
+    /// A line that stays silent if standard error is not a terminal.
     pub fn new() -> Self {
         Self { is_terminal: stderr().is_terminal(), last: String::new() }
     }
 
-    /// Takes the line away.
+    /// Erases the line.
     pub fn clear(&self) {
         if self.is_terminal {
             eprint!("\r\x1b[K");
@@ -27,16 +27,16 @@ impl Line {
     }
 
     fn show(&self, text: &str) {
-        // A line that wraps cannot be taken away again.
+        // A line that wraps cannot be erased.
         let columns = 118;
         let text: String = text.chars().take(columns).collect();
         eprint!("\r\x1b[K{text}");
-        // A terminal that is gone shows nothing.
+        // Ignore errors: the terminal may be closed.
         let _ = stderr().flush();
     }
 }
 
-/// `3 min 05 s`
+/// For example `3 min 05 s`.
 fn minutes(time: Nanos) -> String {
     match time.0.div_ceil(1_000_000_000) {
         seconds if seconds >= 60 => format!("{} min {:02} s", seconds / 60, seconds % 60),

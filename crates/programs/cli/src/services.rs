@@ -1,4 +1,4 @@
-//! The ports of other tools, beside an agent.
+//! Servers for other tools' protocols, beside an agent.
 
 use std::fs;
 use std::io;
@@ -15,21 +15,20 @@ use fabricmark_interop::{Guard, iperf3, netperf, stamp};
 use crate::exit::{Code, Failure};
 use crate::options::Agent;
 
-/// Sessions of STAMP whose answers are numbered: 64 bytes each.
+/// Maximum number of stateful STAMP sessions: 64 bytes each.
 const STAMP_SESSIONS: usize = 4096;
 
-/// Longest key of STAMP: the block of SHA-256 is 64 bytes, and longer keys are hashed (RFC 2104).
+/// Maximum length of a STAMP key in bytes: keys above the 64 bytes of SHA-256's block are hashed (RFC 2104).
 const STAMP_KEY_BYTES: usize = 4096;
 
-/// Threads that serve the ports of other tools.
+/// Threads that serve other tools' protocols.
 pub struct Services {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<io::Result<()>>>,
 }
 
 impl Services {
-    /// Starts those that are asked for; each listens at loopback, and everywhere where networks are
-    /// allowed to use it.
+    /// Starts the requested services. Each listens on loopback, or on all addresses if networks are allowed to use it.
     pub fn start(options: &Agent, stop: &Arc<AtomicBool>) -> Result<Self, Failure> {
         let usual = Guard::default();
         let guard = Guard {
@@ -69,13 +68,13 @@ impl Services {
         let stop = Arc::clone(&self.stop);
         self.threads.push(thread::spawn(move || {
             let served = serve(&stop);
-            // A port that is no longer served ends the others, too, and somebody looks why.
+            // A service that fails ends the others too, so that the failure is noticed.
             stop.store(true, Relaxed);
             served
         }));
     }
 
-    /// Waits until all have ended; gives the first reason that one had to.
+    /// Waits until all have ended; returns the first error.
     pub fn join(self) -> Result<(), Failure> {
         self.stop.store(true, Relaxed);
         let mut ended = Ok(());
@@ -90,7 +89,7 @@ impl Services {
     }
 }
 
-/// Sockets of a service that is asked for: one of each family at loopback, or one for both everywhere.
+/// Sockets of a requested service: one per family on loopback, or one for both families on all addresses.
 fn listen<S>(
     port: Option<u16>,
     guard: &Guard,
@@ -109,7 +108,7 @@ fn listen<S>(
                 eprintln!("serving {name} at {address}");
                 sockets.push(socket);
             }
-            // A machine without IPv6.
+            // This machine has no IPv6.
             Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable && address.is_ipv6() => {}
             Err(error) => {
                 let message = format!("cannot serve {name} at {address}: {error}");
@@ -120,7 +119,7 @@ fn listen<S>(
     Ok(sockets)
 }
 
-/// A key of STAMP from its file.
+/// Reads a STAMP key from a file.
 pub fn stamp_key(path: &Path) -> Result<Key, Failure> {
     let octets = fs::read(path).map_err(|error| Failure::unread(path, &error))?;
     let key = octets.strip_suffix(b"\n").unwrap_or(&octets);

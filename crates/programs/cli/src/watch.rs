@@ -1,4 +1,4 @@
-//! What a person or a program sees of a single setting while it runs: a line for each interval.
+//! Live output of `measure`: a line for each interval.
 
 use std::io::{Write, stdout};
 
@@ -10,10 +10,10 @@ use serde_json::json;
 
 use crate::progress::Line;
 
-/// How intervals are told.
+/// Format of intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Telling {
-    /// Not at all.
+    /// No intervals.
     Quiet,
     /// A line of text for each.
     Text,
@@ -25,41 +25,40 @@ pub enum Telling {
 pub struct Watch {
     line: Line,
     telling: Telling,
-    /// What is run, from its begin; nothing during a warm-up.
+    /// The current run; `None` during a warm-up.
     run: Option<Run>,
 }
 
 struct Run {
     block: u32,
-    /// What is run: one load, or one in each direction.
+    /// One load, or one in each direction.
     loads: Vec<Load>,
 }
 
 struct Load {
     pattern: Pattern,
     direction: Option<Direction>,
-    /// Bytes of a payload.
+    /// Payload in bytes.
     payload_bytes: f64,
-    /// Whether another load runs beside it, so that its lines are marked.
+    /// Whether another load runs at the same time, so that lines are marked with the direction.
     is_one_of_two: bool,
-    /// The end whose intervals count: who receives a stream, or asks.
+    /// The end whose intervals are printed: the receiver of a stream, otherwise the client.
     counting: Role,
-    /// The end that sends a stream, or asks.
+    /// The sender of a stream, otherwise the client.
     sending: Role,
-    /// What the wire carries of a stream of TCP, in bit/s, where there is one.
+    /// Goodput limit of the wire for a TCP stream in bit/s; `None` if there is none.
     wire_bps: Option<f64>,
-    /// What TCP last said at the sending end, and what it had sent again an interval before.
+    /// Latest TCP_INFO sample of the sending end, and its retransmitted segments one interval before.
     tcp: Option<TcpSample>,
     retransmitted: u64,
 }
 
 impl Watch {
-    /// Tells intervals as said.
     pub fn new(telling: Telling) -> Self {
         Self { line: Line::new(), telling, run: None }
     }
 
-    /// Takes the progress line away.
+    /// Erases the progress line.
     pub fn clear(&self) {
         self.line.clear();
     }
@@ -129,7 +128,7 @@ impl Load {
         }
     }
 
-    /// What moved, and what TCP last said at the sending end.
+    /// Formats an interval, with the latest TCP_INFO sample of the sending end.
     fn line(&mut self, interval: &Interval) -> String {
         let seconds = |ns: u64| ns as f64 / 1e9;
         let (from, to) = (seconds(interval.start_ns), seconds(interval.end_ns));
@@ -172,7 +171,7 @@ impl Load {
     }
 }
 
-/// A reader that has closed standard output has seen enough.
+/// Ignores errors: the reader may have closed the pipe.
 fn say(text: &str) {
     let mut out = stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
@@ -189,8 +188,7 @@ mod tests {
         let mut load = Load::of(&fabricmark_testkit::point(&format!("{levels},{link}")), false);
         let mut line =
             |bytes: u64| load.line(&Interval { end_ns: 250_000_000, bytes, ..Interval::default() });
-        // 2.96 MB in 250 ms are 94.8 Mbit/s, and 7.7 MB are 246.
-        // In payloads of 1,000 bytes.
+        // 2.96 MB in 250 ms are 94.8 Mbit/s, and 7.7 MB are 246, in payloads of 1,000 bytes.
         assert!(line(2_962_500).ends_with("94.8 Mbit/s      11850 payloads/s"));
         assert!(
             line(7_690_000)

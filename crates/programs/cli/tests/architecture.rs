@@ -1,4 +1,4 @@
-//! The rules of ARCHITECTURE.md, checked against the tree.
+//! Checks the rules of ARCHITECTURE.md against the source tree.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use fabricmark_plan::{Factor, Figure, Kind, Pattern, Section};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
 
-/// Lines of a source file beyond which a noun wants to leave it.
+/// Maximum lines of a source file; a longer one should be split.
 const LINES_MAX: usize = 700;
 
 fn read(path: &Path) -> String {
@@ -42,8 +42,7 @@ fn layer(name: &str) -> Vec<PathBuf> {
     crates.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect()
 }
 
-/// Crate by folder, with the workspace crates that it may depend on, from the table in
-/// ARCHITECTURE.md: `| `stats` | what it is | units |`.
+/// Allowed dependencies of each crate, from the table in ARCHITECTURE.md: `| `stats` | what it is | units |`.
 fn allowed_arrows() -> BTreeMap<String, BTreeSet<String>> {
     let text = read(&Path::new(ROOT).join("ARCHITECTURE.md"));
     let rows = text.lines().filter_map(|line| {
@@ -91,8 +90,7 @@ fn unsafe_code_lives_in_files_named_sys() {
     }
 }
 
-/// The bans on clocks, sockets, files and threads stand in the root's clippy.toml; the layers beyond lift them with files of
-/// their own.
+/// The root's clippy.toml bans clocks, sockets, files and threads; outer layers lift the bans by files of their own.
 #[test]
 fn core_crates_do_not_lift_the_bans() {
     for folder in layer("core") {
@@ -121,7 +119,7 @@ fn every_dependency_has_its_line_of_reason() {
     }
 }
 
-/// A row of the page: key, what it is and its levels, and what holds where none is named.
+/// A row of the table of factors: key, meaning and levels, default.
 fn row(factor: Factor) -> String {
     let (spec, about) = (factor.spec(), factor.about());
     let is_told = about.contains("at most") || about.contains("`true`");
@@ -147,7 +145,7 @@ fn row(factor: Factor) -> String {
     format!("| `{factor}` | {about}{levels}{none} | {unset} |\n")
 }
 
-/// A row of the page: name, what it is, the patterns that yield it, and its key.
+/// A row of the table of figures: name, meaning, patterns that yield it, key.
 fn figure_row(figure: Figure) -> String {
     let spec = figure.spec();
     let patterns: Vec<&str> = spec.patterns.iter().map(|pattern| pattern.word()).collect();
@@ -177,7 +175,7 @@ fn the_plan_files_page_has_the_tables_of_the_factors_and_figures() {
     }
 }
 
-/// The page with these rows below each table of that head.
+/// Replaces the rows below each table with this header.
 fn with_tables(page: &str, head: &str, tables: &[String]) -> String {
     let mut parts = page.split(head);
     let mut current = parts.next().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! `fabricmark ceiling`: whole tables as snapshots, keys of JSON, and what is refused.
+//! `fabricmark ceiling`: table snapshots, JSON keys, and errors.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
@@ -15,7 +15,7 @@ fn ceiling(words: &str) -> Output {
         .unwrap()
 }
 
-/// Standard output of a command that succeeds.
+/// Standard output of a command that must succeed.
 #[track_caller]
 fn printed(words: &str) -> String {
     let output = ceiling(words);
@@ -104,7 +104,7 @@ fn the_known_figures_come_out() {
 fn json_has_one_payload_at_the_top_and_several_as_rows() {
     let one = json("--link ethernet:1G --payload 1472");
     assert_eq!(one["goodput_exact"], "736000000000/769");
-    // 1,526 bytes from preamble to check sequence.
+    // 1,526 bytes from preamble to FCS.
     assert_eq!(one["latency_exact"], "763/62500000");
     for (key, value) in [("kind", "bound"), ("latency_kind", "bound"), ("transport", "udp")] {
         assert_eq!(one[key], value);
@@ -134,7 +134,7 @@ fn acks_cost_where_they_travel_beside_payload() {
     };
     let (free, kind) = goodput("--half-duplex");
     assert_eq!((format!("{free:.3}"), kind), ("949.285".to_owned(), "bound".into()));
-    // 1,460 bytes in 1,538 and half of 84, or all of 84.
+    // 1,460 bytes in 1,538 plus half of an 84-byte ACK, or a whole one.
     for (acks, mbps) in [("delayed", 1460.0 / 1580.0), ("each", 1460.0 / 1622.0)] {
         let (found, kind) = goodput(&format!("--half-duplex --acks {acks}"));
         assert_eq!(format!("{found:.3}"), format!("{:.3}", 1000.0 * mbps));
@@ -212,7 +212,7 @@ fn a_long_path_in_json_has_fractions_where_the_formula_is_one() {
     assert_eq!(answer["bdp"]["exact"], "350000000/1");
     assert_eq!(answer["bdp"]["kind"], "bound");
     assert_eq!(answer["window_scale"], 13);
-    // The law is a root: no fraction.
+    // The law has a square root: the result is not a fraction.
     assert_eq!((&answer["kind"], &answer["goodput_exact"]), (&"estimate".into(), &Value::Null));
     assert_eq!(answer["limited_by"], "cubic at a loss of 1e-4");
     let limits = answer["limits"].as_array().unwrap();
@@ -224,7 +224,7 @@ fn a_long_path_in_json_has_fractions_where_the_formula_is_one() {
     let of = |law: &str| tolerated.iter().find(|row| row["law"] == law).unwrap()["loss"].as_f64();
     assert_eq!(format!("{:.1e}", of("reno").unwrap()), "2.5e-11");
     assert_eq!(format!("{:.1e}", of("cubic").unwrap()), "2.8e-8");
-    // 30,000 km count, whatever the length.
+    // At most 30,000 km count.
     let record = answer["land_speed"]["bit_m_per_s"].as_f64().unwrap();
     assert_eq!(record, 3e7 * answer["goodput_bps"].as_f64().unwrap());
     assert!(answer["sources"].as_array().unwrap().contains(&"RFC 9438, section 5".into()));

@@ -1,5 +1,4 @@
-//! The commands that the documents show do what they say: each `console` block of a document is
-//! executed, in a folder of its own that holds the shipped plans.
+//! Runs the commands of each `console` block of the documents, each in its own folder with the shipped plans.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
@@ -63,13 +62,13 @@ fn every_command_that_a_document_shows_succeeds() {
             let output = Command::new("sh")
                 .args(["-c", &command])
                 .env("PATH", &path)
-                // Labs that are up on this machine are not those of the documents.
+                // Do not see other labs of this machine.
                 .env("XDG_RUNTIME_DIR", folder.path())
                 .env("XDG_STATE_HOME", folder.path())
                 .current_dir(folder.path())
                 .output()
                 .unwrap();
-            // `compare` says by its exit code what it found; 1 and 2 are answers.
+            // `compare` exits with 1 or 2 according to its result.
             let answers = if command.contains(" compare ") { 0..=2 } else { 0..=0 };
             let code = output.status.code().unwrap_or(-1);
             let error = String::from_utf8_lossy(&output.stderr);

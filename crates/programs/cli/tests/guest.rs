@@ -1,4 +1,4 @@
-//! A guest kernel with Soft RoCE: one boot for many short cases, since a boot takes seconds.
+//! A guest kernel with Soft RoCE. One boot serves many short cases, because it takes seconds.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
@@ -12,14 +12,13 @@ use fabricmark_rdma::{
 use fabricmark_record::{Outcome, Record};
 use fabricmark_testkit::skip;
 
-/// Exit code where this machine lacks a program or a package.
+/// Exit code if this machine lacks a program or a package.
 const MISSING: i32 = 66;
 
-/// The program that is tested.
+/// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_fabricmark");
 
-/// Runs a script in a guest, where WRITABLE is a folder of this machine; nothing where there is no guest, which is
-/// counted.
+/// Runs a script in a guest; WRITABLE is a folder of this machine. `None`, and a counted skip, if no guest can run.
 fn guest(test: &str, kernel: &str, script: &str) -> Option<Output> {
     let writable = tempfile::tempdir().unwrap();
     let mut command = Command::new(PROGRAM);
@@ -33,9 +32,9 @@ fn guest(test: &str, kernel: &str, script: &str) -> Option<Output> {
     alone(test, &mut command)
 }
 
-/// Runs a command that boots a guest; nothing where there is none, which is counted.
+/// Runs a command that boots a guest; `None`, and a counted skip, if no guest can run.
 fn alone(test: &str, command: &mut Command) -> Option<Output> {
-    // Two guests would share the processors.
+    // One guest at a time: two would share the CPUs.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let output = command.output().unwrap();
@@ -46,7 +45,7 @@ fn alone(test: &str, command: &mut Command) -> Option<Output> {
     Some(output)
 }
 
-/// Two paths that both cross the guest's network, each pattern by both.
+/// Two transports that both cross the guest's network, each with every pattern.
 const PLAN: &str = r#"
 title = "guest"
 [factors]
@@ -77,7 +76,7 @@ fn a_guest_has_rdma_that_crosses_its_network_and_gives_back_what_its_command_sai
     let smc = tempfile::NamedTempFile::new().unwrap();
     fs::write(smc.path(), PLAN.replace(BOTH, "[\"smc\"]")).unwrap();
     let smc = smc.path().display();
-    // SMC falls back to TCP in this kernel, which a run must not hide.
+    // SMC falls back to TCP in this kernel; a run must report that as a failure.
     let script = format!(
         "\"$FABRICMARK\" run {smc} --ends 10.9.0.1,10.9.0.2 --out /tmp/smc >&2; [ $? = 67 ] || exit 4\n\
          \"$FABRICMARK\" run {plan} --ends 10.9.0.1,10.9.0.2 --out \"$WRITABLE/out\" >&2 || exit 1\n\
@@ -94,23 +93,23 @@ fn a_guest_has_rdma_that_crosses_its_network_and_gives_back_what_its_command_sai
     let text = String::from_utf8(output.stdout).unwrap();
     let records: Vec<Record> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    // A run in which an end stood still does not count, and is run again.
+    // A run in which an end stalled is invalid, and is repeated.
     let records: Vec<_> = records.iter().filter(counts).collect();
     assert_eq!(records.len(), 2 * 3 * 2 * 2 * 2, "{messages}");
     for record in records {
         assert!(record.deciding_value().is_some_and(|value| value > 0.0), "{:?}", record.point);
-        // Its processors are software: no figure of it is a measured one.
+        // The guest's CPUs are emulated in software: no figure may count as measured.
         let figures = serde_json::to_string(&record.figures).unwrap();
         assert!(figures.contains("emulated") && !figures.contains("measured"), "{figures}");
     }
-    // Half of the records are of RDMA, and each of its packets crossed.
+    // Half of the records are of RDMA, and each of its packets crosses the guest's network.
     let last = messages.lines().last().unwrap_or_default();
     let numbers: Vec<u64> = last.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     let [crossed, by_rdma] = numbers[..] else { panic!("{messages}") };
     assert!(by_rdma > 1000 && crossed >= by_rdma, "{last}");
 }
 
-/// What RDMA is asked for, in as many plans: levels that are left out are those of [`PLAN`].
+/// Factors of the RDMA plans; levels that are left out are those of [`PLAN`].
 const RDMA: [&str; 9] = [
     "transport = [\"rc\"]\npattern = [\"rr\"]\npayload = [8]\nwait = [\"spin\"]\noperation = \
      [\"send\", \"write\", \"write-imm\", \"read\", \"fetch-add\", \"compare-swap\"]",
@@ -136,7 +135,7 @@ const RDMA: [&str; 9] = [
 fn plan_of(factors: &str) -> String {
     let (head, rest) = PLAN.split_once("[factors]").unwrap();
     let (_, settings) = rest.split_once("[settings]").unwrap();
-    // Longer: a debug build on software processors may stand still for most of 100 ms, and some 100 messages arrive in
+    // Longer runs: a debug build on emulated CPUs may stall for most of 100 ms, and only about 100 messages arrive in
     // 200 ms.
     format!("{head}[factors]\n{factors}\n[settings]{settings}").replace("\"100ms\"", "\"500ms\"")
 }
@@ -172,7 +171,7 @@ fn every_operation_and_transport_of_rdma_is_carried_and_crosses_the_network() {
     assert!(matches!(numbers[..], [_, by_rdma] if by_rdma > 10_000), "{last}");
 }
 
-/// Soft RoCE and TCP over one wire of 1 Gbit/s, with what it allows both.
+/// Soft RoCE and TCP over one link of 1 Gbit/s, with the ceilings of both.
 #[test]
 fn a_plan_runs_in_a_guest_over_its_wire_and_shows_what_that_allows() {
     let folder = tempfile::tempdir().unwrap();
@@ -251,7 +250,7 @@ fn a_lossy_network_costs_datagrams_of_rdma_and_no_connection() {
     }
 }
 
-/// Begins a long stream, does something to it once it moves, and says how it ended, and how long after that.
+/// Starts a long stream, injects a fault once data moves, and prints how the stream ended and after how long.
 const FAULTS: &str = r#"
 sent() { cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts; }
 fault() {
@@ -285,7 +284,7 @@ length=3s
 fault removed remove --transport rc
 "#;
 
-/// What a run says when its other end, its network or its adapter fails.
+/// Messages of a run when its peer, its network or its adapter fails.
 #[test]
 fn a_peer_that_is_killed_or_stands_still_and_a_network_that_is_gone_end_a_run_within_10_s() {
     let tests = std::env::current_exe().unwrap();
@@ -296,7 +295,7 @@ fn a_peer_that_is_killed_or_stands_still_and_a_network_that_is_gone_end_a_run_wi
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{text}{messages}");
     let killed = ["killed by signal 9"].as_slice();
-    // Whoever stands still may do so while a run is prepared or opened.
+    // An end may also stall while a run is being prepared or opened.
     let stopped = ["stalled", "did not answer within 5.0 s", "no answer within 5s"].as_slice();
     let expected = [
         ("killed-receiver", killed),
@@ -312,7 +311,7 @@ fn a_peer_that_is_killed_or_stands_still_and_a_network_that_is_gone_end_a_run_wi
     assert_eq!(lines.len(), expected.len(), "{text}{messages}");
     for (line, (name, said)) in lines.iter().zip(expected) {
         let [fault, code, ended_ms, words] = line[..] else { panic!("{text}") };
-        // An adapter goes when nobody uses it any longer.
+        // The adapter is removed only once nothing uses it.
         let ends = if name == "removed" { "0" } else { "67" };
         assert_eq!((fault, code), (name, ends), "{text}");
         assert!(said.iter().any(|said| words.contains(said)), "{name}: {words}");
@@ -333,7 +332,7 @@ fn pair() -> [(Endpoint, Region); 2] {
     ends
 }
 
-/// How the only request under way at an end is done.
+/// Result of the only outstanding request at an end.
 fn done(endpoint: &Endpoint) -> Result<(), Failed> {
     let mut completions = [WorkCompletion::default()];
     while endpoint.completions.poll(&mut completions).unwrap() == 0 {}
@@ -363,7 +362,7 @@ fn inside_a_guest_requests_that_may_not_be_fail_with_their_names() {
     let [(from, own), (to, there)] = pair();
     to.pair.post_receive(1, &there, 0..32).unwrap();
     from.pair.post(1, Request::Send, &own, 0..64, told).unwrap();
-    // Adapters differ in what they call it.
+    // Adapters differ in the status that they report.
     assert!(matches!(done(&from), Err(Failed::RemoteInvalid | Failed::RemoteOperation)));
     assert!(done(&to).is_err());
 }
@@ -403,7 +402,7 @@ fn a_kernel_without_an_adapter_is_told_what_mends_it() {
     }
 }
 
-/// Whether a run counts.
+/// Whether a run is valid and not a warm-up.
 fn counts(record: &&Record) -> bool {
     !record.place.warm_up && record.outcome == Outcome::Completed
 }

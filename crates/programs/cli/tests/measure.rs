@@ -1,4 +1,4 @@
-//! `fabricmark measure` over loopback, as a person types it.
+//! `fabricmark measure` over loopback.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ fn expect(line: &str, code: i32, fragments: &[&str]) -> String {
     says(&measure(line), code, fragments)
 }
 
-/// Asserts the exit code and that each fragment was printed; lines may be broken anywhere.
+/// Asserts the exit code, and that each fragment was printed, regardless of line breaks.
 #[track_caller]
 fn says(output: &Output, code: i32, fragments: &[&str]) -> String {
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
@@ -34,10 +34,10 @@ fn says(output: &Output, code: i32, fragments: &[&str]) -> String {
     text.into_owned()
 }
 
-/// Calls by number, each with arguments by their places: those of these values.
+/// System calls by number, each with (argument position, value) conditions.
 type Calls = [(i64, Vec<(u8, i32)>)];
 
-/// Measures in a process for which the kernel refuses these calls with this error.
+/// Runs `measure` in a process for which the kernel fails these system calls with this error.
 fn refusing(calls: &Calls, error: i32, line: &str) -> Output {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     for (call, arguments) in calls {
@@ -172,7 +172,7 @@ fn a_probe_finds_the_round_trip_before_the_load_and_beside_it() {
             .collect();
         assert_eq!(groups, ["probe-idle", "probe"], "{line}");
     }
-    // As a flag it takes datagrams, and does not eat the word behind it.
+    // Without a value it means UDP, and does not take the next argument as its value.
     expect("stream --probe loopback -t 100ms", 0, &["probe udp", "loaded RTT p50"]);
 }
 
@@ -185,7 +185,7 @@ fn the_goodput_of_bursts_is_that_of_the_answered_ones() {
     let bursts_per_s = value("transactions_per_s");
     assert!(is_near(value("payloads_per_s"), 8.0 * bursts_per_s), "{figures}");
     assert!(is_near(value("goodput_bps"), 8.0 * 8.0 * 1000.0 * bursts_per_s), "{figures}");
-    // One burst is under way at a time.
+    // One burst is in flight at a time.
     assert!(value("rtt_mean_ns") * bursts_per_s <= 1e9 * (1.0 + 1e-9), "{figures}");
     let text = expect("burst loopback -t 100ms --interval 20ms", 0, &["Mbit/s", "bursts/s"]);
     assert!(text.contains("64") && text.contains("RTT p50"), "{text}");
@@ -326,10 +326,10 @@ fn settings_are_run_in_turn_and_judged_against_the_first() {
     let answer = json(line);
     let records = answer["records"].as_array().unwrap();
     let blocks: Vec<u64> = records.iter().map(|r| r["place"]["block"].as_u64().unwrap()).collect();
-    // Both settings in each block, however many there are: an invalid run is repeated.
+    // Both settings occur in each block, however many blocks there are: an invalid run is repeated.
     let expected: Vec<u64> = (0..records.len() as u64 / 2).flat_map(|block| [block; 2]).collect();
     assert!(blocks == expected && blocks.len() >= 8, "{blocks:?}");
-    // 16,384 times the payload, also on a machine under load.
+    // The payload is 16,384 times larger: slower even on a busy machine.
     assert_eq!(answer["settings"][1]["change"]["verdict"], "slower");
     assert!(answer["settings"][0]["change"].is_null());
     expect(line, 0, &["against payload=64", "payload=1048576", "slower"]);
@@ -415,7 +415,7 @@ fn what_this_host_lacks_is_named_with_what_it_has_or_how_to_get_it() {
 
 #[test]
 fn a_datagram_too_large_for_the_path_is_named_with_what_fits() {
-    // 65,527 bytes fill a datagram, and with the header of IPv6 more than a packet of loopback.
+    // 65,527 bytes fill a datagram, and with an IPv6 header exceed the MTU of loopback.
     expect(
         "stream loopback --transport udp --family 6 --payload 65527 --dont-fragment true -t 50ms",
         67,
@@ -433,7 +433,7 @@ fn mptcp_that_is_switched_off_is_named_with_the_switch() {
 
 #[test]
 fn an_end_that_refuses_or_cannot_be_reached_is_named_with_what_to_look_at() {
-    // An address of IPv4 has 16 bytes (ip(7)); those of the program's own sockets are of other kinds.
+    // An IPv4 address has 16 bytes (ip(7)); the program's own sockets are of other families.
     let connect = [(libc::SYS_connect, vec![(2, 16)])];
     for (error, fragments) in [
         (libc::ECONNREFUSED, ["127.0.0.1", "refused", "nobody listens"]),
@@ -450,7 +450,7 @@ fn an_end_that_refuses_or_cannot_be_reached_is_named_with_what_to_look_at() {
 
 #[test]
 fn a_buffer_that_is_not_granted_whole_is_a_note_with_the_limit() {
-    // What an ordinary user hears (socket(7)).
+    // The error for an unprivileged user (socket(7)).
     let forced = |option| (libc::SYS_setsockopt, vec![(1, libc::SOL_SOCKET), (2, option)]);
     let forced = [forced(libc::SO_RCVBUFFORCE), forced(libc::SO_SNDBUFFORCE)];
     let line = "stream loopback --transport udp --window 1GiB -t 50ms";
@@ -482,7 +482,7 @@ fn a_level_that_cannot_be_run_is_shown_with_its_reason_beside_the_others() {
 
 #[test]
 fn a_level_that_fails_three_times_in_a_row_is_not_run_any_more_and_the_others_are() {
-    // An address of IPv6 has 28 bytes (ipv6(7)).
+    // An IPv6 address has 28 bytes (ipv6(7)).
     let connect = [(libc::SYS_connect, vec![(2, 28)])];
     let line = "stream loopback --vs family=4 --vs family=6 -t 50ms --runs 6 --json";
     let output = refusing(&connect, libc::ECONNREFUSED, line);

@@ -1,4 +1,4 @@
-//! The Debian package, installed into a bare root and removed from it.
+//! The Debian package: installed into an empty root and removed again.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_testkit::skip;
@@ -47,7 +47,7 @@ fn the_debian_package_is_installed_into_a_bare_root_and_leaves_nothing_when_it_i
     }
     let of_root = format!("--root={}", root.display());
     let dpkg = |words: [&OsStr; 2]| {
-        // A bare root has no C library.
+        // An empty root has no C library.
         let always = [of_root.as_ref(), "--log=/dev/null".as_ref(), "--force-depends".as_ref()];
         run("dpkg", &[always.as_slice(), &words].concat())
     };

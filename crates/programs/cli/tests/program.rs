@@ -1,4 +1,4 @@
-//! The built program where it needs no lab: wrong input, help, generated files.
+//! The built program without a lab: invalid input, help, generated files.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
@@ -82,7 +82,7 @@ fn every_shipped_plan_is_sound_and_says_what_it_would_run() {
     let mut count = 0;
     for plan in fs::read_dir(plans).unwrap() {
         let plan = plan.unwrap().path();
-        // Folders hold topologies of labs.
+        // Folders contain lab topologies.
         if plan.is_dir() {
             continue;
         }
@@ -189,7 +189,7 @@ fn a_missing_package_without_the_right_to_install_is_named_with_the_line_to_run(
     let path = stand_ins(&[("id", "echo 1000"), ("apt-get", "exit 9")]);
     let output = Command::new(Path::new(ROOT).join("scripts/need"))
         .args(["sh=dash", "no-such-program=no-such-package"])
-        // An ordinary user without sudo: the programs that the script asks about are these.
+        // An unprivileged user without sudo, as reported by these stand-ins.
         .env("PATH", path.path())
         .output()
         .unwrap();
@@ -200,7 +200,7 @@ fn a_missing_package_without_the_right_to_install_is_named_with_the_line_to_run(
     assert!(!message.contains("dash"), "what is there is not asked for: {message}");
 }
 
-/// A path with stand-ins for programs, and with the few real ones that the script needs.
+/// A PATH with stand-ins for programs, and with the few real ones that the script needs.
 fn stand_ins(programs: &[(&str, &str)]) -> TempDir {
     let folder = TempDir::new().unwrap();
     let here = folder.path();

@@ -1,5 +1,4 @@
-//! `fabricmark lab simulate`: a whole table as a snapshot, keys of JSON, limits that hold, and what is
-//! refused.
+//! `fabricmark lab simulate`: a table snapshot, JSON keys, limits, and errors.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
@@ -68,8 +67,8 @@ fn no_goodput_is_above_a_limit() {
             let limits = run["limits"].as_array().unwrap();
             let least = limits.iter().map(|limit| number(limit, "goodput_bps"));
             let least = least.fold(f64::INFINITY, f64::min);
-            // What is counted begins and ends between trains, a thousandth of a window each, and what
-            // was beyond a hole counts when the hole is filled.
+            // The count begins and ends between trains, each a thousandth of a window, and data behind a hole counts
+            // only when the hole is filled.
             assert!(goodput_bps <= least * 1.001, "{words:?}: {goodput_bps} {least}");
             assert!(goodput_bps >= least * 0.9, "{words:?}: {goodput_bps} {least}");
         }
@@ -99,7 +98,7 @@ fn a_run_in_json_says_what_was_asked_and_found() {
     let words = ["rtt=400ms", "link=ethernet:100G,mtu=9000", "--duration", "12s", "--interval"];
     let runs = runs(&[&words[..], &["500ms", "--family", "6", "--back", "delay=100ms"]].concat());
     let [run] = runs.as_slice() else { panic!("{runs:?}") };
-    // 9000 bytes without 40 of IPv6, 20 of TCP and 12 of time stamps.
+    // 9000 bytes minus 40 of IPv6, 20 of TCP and 12 of timestamps.
     assert_eq!((&run["mss_bytes"], &run["header_bytes"]), (&8928.into(), &72.into()));
     assert_eq!(run["rtt_ns"], 300_000_000);
     assert_eq!(run["window_bytes"], 1_073_725_440);
@@ -107,7 +106,7 @@ fn a_run_in_json_says_what_was_asked_and_found() {
     assert_eq!((&run["hystart"], &run["limited_by"]), (&"linux".into(), &"window".into()));
     assert_eq!(run["intervals"].as_array().unwrap().len(), 24);
     assert_eq!((&run["timeouts"], &run["reductions"]), (&0.into(), &0.into()));
-    // 0.15 s of light in fibre one way; 30,000 km of it count.
+    // 0.15 s of light in fibre one way; at most 30,000 km count.
     assert_eq!(run["distance_m"], 30_632_744);
     assert_eq!(number(run, "land_speed_bit_m_per_s"), 3e7 * number(run, "goodput_bps"));
 }

@@ -1,4 +1,4 @@
-//! A short random sweep: no record that counts breaks a law (docs/sweep.md).
+//! A short random sweep: no valid record breaks a law (docs/sweep.md).
 
 use std::fs;
 use std::io::Write;
@@ -10,10 +10,10 @@ use fabricmark_xtask::sweep::run::{Program, said};
 use fabricmark_xtask::sweep::summary::Summary;
 use tempfile::TempDir;
 
-/// Seed of the points. Another one is tried by `cargo xtask sweep --seed`.
+/// Seed of the points. `cargo xtask sweep --seed` tries others.
 const SEED: u64 = 1;
 
-/// Points of about a minute.
+/// Number of points, which take about a minute.
 const POINTS: u64 = 60;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Packets against tshark, both ways; and the commands of `fabricmark wire` where it is not needed.
+//! Packets compared with tshark in both directions, and the commands of `fabricmark wire` that do not need it.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../core/packet/tests/samples");
 
-/// Header and field here, and the same with tshark.
+/// Header and field here, and tshark's name of the field.
 const FIELDS: [(&str, &str, &str); 44] = [
     ("Ethernet", "ether_type", "eth.type"),
     ("802.1Q", "vlan", "vlan.id"),
@@ -64,7 +64,7 @@ const FIELDS: [(&str, &str, &str); 44] = [
     ("DREP", "local_id", "infiniband.cm.drsp.localcommid"),
 ];
 
-/// Sums here and with tshark, which checks those that have a status: 0 bad, 1 good, 3 absent, 4 illegal.
+/// Checksums here and in tshark, with tshark's status field: 0 bad, 1 good, 3 absent, 4 illegal.
 const STATUS: [(&str, &str); 3] = [
     ("IPv4 checksum", "ip.checksum.status"),
     ("UDP checksum", "udp.checksum.status"),
@@ -73,14 +73,14 @@ const STATUS: [(&str, &str); 3] = [
 const CRCS: [(&str, &str); 2] =
     [("ICRC", "infiniband.invariant.crc"), ("VCRC", "infiniband.variant.crc")];
 
-/// The columns that tshark tells of each packet; `None` where it is not installed.
+/// tshark's columns for each packet; `None` if tshark is not installed.
 fn tshark(file: &Path) -> Option<Vec<Vec<String>>> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-r"]).arg(file).args(["-T", "fields", "-E", "occurrence=f"]);
     for protocol in ["ip", "udp", "tcp"] {
         command.args(["-o", &format!("{protocol}.check_checksum:TRUE")]);
     }
-    // What applications put into verbs is their own; this guess takes short payloads for its own.
+    // Payloads of verbs are arbitrary; this heuristic takes short ones for its protocol.
     command.args(["--disable-heuristic", "rpcrdma_infiniband"]);
     command.args(["-e", "frame.protocols", "-e", "_ws.malformed"]);
     for (_, _, name) in FIELDS {
@@ -99,7 +99,7 @@ fn tshark(file: &Path) -> Option<Vec<Vec<String>>> {
     Some(rows.collect())
 }
 
-/// The protocols of a packet as tshark names them.
+/// The protocols of a packet, with tshark's names.
 fn protocols(told: &Dissection) -> String {
     let mut names = Vec::new();
     if told.link_type == LinkType::Infiniband {
@@ -135,7 +135,7 @@ fn protocols(told: &Dissection) -> String {
     names.join(":")
 }
 
-/// A field of the last header of a name.
+/// A field of the last header with this name.
 fn last(told: &Dissection, header: &str, field: &str) -> Option<u128> {
     let (layout, at) = told.parts.iter().rev().find_map(|part| match part {
         Part::Header { layout, at } if layout.name == header => Some((layout, *at)),
@@ -145,7 +145,7 @@ fn last(told: &Dissection, header: &str, field: &str) -> Option<u128> {
     layout.read(&told.bytes[at..], field)
 }
 
-/// A number as tshark writes it.
+/// Parses a number as printed by tshark.
 fn number(text: &str) -> Option<u128> {
     match text {
         "True" => Some(1),
@@ -157,10 +157,10 @@ fn number(text: &str) -> Option<u128> {
     }
 }
 
-/// Whether tshark tells the same of a packet: its protocols, as far as they are headers here, its
-/// fields, and whether its sums are right.
+/// Compares a packet with tshark's dissection: its protocols, as far as they have headers here, its fields, and the
+/// status of its checksums.
 ///
-/// It puts fragments together, and tells of the whole where the last of them arrives.
+/// tshark reassembles fragments and reports the whole datagram with the last one to arrive.
 #[track_caller]
 fn assert_agrees(about: &str, told: &Dissection, row: &[String]) {
     let about = format!("{about}\n{}{row:?}", told.text());
@@ -175,13 +175,13 @@ fn assert_agrees(about: &str, told: &Dissection, row: &[String]) {
         if is_fragment { protocols.trim_end_matches(":udp") } else { protocols.as_str() };
     assert!(found.starts_with(expected), "{found} is not {expected}: {about}");
     let malformed = column();
-    // It does not put messages of verbs together, and finds the packet in the first part too short.
+    // tshark does not reassemble verbs messages, and takes the IP packet in the first part as truncated.
     let is_beginning = told.field("BTH", "opcode") == Some(RC_SEND_FIRST.into())
         && told.headers().any(|name| name == "IPoIB");
     assert!(malformed.is_empty() || is_beginning, "malformed: {about}");
     for (header, field, name) in FIELDS {
         let its = number(column());
-        // Of two tags the inner one is tshark's VLAN.
+        // With two tags, tshark's VLAN is the inner one.
         if let Some(mine) = last(told, header, field)
             && !(is_fragment && header == "UDP")
         {
@@ -205,7 +205,7 @@ fn assert_agrees(about: &str, told: &Dissection, row: &[String]) {
             },
             Some((_, Verdict::Good)) => "1",
             Some((_, Verdict::Bad { .. })) => "0",
-            // Over IPv6 it is illegal, but for tunnels (RFC 6935), for which tshark takes no port.
+            // Illegal over IPv6, except for tunnels (RFC 6935), whose ports tshark does not recognise here.
             Some((_, Verdict::Absent)) if told.headers().any(|name| name == "IPv6") => "4",
             Some((_, Verdict::Absent)) => "3",
             Some((_, Verdict::Unchecked(_))) | None => continue,
@@ -214,7 +214,7 @@ fn assert_agrees(about: &str, told: &Dissection, row: &[String]) {
     }
     for (wanted, name) in CRCS {
         let its = column();
-        // Notifications of congestion it does not know.
+        // tshark does not recognise CNPs.
         let is_known = told.field("BTH", "opcode") != Some(CNP.into());
         if let Some((bytes, _)) = sum(wanted)
             && is_known
@@ -245,7 +245,7 @@ const LINKS: [&str; 17] = [
     "rocev2:100G,mtu=9000,vlan=2",
 ];
 
-/// Every kind of message that a link may carry.
+/// Every stack that a link may carry.
 fn stacks() -> Vec<Stack> {
     let mut stacks = Vec::new();
     for family in [Family::V4, Family::V6] {

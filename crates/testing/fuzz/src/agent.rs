@@ -1,4 +1,4 @@
-//! Both ends of a conversation with an agent.
+//! Both ends of a connection between a coordinator and an agent.
 
 use fabricmark_plan::{Direction, Role};
 use fabricmark_proto::{
@@ -12,29 +12,29 @@ use crate::control::{check_round_trip, messages};
 
 const OWN: SessionId = [2; 16];
 
-/// A coordinator that measures now and then, so that others wait.
+/// Session of another coordinator that measures now and then, so that others must wait.
 const STRANGER: SessionId = [1; 16];
 
-/// Number of the connection at the queue; the stranger has another.
+/// Number of this connection in the admission queue; the stranger's is one higher.
 const SEAT: u64 = 1;
 
 /// Time between two messages.
 const STEP: Nanos = Nanos::from_secs(1);
 
-/// Silence that any end bears: 4 s and 16 round trips of 5 s.
+/// Maximum keepalive time-out: 4 s plus 16 RTTs of 5 s.
 const SILENCE_MAX: Nanos = Nanos::from_secs(84);
 
-/// The longest wait of a coordinator, for its turn: a day and what the longest path adds.
+/// Longest time that a coordinator waits for admission: a day plus allowance for the longest path.
 const WAIT_MAX: Nanos = Nanos::from_secs(24 * 3600 + 120);
 
-/// The longest silence that ends a stream: what the longest path adds, and a moment.
+/// Longest silence that ends a stream: allowance for the longest path, plus one second.
 const IDLE_MAX: Nanos = Nanos::from_secs(121);
 
-/// A run as its client is told of it.
+/// The prepare order of a run for its client.
 const PREPARE: &[u8] = br#"{"run":7,"role":"client","point":{"pattern":"stream","transport":"udp","family":4,"payload":64,"direction":"forward","link":"veth","path":"copy"},"duration_ns":400000000,"token":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"address":"127.0.0.1","port":0,"device":"lo","interval_ns":100000000,"seed":1}
 "#;
 
-/// What an agent reads: once as it comes, and once from a coordinator that is greeted.
+/// Requests to an agent: fed as they are, and after a valid hello.
 pub fn agent_request(bytes: &[u8]) {
     let requests = messages::<Request>(bytes);
     serve(&requests);
@@ -58,7 +58,7 @@ fn serve(requests: &[Request]) {
         assert_eq!(agent.is_closed, agent.connection.deadline().is_none());
         assert!(agent.connection.deadline().is_none_or(|deadline| deadline - now <= SILENCE_MAX));
     }
-    // The agent stops: a run under way may end, and nothing else is waited for.
+    // When the agent stops, a running run may end, but nothing else may be waited for.
     agent.connection.drain();
     for now in [now, now + STEP] {
         agent.connection.on_timeout(now);
@@ -70,12 +70,12 @@ fn serve(requests: &[Request]) {
     assert!(agent.is_closed && !agent.is_busy && !agent.has_asked, "something is still held");
 }
 
-/// An agent with one connection, whose worker's sockets and load are always ready.
+/// An agent with one connection, whose worker always succeeds at once.
 struct Agent {
     connection: Connection,
     queue: AdmissionQueue,
     worker: Worker,
-    /// Runs that were to begin.
+    /// Runs requested so far.
     runs: u32,
     stranger_measures: bool,
     has_asked: bool,
@@ -97,7 +97,7 @@ impl Agent {
         }
     }
 
-    /// Does what the connection wants done.
+    /// Executes the actions of the connection.
     fn act(&mut self) {
         while let Some(action) = self.connection.poll_output() {
             assert!(!self.is_closed, "{action:?} after the connection is closed");
@@ -118,7 +118,7 @@ impl Agent {
         }
     }
 
-    /// Every second run has to wait.
+    /// Requests admission. Every second run has to wait.
     fn ask(&mut self) {
         self.runs += 1;
         if self.runs.is_multiple_of(2) && !self.stranger_measures {
@@ -129,7 +129,7 @@ impl Agent {
         self.connection.on_turn(turn);
     }
 
-    /// The stranger has finished.
+    /// Ends the stranger's run.
     fn let_in(&mut self) {
         if std::mem::take(&mut self.stranger_measures) {
             self.queue.done(STRANGER);
@@ -161,8 +161,8 @@ impl Agent {
     }
 }
 
-/// What a coordinator reads from an agent, in a run either way; its own worker's sockets and load are
-/// always ready.
+/// Answers of an agent to a coordinator, in a forward and a reverse run. The coordinator's own worker always succeeds
+/// at once.
 pub fn agent_answer(bytes: &[u8]) {
     let answers = messages::<Answer>(bytes);
     for direction in [Direction::Forward, Direction::Reverse] {
@@ -194,9 +194,9 @@ struct Coordinator {
     now: Instant,
     caller: Caller,
     conversation: Conversation,
-    /// At the client.
+    /// The worker of the client.
     worker: Worker,
-    /// Whether it sends, and is finished as soon as it has begun.
+    /// Whether the client sends; a sender finishes as soon as it begins.
     sends: bool,
     outcomes: u32,
 }
@@ -236,7 +236,7 @@ impl Coordinator {
         assert!(run.is_none_or(|deadline| deadline - now <= WAIT_MAX), "it waits until {run:?}");
         assert!(line.is_none_or(|deadline| deadline - now <= SILENCE_MAX));
         assert!(self.outcomes == 0 || run.is_none());
-        // Its figures come from the other end.
+        // The clock offset comes from untrusted answers; computing it must not panic.
         let _ = self.caller.clock(now);
     }
 

@@ -1,4 +1,4 @@
-//! Frames of the control conversation.
+//! Frames of the control connection.
 
 use std::fmt::Debug;
 
@@ -6,7 +6,7 @@ use fabricmark_proto::{Action, Failure, FrameReader, Order, Report, Worker, enco
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// What a worker reads, and what it says to it while its sockets and load are always ready.
+/// Orders to a worker, which always succeeds at once.
 pub fn control_order(bytes: &[u8]) {
     let mut worker = Worker::default();
     for order in messages::<Order>(bytes) {
@@ -24,12 +24,12 @@ pub fn control_order(bytes: &[u8]) {
     }
 }
 
-/// What a coordinator reads.
+/// Reports to a coordinator.
 pub fn control_report(bytes: &[u8]) {
     messages::<Report>(bytes);
 }
 
-/// The messages in bytes that arrive in pieces as long as the first of them says.
+/// Parses messages from bytes that arrive in pieces; the first byte gives the size of the pieces.
 pub(crate) fn messages<T>(bytes: &[u8]) -> Vec<T>
 where
     T: DeserializeOwned + Serialize + PartialEq + Debug,
@@ -50,13 +50,13 @@ where
     found
 }
 
-/// A message that was read is the same when it is written and read again.
+/// Asserts that encoding and parsing a message gives the same message.
 pub(crate) fn check_round_trip<T>(message: &T)
 where
     T: DeserializeOwned + Serialize + PartialEq + Debug,
 {
     let mut reader = FrameReader::default();
-    // What is read with fewer digits than it is written with may grow beyond the longest frame.
+    // A number may be longer as encoded than as received, and then exceed the maximum frame.
     if reader.push(&encode(message)).is_err() {
         return;
     }

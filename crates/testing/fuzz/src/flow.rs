@@ -1,8 +1,8 @@
-//! Data flows: openings, headers of datagrams, and numbers of arrivals.
+//! Data flows: opening messages, datagram headers, and sequence numbers.
 
 use fabricmark_proto::{DatagramHeader, Opening, Reassembly, SequenceTracker};
 
-/// An opening is written as it was read.
+/// Parsing and emitting an opening gives the same bytes.
 pub fn opening(bytes: &[u8]) {
     if let Some(opening) = Opening::parse(bytes) {
         assert_eq!(opening.emit(), bytes);
@@ -11,7 +11,7 @@ pub fn opening(bytes: &[u8]) {
     }
 }
 
-/// A header is written as it was read.
+/// Parsing and emitting a header gives the same bytes.
 pub fn datagram_header(bytes: &[u8]) {
     let Some(header) = DatagramHeader::parse(bytes) else {
         assert_eq!(DatagramHeader::sequence_bits(bytes.len()), 0);
@@ -22,7 +22,7 @@ pub fn datagram_header(bytes: &[u8]) {
     assert_eq!(written, bytes);
 }
 
-/// Every arrival is either new or a duplicate.
+/// Every arrival counts either as unique or as a duplicate.
 pub fn sequence(bytes: &[u8]) {
     let Some((&bits, bytes)) = bytes.split_first() else { return };
     let mut tracker = SequenceTracker::new(if bits & 1 == 0 { 32 } else { 64 });
@@ -36,7 +36,7 @@ pub fn sequence(bytes: &[u8]) {
     }
 }
 
-/// A whole request ends with its last payload, and takes as many arrivals as it has payloads.
+/// A request is complete only after as many arrivals as it has payloads, and returns its last payload's number.
 pub fn reassembly(bytes: &[u8]) {
     let Some((&payloads, bytes)) = bytes.split_first() else { return };
     let payloads = u64::from(payloads) + 1;
@@ -51,8 +51,8 @@ pub fn reassembly(bytes: &[u8]) {
     }
 }
 
-/// Numbers of arrivals: each byte is a step from the number before it, from 128 back to 127 ahead; 128
-/// itself is followed by the eight bytes of a number.
+/// Sequence numbers of arrivals: each byte is a signed step from the previous number; the byte 128 is followed by an
+/// absolute number of eight bytes.
 fn numbers(bytes: &[u8]) -> Vec<u64> {
     let mut found = Vec::new();
     let mut number = 0u64;

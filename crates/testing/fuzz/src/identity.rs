@@ -1,8 +1,8 @@
-//! What ends of a queue pair tell each other.
+//! Identities that the ends of a queue pair exchange.
 
 use fabricmark_rdma::{IDENTITY_BYTES, Identity};
 
-/// An identity that is understood is written again as it came.
+/// Parsing and emitting an identity gives the same bytes.
 pub fn identity(bytes: &[u8]) {
     let Ok(bytes) = <&[u8; IDENTITY_BYTES]>::try_from(bytes) else { return };
     if let Some(identity) = Identity::parse(bytes) {

@@ -1,4 +1,4 @@
-//! iperf3's conversation from both sides, and its words.
+//! Both ends of iperf3's control connection, and its messages.
 
 use fabricmark_proto::iperf3::{
     Arrivals, Client, ClientAction, Header, Limits, Parameters, Results, Server, ServerAction,
@@ -8,10 +8,10 @@ use fabricmark_units::{BitRate, Instant, Nanos};
 
 const LIMITS: Limits = Limits { duration_max: Nanos::from_secs(60), rate_max: BitRate(1 << 40) };
 
-/// Length of a silence.
+/// Duration of a silence.
 const SILENCE: Nanos = Nanos::from_secs(5);
 
-/// The longest wait for a word: that of a whole test, and 10 s beyond.
+/// Longest wait for a message: the duration of a test plus 10 s.
 const WAIT_MAX: Nanos = Nanos::from_secs(70);
 
 fn own_results() -> Results {
@@ -19,8 +19,8 @@ fn own_results() -> Results {
     Results { streams: vec![stream], ..Results::default() }
 }
 
-/// Bytes as they arrive. Before each piece stands a byte: how long it is, and whether the edge does
-/// something before the next one. A piece of none is a silence.
+/// Splits bytes into pieces as they arrive. A byte before each piece gives its length, and whether actions are executed
+/// before the next piece. An empty piece is a silence.
 fn pieces(bytes: &[u8]) -> Vec<(&[u8], bool)> {
     let mut found = Vec::new();
     let mut rest = bytes;
@@ -32,7 +32,7 @@ fn pieces(bytes: &[u8]) -> Vec<(&[u8], bool)> {
     found
 }
 
-/// What a server reads from its control connection.
+/// Bytes on a server's control connection.
 pub fn iperf3_server(bytes: &[u8]) {
     let mut now = Instant(0);
     let mut server = Server::new(now, LIMITS);
@@ -53,7 +53,7 @@ pub fn iperf3_server(bytes: &[u8]) {
     assert_eq!((ends, server.deadline()), (1, None));
 }
 
-/// Does what the server wants done; how often that is to end.
+/// Executes the server's actions; returns how many of them end the test.
 fn serve(now: Instant, server: &mut Server) -> u32 {
     let mut ends = 0;
     while let Some(action) = server.poll_action() {
@@ -73,7 +73,7 @@ fn serve(now: Instant, server: &mut Server) -> u32 {
     ends
 }
 
-/// What a client reads from its control connection.
+/// Bytes on a client's control connection.
 pub fn iperf3_client(bytes: &[u8]) {
     let mut now = Instant(0);
     let mut client = Client::new(now, &[0; 37], Parameters::default());
@@ -94,7 +94,7 @@ pub fn iperf3_client(bytes: &[u8]) {
     assert_eq!((ends, client.deadline()), (1, None));
 }
 
-/// Does what the client wants done; how often that is to end.
+/// Executes the client's actions; returns how many of them end the test.
 fn ask(now: Instant, client: &mut Client) -> u32 {
     let mut ends = 0;
     while let Some(action) = client.poll_action() {
@@ -114,8 +114,8 @@ fn ask(now: Instant, client: &mut Client) -> u32 {
     ends
 }
 
-/// The first byte says what the others are: a block of parameters or of results, datagrams with narrow or
-/// wide counters, or a decrypted token.
+/// The first byte selects the parser: parameters, results, datagrams with 32-bit or 64-bit counters, or a decrypted
+/// token.
 pub fn iperf3_words(bytes: &[u8]) {
     let Some((&what, bytes)) = bytes.split_first() else { return };
     match what % 5 {
@@ -139,7 +139,7 @@ pub fn iperf3_words(bytes: &[u8]) {
     }
 }
 
-/// Parameters are within the original's bounds, and the same when they are written and read again.
+/// Asserts that parameters are within iperf3's bounds, and unchanged by emitting and parsing.
 fn check_parameters(parameters: &Parameters) {
     assert!((1..=128).contains(&parameters.parallel) && parameters.streams() <= 256);
     assert!((1..=1 << 20).contains(&parameters.block_bytes));
@@ -147,7 +147,7 @@ fn check_parameters(parameters: &Parameters) {
     assert_eq!(Parameters::parse(&parameters.emit()).as_ref(), Ok(parameters));
 }
 
-/// Results are the same when they are written and read again, but for what old versions leave out.
+/// Asserts that results are unchanged by emitting and parsing, except for fields that old versions omit.
 fn check_results(results: &Results) {
     let mut whole = results.clone();
     for stream in &mut whole.streams {
@@ -159,7 +159,7 @@ fn check_results(results: &Results) {
     assert_eq!(Results::parse(&results.emit()), Ok(whole));
 }
 
-/// Datagrams of 16 bytes, each with the time since the one before it behind it. Their counting adds up.
+/// Datagrams of 16 bytes, each followed by the time since the previous one. Their counters must be consistent.
 fn arrivals(bytes: &[u8], is_wide: bool) {
     let mut arrivals = Arrivals::default();
     let mut now_us = 0u64;
@@ -167,7 +167,7 @@ fn arrivals(bytes: &[u8], is_wide: bool) {
     for piece in bytes.chunks(20) {
         let (datagram, step) = piece.split_at(piece.len().min(16));
         let Some(header) = Header::parse(datagram, is_wide) else { return };
-        // A header with a second or more in its microseconds is written otherwise.
+        // A header with microseconds of 1,000,000 or more is emitted in normal form.
         if datagram[4..8] < 1_000_000u32.to_be_bytes()[..] {
             let mut written = datagram.to_vec();
             header.emit(&mut written, is_wide);

@@ -1,8 +1,7 @@
-//! What reads bytes from the network, as functions of bytes.
+//! Fuzz targets: parsers of bytes from the network, as functions of bytes.
 //!
-//! Each takes any bytes, feeds them to one part of the program, and panics where a law of that part does
-//! not hold. A fuzzer looks for such bytes (`fuzz/README.md`); a test replays the bytes that fuzzing has
-//! found worth keeping (`tests/corpus.rs`).
+//! Each target accepts any bytes, feeds them to one part of the program, and panics if an invariant is violated. A
+//! fuzzer searches for such bytes (`fuzz/README.md`); a test replays the corpus (`tests/corpus.rs`).
 
 mod agent;
 mod control;
@@ -26,14 +25,14 @@ pub use stamp::{stamp_reflector, stamp_sender};
 pub use validation::validation;
 pub use wire::{capture, dissection};
 
-/// A function of bytes with its name.
+/// Name and function of a target.
 pub type Target = (&'static str, fn(&[u8]));
 
 macro_rules! targets {
     ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name)),*] };
 }
 
-/// All of them, by the names of their corpora and of the fuzzer's binaries.
+/// All targets. The names are those of their corpora and of the fuzzer's binaries.
 pub const TARGETS: &[Target] = targets![
     agent_answer,
     agent_request,

@@ -1,4 +1,4 @@
-//! The server's side of netperf.
+//! The server side of netperf.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,9 +10,9 @@ use fabricmark_units::{Instant, Nanos};
 
 const HOUR: Nanos = Nanos::from_secs(3600);
 
-/// What a server reads from its control connection. The first byte says how long the pieces are in which
-/// messages arrive, whether the client is one of IPv6, and whether data sockets can be had. Each message is
-/// a byte that counts its words, and so many words; the rest of it is zero.
+/// Bytes on a server's control connection. The first byte selects the size of the pieces in which messages arrive, the
+/// family of the client, and whether data sockets can be opened. Each message is a byte with its number of words, and
+/// these words; the rest of the message is zero.
 pub fn netperf_server(bytes: &[u8]) {
     let Some((&how, bytes)) = bytes.split_first() else { return };
     let address: IpAddr =
@@ -58,9 +58,9 @@ fn messages(bytes: &[u8]) -> Vec<[u8; MESSAGE_BYTES]> {
     found
 }
 
-/// Carries a test out; how many messages the server says about it.
+/// Runs a test; returns the number of messages that the server sends about it.
 fn test_answers(server: &mut Server, has_socket: bool) -> u32 {
-    // Nothing is read in mid-test.
+    // The server reads nothing during a test.
     assert_eq!((server.room(), server.deadline()), (0, None));
     assert_eq!(server.on_bytes(Instant(0), &[0; MESSAGE_BYTES]), None);
     let prepared = Response {
@@ -77,13 +77,13 @@ fn test_answers(server: &mut Server, has_socket: bool) -> u32 {
     answers
 }
 
-/// How many messages the server says.
+/// The number of messages that the server sends.
 fn said(server: &mut Server) -> u32 {
     std::iter::from_fn(|| server.poll_output()).map(|message| check_round_trip(&message)).count()
         as u32
 }
 
-/// What is carried out is within its bounds.
+/// Asserts that a test is within its bounds.
 fn check(test: &Test) {
     assert!(test.within <= HOUR + Nanos::from_secs(4));
     assert!(test.server_port == 0 || test.server_port >= 1024);
@@ -102,7 +102,7 @@ fn check(test: &Test) {
     }
 }
 
-/// What is read of a message, whatever it is read as, is the same when it is written and read again.
+/// Asserts that a message is unchanged by parsing and emitting, as any of the three kinds.
 fn check_round_trip(message: &Message) {
     let request = Request::of(message).message();
     assert_eq!(Request::of(&request).message(), request);

@@ -1,4 +1,4 @@
-//! Both ends of pairing, against one that has the code and one that has not.
+//! Both ends of pairing, against peers with and without the code.
 
 use fabricmark_trust::pairing::{Greeting, HELLO_LEN, Introduction, Keyed, PROOF_LEN, Role};
 use fabricmark_trust::{Code, Fingerprint, HostName, PairError};
@@ -6,7 +6,7 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use spake2::{Ed25519Group, Identity, Password, Spake2};
 
-/// As people type it, and its signs.
+/// The code as typed, and normalised.
 const CODE: &str = "K7QM-2XVD";
 const SIGNS: &[u8; 8] = b"K7QM2XVD";
 
@@ -17,8 +17,8 @@ const LABELS: [&[u8]; 2] = [b"fabricmark pair: calling", b"fabricmark pair: wait
 /// Bytes of a proof before its HMAC: fingerprint and name.
 const SAID_LEN: usize = PROOF_LEN - 32;
 
-/// What an end reads. The first byte says which end, and what the others are: a hello and a proof of somebody
-/// without the code, or what somebody with the code says about himself.
+/// Messages to one end. The first byte selects the end, and the meaning of the others: hello and proof of a peer
+/// without the code, or the introduction of a peer with the code.
 pub fn pairing(bytes: &[u8]) {
     let Some((&how, bytes)) = bytes.split_first() else { return };
     let Ok(code) = CODE.parse::<Code>() else { panic!("no code") };
@@ -28,7 +28,7 @@ pub fn pairing(bytes: &[u8]) {
         let (hello, proof) = bytes.split_at(bytes.len().min(HELLO_LEN));
         let mut hello: [u8; HELLO_LEN] = padded(hello);
         if how & 4 == 4 {
-            // Of the other end, so that the element of the curve is reached.
+            // A valid prefix, so that the curve element is reached.
             hello[..MAGIC.len()].copy_from_slice(MAGIC);
             hello[MAGIC.len()] = if role == Role::Waiting { b'A' } else { b'B' };
         }
@@ -45,7 +45,7 @@ fn padded<const LEN: usize>(bytes: &[u8]) -> [u8; LEN] {
     padded
 }
 
-/// Nobody without the code is believed.
+/// A peer without the code is never accepted.
 fn stranger(own: Greeting, hello: &[u8; HELLO_LEN], proof: &[u8; PROOF_LEN]) {
     match own.on_hello(hello) {
         Ok(keyed) => {
@@ -56,7 +56,7 @@ fn stranger(own: Greeting, hello: &[u8; HELLO_LEN], proof: &[u8; PROOF_LEN]) {
     }
 }
 
-/// Who has the code is believed, but for what is no name; and what is believed is what was said.
+/// A peer with the code is accepted unless its name is invalid, and its introduction is returned unchanged.
 fn friend(role: Role, own: Greeting, said: &[u8; SAID_LEN]) {
     let own_hello = own.hello();
     let (hello, secret) = other(role);
@@ -82,7 +82,7 @@ fn friend(role: Role, own: Greeting, said: &[u8; SAID_LEN]) {
     introduce(&keyed);
 }
 
-/// The other end, by the library alone.
+/// The other end, implemented with the library alone.
 fn other(role: Role) -> ([u8; HELLO_LEN], Spake2<Ed25519Group>) {
     let password = Password::new(SIGNS);
     let [calling, waiting] = LABELS.map(Identity::new);
@@ -93,7 +93,7 @@ fn other(role: Role) -> ([u8; HELLO_LEN], Spake2<Ed25519Group>) {
     (padded(&[MAGIC, element.as_slice()].concat()), secret)
 }
 
-/// An end can say who it is, whoever hears it.
+/// Emitting a proof must succeed, whoever the peer is.
 fn introduce(keyed: &Keyed) {
     let own = Introduction { fingerprint: Fingerprint([7; 32]), name: HostName::own() };
     assert!(keyed.proof(&own).is_ok());

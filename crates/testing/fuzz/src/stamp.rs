@@ -1,4 +1,4 @@
-//! Both ends of STAMP.
+//! Sender and reflector of STAMP.
 
 use std::net::SocketAddr;
 
@@ -19,8 +19,8 @@ fn error() -> ErrorEstimate {
     ErrorEstimate::of(true, Nanos(1_000))
 }
 
-/// A reflector's answer is as long as its packet, or as the shortest one. The first byte says whether
-/// there is a key; a packet is signed then, so that its extensions are reached.
+/// A reflector's answer is as long as its packet, or as the shortest answer. The first byte selects whether there is a
+/// key; packets are then signed, so that their extensions are reached.
 pub fn stamp_reflector(bytes: &[u8]) {
     let Some((&how, bytes)) = bytes.split_first() else { return };
     let key = key(how);
@@ -51,8 +51,8 @@ pub fn stamp_reflector(bytes: &[u8]) {
     }
 }
 
-/// A sender counts each arrival once. The first byte says whether there is a key, whether the peer speaks
-/// TWAMP-Light, and which fields are made right, so that what lies behind them is reached.
+/// A sender counts each arrival once. The first byte selects whether there is a key, whether the peer speaks
+/// TWAMP-Light, and which fields are corrected, so that later checks are reached.
 pub fn stamp_sender(bytes: &[u8]) {
     let Some((&how, bytes)) = bytes.split_first() else { return };
     let key = key(how);

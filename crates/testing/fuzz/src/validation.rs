@@ -1,4 +1,4 @@
-//! How a flow of datagrams opens.
+//! Address validation when a flow of datagrams opens.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -9,9 +9,9 @@ use fabricmark_units::{Instant, Nanos};
 
 const WITHIN: Nanos = Nanos::from_secs(10);
 
-/// Both ends, and whoever stands between them: what one has said is heard late, twice, changed, cut, by the
-/// wrong end and from any address. The first byte says whether the client hears first; of each two
-/// others one says what happens, and one where, or how long.
+/// Both ends and an attacker on the path: messages arrive late, twice, changed, truncated, at the wrong end, and from
+/// any address. The first byte selects whether the client receives first. Then one byte of each pair selects an event,
+/// and the other its position or duration.
 pub fn validation(bytes: &[u8]) {
     let Some((&how, events)) = bytes.split_first() else { return };
     let mut world = World::new(how & 1 == 1);
@@ -25,12 +25,12 @@ struct World {
     hears_first: bool,
     opener: Opener,
     admission: Admission,
-    /// Cookies that the server has made, and the last one for each address.
+    /// Number of cookies that the server has made, and the last one for each address.
     cookies: u64,
     given: BTreeMap<SocketAddr, u64>,
-    /// The flow at the server.
+    /// The flow at the server, once open.
     opened: Option<Opened>,
-    /// What each end has said last.
+    /// Last message of each end.
     said: [u8; OPENING_BYTES],
     answered: [u8; OPENING_BYTES],
 }
@@ -76,7 +76,7 @@ impl World {
         assert_eq!(self.opener.is_over(self.now), is_late && self.opener.opened().is_none());
     }
 
-    /// The client says what is due.
+    /// The client sends what is due.
     fn say(&mut self) {
         if let Some(said) = self.opener.poll_output(self.now) {
             assert!(self.opener.opened().is_none(), "it says more after the flow is open");
@@ -85,8 +85,8 @@ impl World {
         assert_eq!(self.opener.poll_output(self.now), None);
     }
 
-    /// A datagram arrives at the server. It is answered by no more bytes, and the flow opens only for
-    /// an address that received its cookie.
+    /// A datagram arrives at the server. The answer must not be longer, and the flow must open only for an address
+    /// that has received its cookie.
     fn arrive(&mut self, host: u8, datagram: &[u8]) {
         let from = SocketAddr::from(([192, 0, 2, host], 5000));
         let (cookies, given) = (&mut self.cookies, &mut self.given);
@@ -111,7 +111,7 @@ impl World {
         assert!(again.is_none() || self.opened.is_some_and(|opened| opened.is_message(datagram)));
     }
 
-    /// A datagram arrives at the client. Nothing opens the flow before it is accepted.
+    /// A datagram arrives at the client. The flow must not open before it is accepted.
     fn come_back(&mut self, datagram: &[u8]) {
         let was_open = self.opener.opened().is_some();
         let heard = self.opener.on_datagram(self.now, datagram);

@@ -1,9 +1,9 @@
-//! Packets: capture files, and what is in a packet.
+//! Capture files, and dissection of packets.
 
 use fabricmark_packet::capture::{self, Form, LinkType};
 use fabricmark_packet::dissect::{Part, dissect};
 
-/// Every packet lies within the file, and survives being written.
+/// Every packet lies within the file, and is unchanged by writing and reading.
 pub fn capture(bytes: &[u8]) {
     let Ok(packets) = capture::read(bytes) else { return };
     let packets: Vec<_> = packets.map_while(Result::ok).collect();
@@ -15,7 +15,7 @@ pub fn capture(bytes: &[u8]) {
     assert!(packets.iter().map(|packet| packet.bytes).eq(again));
 }
 
-/// Parts follow each other within the packet; the first byte tells the link.
+/// Parts are in order and within the packet; the first byte selects the link type.
 pub fn dissection(bytes: &[u8]) {
     let Some((&link, bytes)) = bytes.split_first() else { return };
     let link_type = if link % 2 == 0 { LinkType::Ethernet } else { LinkType::Infiniband };
@@ -25,7 +25,7 @@ pub fn dissection(bytes: &[u8]) {
         let (at, length) = match part {
             Part::Header { layout, at } => (*at, layout.bytes),
             Part::Option { at, bytes, .. } | Part::Data { at, bytes, .. } => (*at, *bytes),
-            // Sums stand within headers, troubles anywhere.
+            // Checksums are inside headers; troubles may be anywhere.
             Part::Sum { at, bytes, .. } => (end, (at + bytes).saturating_sub(end)),
             Part::Trouble { at, .. } => (end, at.saturating_sub(end)),
         };

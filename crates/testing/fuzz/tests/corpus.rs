@@ -1,4 +1,4 @@
-//! The bytes that fuzzing has found worth keeping, fed to their targets again.
+//! Replays the corpus of each fuzz target.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(clippy::print_stdout, reason = "shown where the test fails: which bytes did it")]
 
@@ -10,7 +10,7 @@ use fabricmark_fuzz::TARGETS;
 
 const FUZZ: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../fuzz");
 
-/// Of one corpus: more belongs to a machine that fuzzes all day.
+/// Limits per corpus; larger corpora belong on a machine that fuzzes all day.
 const FILES_MAX: usize = 200;
 const BYTES_MAX: usize = 500_000;
 
@@ -30,7 +30,7 @@ fn every_corpus_file_is_replayed() {
         for path in files {
             let content = fs::read(&path).unwrap();
             bytes += content.len();
-            // The last name that is shown is that of the bytes that fail.
+            // On a failure, the last printed name is that of the input.
             println!("{}", path.display());
             target(&content);
         }

@@ -1,5 +1,5 @@
-//! Points, orders and records for the tests of other crates. Levels are written as those of `--vs`, and a later one replaces an
-//! earlier one.
+//! Points, orders and records for the tests of other crates. Levels are written as for `--vs`; a later level replaces
+//! an earlier one of the same factor.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs::OpenOptions;
@@ -15,17 +15,17 @@ use fabricmark_record::{
 use fabricmark_units::Nanos;
 use fabricmark_wire::Family;
 
-/// The point of these levels, or why they do not go together.
+/// The point with these levels, or the contradiction between them.
 pub fn try_point(levels: &str) -> Result<Point, Contradiction> {
     resolve(&overlay(levels.trim_matches(',')).unwrap())
 }
 
-/// The point of these levels.
+/// The point with these levels.
 pub fn point(levels: &str) -> Point {
     try_point(levels).unwrap()
 }
 
-/// An end of a run of 50 ms of this point, over loopback, at a port of the kernel's choice.
+/// A prepare order for one end of a run of 50 ms over loopback, at a port that the kernel chooses.
 pub fn prepare(role: Role, levels: &str) -> Prepare {
     let point = point(levels);
     let address = match point.family {
@@ -57,13 +57,13 @@ pub fn prepare(role: Role, levels: &str) -> Prepare {
     }
 }
 
-/// These figures, as measured.
+/// These figures, with provenance `Measured`.
 pub fn figures<const N: usize>(figures: [(Figure, f64); N]) -> Figures {
     let provenance = Provenance::Measured;
     figures.into_iter().map(|(figure, value)| (figure, Sourced { value, provenance })).collect()
 }
 
-/// A completed run of a second in a lab, of which only client and server are known.
+/// A completed run of a second in a lab, with only client and server as nodes.
 pub fn record(point: Point) -> Record {
     let node = |role: Role| Node {
         name: role.name().to_owned(),
@@ -106,7 +106,7 @@ pub fn record(point: Point) -> Record {
     }
 }
 
-/// The load from client to server, of which nothing was counted.
+/// The flow from client to server, with counts of zero.
 pub fn flow() -> Flow {
     Flow {
         group: "load".to_owned(),
@@ -130,7 +130,7 @@ pub fn flow() -> Flow {
     }
 }
 
-/// Counts a test as skipped: `make test` prints the file that FABRICMARK_SKIPS names.
+/// Reports a skipped test: `make test` prints the file that FABRICMARK_SKIPS names.
 #[expect(clippy::print_stderr, reason = "where a test speaks")]
 pub fn skip(test: &str, reason: &str) {
     eprintln!("skipped: {test}: {reason}");

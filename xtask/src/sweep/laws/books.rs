@@ -1,4 +1,4 @@
-//! Laws of bookkeeping: what is counted in two places agrees, and what is said is there.
+//! Laws of bookkeeping: numbers that are counted twice agree, and expected figures are present.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub const LAWS: &[Law] = &[
     ("fairness", fairness),
 ];
 
-/// A count beyond this is a difference that went below 0.
+/// Maximum count: a larger one is an integer underflow.
 const COUNT_MAX: f64 = 1e18;
 
 /// Figures that may be 0.
@@ -34,7 +34,7 @@ const MAY_BE_ZERO: [&str; 8] = [
     "application_p50_ns",
 ];
 
-/// Figures are finite and above 0; counts are not below it.
+/// Figures are finite and above 0; counts are not negative.
 fn figures_are_numbers(record: &Record, found: &mut Found) {
     let figures = record.0.pointer("/figures").and_then(Value::as_object);
     for (name, figure) in figures.into_iter().flatten().filter(|(_, figure)| !figure.is_null()) {
@@ -55,7 +55,7 @@ fn figures_are_numbers(record: &Record, found: &mut Found) {
     }
 }
 
-/// A run that counts has the figures of its pattern.
+/// A valid run has the figures of its pattern.
 fn figures_are_there(record: &Record, found: &mut Found) {
     let mut names = match record.pattern() {
         "stream" => vec!["goodput_bps", "payloads_per_s", "sent_bps"],
@@ -72,13 +72,13 @@ fn figures_are_there(record: &Record, found: &mut Found) {
     }
     if record.0.pointer("/point/probe").is_some_and(Value::is_string) {
         names.push("idle_rtt_p50_ns");
-        // A probe of which all is lost warns of it, and the load counts.
+        // If all packets of a probe are lost, the record has a warning, and the load is still valid.
         if !record.warns("lost-round-trips") {
             names.push("loaded_rtt_p50_ns");
         }
     }
     if record.transport() == "null" && record.is_stream() {
-        // Nobody receives.
+        // The null transport has no receiver.
         names.retain(|name| *name == "sent_bps");
     }
     for name in names {
@@ -91,7 +91,7 @@ fn figures_are_there(record: &Record, found: &mut Found) {
     found.unless(count == expected, || format!("{count} flows of the load, not {expected}"));
 }
 
-/// Nothing arrives that was not sent, but for copies that the link was asked for.
+/// Received data does not exceed sent data, except for duplicates that the link was asked to make.
 fn received_within_sent(record: &Record, found: &mut Found) {
     if !record.is_stream() || record.transport() == "null" {
         return;
@@ -125,7 +125,7 @@ fn counted_within_received(record: &Record, found: &mut Found) {
     }
 }
 
-/// Datagrams, requests and answered bursts are whole: their bytes are a multiple of their number.
+/// Datagrams, requests and answered bursts are whole: bytes are count times size.
 fn bytes_are_calls(record: &Record, found: &mut Found) {
     let payload = record.payload() * record.payloads_per_request();
     for flow in record.loads() {
@@ -139,7 +139,7 @@ fn bytes_are_calls(record: &Record, found: &mut Found) {
         };
         for end in ends {
             let (bytes, calls) = (flow.count(end, "bytes"), flow.count(end, "calls"));
-            // Paths that move several datagrams a call count datagrams as well.
+            // Paths with several datagrams per call count datagrams, too.
             found.unless(bytes == calls * payload, || {
                 format!("{end}: {bytes} bytes in {calls} of {payload}")
             });
@@ -147,7 +147,7 @@ fn bytes_are_calls(record: &Record, found: &mut Found) {
     }
 }
 
-/// Datagrams that did not arrive are counted as lost; none is where the link dropped none.
+/// Datagrams that did not arrive count as lost.
 fn loss_is_accounted(record: &Record, found: &mut Found) {
     if !record.is_stream() || record.transport() != "udp" {
         return;
@@ -157,7 +157,7 @@ fn loss_is_accounted(record: &Record, found: &mut Found) {
         let (sent, arrived) = (flow.count("sent", "calls"), flow.count("received", "calls"));
         let copies = flow.number("/duplicates").unwrap_or(0.0);
         let mine = (sent - (arrived - copies)).max(0.0);
-        // A payload without a number hides its copies.
+        // Payloads without a sequence number hide duplicates.
         let is_numbered = flow.number("/duplicates").is_some();
         found.unless(lost == mine || !is_numbered, || {
             format!(
@@ -171,8 +171,7 @@ fn series<'a>(flow: &Flow<'a>, end: &str) -> Option<&'a Vec<Value>> {
     flow.0.pointer(&format!("/{end}_series/intervals")).and_then(Value::as_array)
 }
 
-/// Intervals add up to what the end counted in all. An answer that came after it was given up stands in an
-/// interval alone.
+/// Intervals add up to the end's total. A response that arrives after its request timed out is only in an interval.
 fn intervals_sum(record: &Record, found: &mut Found) {
     for flow in record.loads() {
         for end in ["sent", "received"] {
@@ -189,7 +188,7 @@ fn intervals_sum(record: &Record, found: &mut Found) {
     }
 }
 
-/// Intervals follow each other without gaps, in time that passes; counters of TCP do not go back.
+/// Intervals are contiguous and time increases; TCP's counters do not decrease.
 fn intervals_join(record: &Record, found: &mut Found) {
     for flow in record.loads() {
         for end in ["sent", "received"] {
@@ -229,7 +228,7 @@ fn tcp_counters(record: &Record, found: &mut Found) {
             "stream" => flow.count("received", "bytes"),
             _ => flow.count("sent", "bytes"),
         };
-        // A connection's last segment may leave behind the reading of its counters.
+        // A connection's last segment may be sent after its counters are read.
         let sent = sent - number("unsent_bytes");
         let room = ((segments - again).max(0.0) + record.flow_count()) * mss;
         found.unless(sent <= room || !lossless || record.transport() == "mptcp", || {
@@ -275,7 +274,7 @@ fn quic_counters(record: &Record, found: &mut Found) {
     }
 }
 
-/// Jain's index lies between one nth and one, and the flows' mean between the least and the most.
+/// Jain's index is between 1/n and 1; the mean of the flows is between their minimum and maximum.
 fn fairness(record: &Record, found: &mut Found) {
     let flows = record.flow_count();
     for flow in

@@ -1,4 +1,4 @@
-//! Laws of round trips.
+//! Laws of RTTs.
 
 use super::pace::pace;
 use super::{BUCKET, CLOCKS, Found, Law};
@@ -18,7 +18,7 @@ pub const LAWS: &[Law] = &[
     ("probe-above-floor", probe_above_floor),
 ];
 
-/// What a host may take beside the wire for each step, in ns: it may be away for so long.
+/// Maximum time that a host may add to each step, in ns: it may be unresponsive for this long.
 const HOST_NS: f64 = 60e6;
 
 fn times<'a>(record: &Record<'a>) -> Option<(Flow<'a>, Times)> {
@@ -27,18 +27,18 @@ fn times<'a>(record: &Record<'a>) -> Option<(Flow<'a>, Times)> {
     (!times.is_empty()).then_some((flow, times))
 }
 
-/// The least time of a message on the wire of a record, in ns.
+/// Minimum serialization time of a message on the record's wire, in ns.
 fn message_ns(record: &Record, wire: Option<Wire>, bytes: f64) -> f64 {
     let Some(wire) = wire else { return 0.0 };
     let whole = wire.message_ns(record.transport(), bytes);
     if record.is_emulated() {
         return whole;
     }
-    // A bucketful passes at once; and what the rate had saved before is in it.
+    // A token bucket passes its content at once, including tokens saved before.
     (whole - 8e9 * wire.bucket_bytes() / wire.rate_bps).max(0.0)
 }
 
-/// The least round trip in ns. Where packets are late by chance, nothing is sure but 0.
+/// Minimum RTT in ns; 0 if packets have random delays.
 pub fn floor_ns(record: &Record) -> f64 {
     let rtt = record.rtt_ns().unwrap_or(0.0);
     if record.word("jitter").is_some() || record.word("delay").is_some() {
@@ -53,7 +53,7 @@ pub fn floor_ns(record: &Record) -> f64 {
     let response = message_ns(record, wire, response);
     match record.pattern() {
         "crr" => {
-            // The round trips before the first request: those of RFC 9293, RFC 8446 over it, RFC 9000.
+            // Handshake RTTs before the first request: those of RFC 9293, RFC 8446 on top of it, RFC 9000.
             let shakes = match record.transport() {
                 "tls" => 2.0,
                 "tcp" | "mptcp" | "quic" | "sctp" => 1.0,
@@ -65,7 +65,7 @@ pub fn floor_ns(record: &Record) -> f64 {
     }
 }
 
-/// No round trip is shorter than light and wire allow; percentiles carry the error of their bucket.
+/// No RTT is below the floor of propagation and serialization; percentiles have the histogram's bucket error.
 fn rtt_above_floor(record: &Record, found: &mut Found) {
     if record.pattern() == "ping-ping" {
         return;
@@ -73,7 +73,7 @@ fn rtt_above_floor(record: &Record, found: &mut Found) {
     times_above(record, floor_ns(record), found);
 }
 
-/// A step of ping-ping is one way at least: what an end waits for left the other end when its own payload did.
+/// A step of ping-ping takes at least the one-way delay: the awaited payload was sent when this end's own was.
 fn step_above_floor(record: &Record, found: &mut Found) {
     if record.pattern() != "ping-ping" || record.word("jitter").is_some() {
         return;
@@ -97,8 +97,8 @@ fn times_above(record: &Record, floor: f64, found: &mut Found) {
     }
 }
 
-/// A datagram waits for the wire as long as its queue holds, and no longer: the mean round trip of
-/// datagrams is at most the floor, both queues, and what hosts may take.
+/// Datagrams wait no longer than the queues hold: their mean RTT is at most the floor, both queues, and the time of the
+/// hosts.
 fn rtt_within_queues(record: &Record, found: &mut Found) {
     let (Some(wire), Some(mean)) = (record.wire(), record.figure("rtt_mean_ns")) else {
         return;
@@ -117,10 +117,10 @@ fn rtt_within_queues(record: &Record, found: &mut Found) {
     let message_ns = wire.message_ns("udp", longest);
     let rtt = record.rtt_ns().unwrap_or(0.0);
     let burst_ns = match pace(record) {
-        // Requests for more than the wire carries wait at the server's socket.
+        // If the offered load exceeds the wire, requests wait at the server's socket.
         Some(pace) if pace.per_s * message_ns > 1e9 => return,
         Some(pace) => pace.at_once * message_ns,
-        // Without a delay senders wait at their device, where all that is outstanding may stand.
+        // Without a delay, senders wait at their device, where all outstanding requests may be queued.
         None if rtt == 0.0 => 2.0 * record.outstanding() * record.flow_count() * message_ns,
         None => 0.0,
     };
@@ -148,13 +148,13 @@ fn rtt_within_queues(record: &Record, found: &mut Found) {
     });
 }
 
-/// No round trip is longer than the run was watched, nor do all of one slot take longer together.
+/// No RTT is longer than the run was observed.
 fn rtt_within_run(record: &Record, found: &mut Found) {
     let (Some((_, times)), Some(watched)) = (times(record), record.watched_ns()) else {
         return;
     };
     let longest = times.max_ns();
-    // Departures that were meant earlier than they happened are within the run, too.
+    // The observed time includes RTTs that count from a scheduled departure.
     found.unless(longest <= watched * (1.0 + BUCKET), || {
         format!("a round trip of {longest:.0} ns in a run of {watched:.0}")
     });
@@ -181,7 +181,7 @@ fn percentiles_ordered(record: &Record, found: &mut Found) {
     }
 }
 
-/// The figures of a record are those of the histogram that stands in it.
+/// The figures agree with the histogram in the record.
 fn figures_of_histogram(record: &Record, found: &mut Found) {
     let Some((flow, times)) = times(record) else { return };
     let quantiles = [("p50_ns", 0.5), ("p99_ns", 0.99), ("p999_ns", 0.999)];
@@ -216,11 +216,10 @@ fn half_is_half(record: &Record, found: &mut Found) {
     });
 }
 
-/// Little's law of a closed loop. Hard: the round trips of one slot do not overlap and end within the counted
-/// time, so that their sum is at most slots x time, but for those under way when the count began; where these are
-/// more than a twentieth of it, the rate is none of the counted time. Soft: an end thinks between an answer and the
-/// next request; over round trips of milliseconds that is no half of the time, where nothing was lost and the run
-/// holds some twenty round trips.
+/// Little's law of a closed loop. Upper bound: the RTTs of one slot do not overlap and end within the counted time, so
+/// their sum is at most slots x time, plus 5 % for requests in flight when the count began; with more, the rate would
+/// not be that of the counted time. Lower bound: hosts take time between a response and the next request, but less
+/// than half of the time if RTTs are milliseconds, nothing was lost and the run holds about twenty RTTs.
 fn little(record: &Record, found: &mut Found) {
     const EDGE: f64 = 0.05;
     let Some((flow, times)) = times(record) else { return };
@@ -254,7 +253,7 @@ fn little(record: &Record, found: &mut Found) {
     }
 }
 
-/// What the stamps of packets leave, and the rest, are the round trip; the kernel's part crosses the wire.
+/// The kernel's part and the rest add up to the RTT; the kernel's part includes the wire.
 fn kernel_times(record: &Record, found: &mut Found) {
     let (Some(kernel), Some(rtt)) =
         (record.figure("kernel_rtt_p50_ns"), record.figure("rtt_p50_ns"))
@@ -272,7 +271,7 @@ fn kernel_times(record: &Record, found: &mut Found) {
     });
 }
 
-/// A probe of 64 bytes crosses the same delay.
+/// A probe of 64 bytes has the same delay.
 fn probe_above_floor(record: &Record, found: &mut Found) {
     if record.word("jitter").is_some() {
         return;

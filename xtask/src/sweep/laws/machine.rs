@@ -1,4 +1,4 @@
-//! Laws of the emulator's packets and of processor time.
+//! Laws of the emulator's packets and of CPU time.
 
 use serde_json::Value;
 
@@ -13,10 +13,10 @@ pub const LAWS: &[Law] = &[
     ("demand-within-machine", demand_within_machine),
 ];
 
-/// A tick of the kernel's clock, in ns: what `/proc/stat` is rounded to.
+/// Resolution of `/proc/stat`, a tick, in ns.
 const TICK_NS: f64 = 10e6;
 
-/// What leaves the emulator came to it, or is a copy; what it missed is said.
+/// Packets that leave the emulator arrived or are duplicates; missed packets cause a warning.
 fn emulator_balances(record: &Record, found: &mut Found) {
     for way in ["there", "back"] {
         let number = |name: &str| record.number(&format!("/emulation/{way}/{name}"));
@@ -25,7 +25,7 @@ fn emulator_balances(record: &Record, found: &mut Found) {
         };
         let (dropped, missed) = (number("dropped").unwrap_or(0.0), number("missed").unwrap_or(0.0));
         let has_copies = record.word("duplicate").is_some();
-        // What was on its way when the run began leaves in it.
+        // Packets in flight when the run began leave during it.
         let before = 16.0 + 0.02 * arrived;
         found.unless(departed + dropped <= arrived + before || has_copies, || {
             format!("{way}: {arrived} packets came, {departed} left and {dropped} were dropped")
@@ -36,7 +36,7 @@ fn emulator_balances(record: &Record, found: &mut Found) {
     }
 }
 
-/// Payload that was received left the emulator, in packets of the MTU at most.
+/// Received payload left the emulator, in packets of at most the MTU.
 fn emulator_carried(record: &Record, found: &mut Found) {
     let Some(wire) = record.wire().filter(|_| record.is_emulated()) else { return };
     for flow in record.loads() {
@@ -46,7 +46,7 @@ fn emulator_carried(record: &Record, found: &mut Found) {
         };
         let moved = match record.pattern() {
             "stream" => vec![(out, flow.count("received", "bytes"), record.payload())],
-            // Requests that were answered, and their answers.
+            // Answered requests, and their responses except for bursts.
             "burst" => vec![(out, flow.count("sent", "bytes"), record.payload())],
             _ => {
                 let answered = flow.count("sent", "calls");
@@ -76,19 +76,19 @@ fn emulator_carried(record: &Record, found: &mut Found) {
     }
 }
 
-/// Packets of whole datagrams leave at the line rate at most, in all the time that the run was watched.
+/// The packets that leave would, at minimum size, fit the line rate over the whole observed time.
 fn emulator_within_wire(record: &Record, found: &mut Found) {
     let (Some(wire), Some(watched_ns)) = (record.wire(), record.watched_ns()) else {
         return;
     };
-    // A load that is over soon is probed for the whole duration nevertheless, before it and from its begin on.
+    // Even if the load ends early, the probe runs for the whole duration, both before the load and from its begin on.
     let probed_ns = |group| record.flows(group).map(|flow| 1e9 * flow.seconds("sent")).sum::<f64>();
     let watched_ns = watched_ns.max(probed_ns("probe")) + probed_ns("probe-idle");
     for way in ["there", "back"] {
         let Some(departed) = record.number(&format!("/emulation/{way}/departed")) else { continue };
         let least = wire.frame(0.0);
         let (taken, room) = (8.0 * least * departed, wire.rate_bps * watched_ns / 1e9);
-        // Some packets of the connection of the orders, and of neighbours, are as small.
+        // Some packets of the control connection and of neighbour discovery are as small.
         found.unless(taken <= room * (1.0 + CLOCKS) + 8.0 * 100.0 * least, || {
             format!(
                 "{way}: {departed} packets take {taken:.0} bits of a wire that carried {room:.0}"
@@ -97,7 +97,7 @@ fn emulator_within_wire(record: &Record, found: &mut Found) {
     }
 }
 
-/// A process cannot use more than all processors; shares of time add up to 1.
+/// A process cannot use more than all CPUs; shares of time add up to 1.
 fn cpu_within_machine(record: &Record, found: &mut Found) {
     for node in record.nodes() {
         let number = |path: &str| node.pointer(path).and_then(Value::as_f64);
@@ -123,7 +123,7 @@ fn cpu_within_machine(record: &Record, found: &mut Found) {
     }
 }
 
-/// Service demand times what it is for is at most all processors for the whole run.
+/// Service demand times its units is at most the time of all CPUs for the whole run.
 fn demand_within_machine(record: &Record, found: &mut Found) {
     let Some(flow) = record.loads().next() else { return };
     let number = |node: &Value, path: &str| node.pointer(path).and_then(Value::as_f64);

@@ -1,4 +1,4 @@
-//! Laws of open loops, and of how long was counted.
+//! Laws of open loops, and of the counted time.
 
 use super::{Found, Law};
 use crate::sweep::point::nanos;
@@ -14,7 +14,7 @@ pub const LAWS: &[Law] = &[
     ("count-within-run", count_within_run),
 ];
 
-/// A pace: departures each second on the mean, and how many may go at once.
+/// A pace: mean departures per second, and the maximum burst.
 pub(super) struct Pace {
     pub(super) per_s: f64,
     pub(super) at_once: f64,
@@ -59,14 +59,13 @@ fn size(text: &str) -> Option<f64> {
 }
 
 impl Pace {
-    /// How many may differ from the mean over so many: one burst, and six standard deviations of chance.
+    /// Maximum deviation from a mean of `count`: one burst, and six standard deviations if the pace is random.
     fn tolerance(&self, count: f64) -> f64 {
         2.0 * self.at_once + 1.0 + if self.is_random { 6.0 * count.sqrt() + 6.0 } else { 0.0 }
     }
 }
 
-/// Departures are those of the pace over the part of the schedule that was covered; one that was not covered is
-/// said.
+/// The departures match the pace over the covered part of the schedule; too few departures cause a warning.
 fn departures_keep_the_pace(record: &Record, found: &mut Found) {
     let Some(pace) = pace(record) else { return };
     for flow in record.loads() {
@@ -89,13 +88,13 @@ fn departures_keep_the_pace(record: &Record, found: &mut Found) {
     }
 }
 
-/// Whether an amount ends the run. The record does not say so; such runs are known by their length.
+/// Whether an amount ended the run. The record does not say so; such runs are recognised by their length.
 fn is_limited(record: &Record) -> bool {
     let elapsed = |flow: Flow| flow.number("/pacing/elapsed_ns").unwrap_or(f64::INFINITY);
     record.loads().any(|flow| elapsed(flow) < 0.95 * record.duration_ns())
 }
 
-/// What an open loop achieved and what was offered, per second, each over the schedule's window.
+/// Achieved and offered rate per second, each over the schedule's window, and the flow.
 fn achieved<'a>(record: &Record<'a>) -> Option<(f64, f64, Flow<'a>)> {
     let mut flows = record.loads();
     let (flow, None) = (flows.next()?, flows.next()) else { return None };
@@ -108,14 +107,14 @@ fn achieved<'a>(record: &Record<'a>) -> Option<(f64, f64, Flow<'a>)> {
     (covered > 0.0).then_some((achieved, 1e9 * departures / covered, flow))
 }
 
-/// Room in departures per second: a departure at each edge of the counted time, a burst, chance.
+/// Tolerance in departures per second: a departure at each edge of the counted time, a burst, randomness.
 fn room(record: &Record, pace: &Pace) -> f64 {
-    // A twentieth of the run is its ramp, and what was omitted is no part of the duration.
+    // A twentieth of the run is its ramp; omitted time is not part of the duration.
     let seconds = 0.9 * record.duration_ns() / 1e9;
     pace.tolerance(pace.per_s * seconds) / seconds
 }
 
-/// No more is achieved each second than was offered.
+/// The achieved rate does not exceed the offered rate.
 fn achieved_within_offered(record: &Record, found: &mut Found) {
     let (Some(pace), Some((achieved, offered, flow))) = (pace(record), achieved(record)) else {
         return;
@@ -123,12 +122,12 @@ fn achieved_within_offered(record: &Record, found: &mut Found) {
     if is_limited(record) {
         return;
     }
-    // Departures due before the count that left late belong to it.
+    // Departures due before the count that left during it are counted.
     let slip_ns = flow.histogram("/pacing/slip_ns").map_or(0.0, |slip| slip.max_ns());
     let is_late = record.number("/omit_ns").is_some_and(|omit_ns| omit_ns > 0.0);
     let late = if is_late { pace.per_s * slip_ns / record.duration_ns() } else { 0.0 };
     let room = room(record, &pace) + late;
-    // A sender that falls behind is slower at first, while its transport finds out what the wire carries.
+    // A sender that falls behind is slower at first, while its congestion control probes for bandwidth.
     let offered = if record.warns("rate-not-held") { pace.per_s } else { offered };
     found.unless(achieved <= offered.min(pace.per_s) * (1.0 + 1e-3) + room, || {
         format!(
@@ -138,7 +137,7 @@ fn achieved_within_offered(record: &Record, found: &mut Found) {
     });
 }
 
-/// Where nothing was lost, nothing stood still and the sender kept up, all that was offered is achieved.
+/// If nothing was lost or stalled and the sender kept up, the achieved rate is the offered one.
 fn achieved_is_offered(record: &Record, found: &mut Found) {
     let (Some(pace), Some((achieved, offered, flow))) = (pace(record), achieved(record)) else {
         return;
@@ -165,7 +164,7 @@ fn achieved_is_offered(record: &Record, found: &mut Found) {
     if !is_quiet {
         return;
     }
-    // An answer that is on its way when the run ends is not counted.
+    // Responses in flight at the end of the run are not counted.
     let under_way = match record.is_stream() {
         true => 0.0,
         false => offered * record.figure("rtt_p99_ns").unwrap_or(0.0) / record.duration_ns(),
@@ -201,15 +200,15 @@ fn pacing_counts(record: &Record, found: &mut Found) {
     }
 }
 
-/// A figure of a run of some length is not one of a moment of it. Runs that an amount ends are left out by
-/// what their sender says.
+/// A figure covers a substantial part of its run, not a moment. Runs ended by an amount are excluded, recognised by the
+/// sender's time.
 fn count_is_long(record: &Record, found: &mut Found) {
     let end = if record.is_stream() { "received" } else { "sent" };
     for flow in record.loads() {
         let (counted, sent) = (flow.count(end, "elapsed_ns"), flow.count("sent", "elapsed_ns"));
         let was_whole = sent >= 0.9 * record.duration_ns();
         let has_figure = record.figure("goodput_bps").is_some() || !record.is_stream();
-        // An open loop counts over its schedule, in which a single payload may depart.
+        // An open loop counts over its schedule, which may have a single departure.
         let is_kept = !record.is_closed() || counted >= 0.25 * record.duration_ns();
         found.unless(is_kept || !was_whole || !has_figure, || {
             format!(
@@ -223,7 +222,7 @@ fn count_is_long(record: &Record, found: &mut Found) {
     }
 }
 
-/// What is counted is counted while the end was watched.
+/// The counted time is within the observed time.
 fn count_within_run(record: &Record, found: &mut Found) {
     let Some(watched) = record.watched_ns() else { return };
     for flow in record.loads() {

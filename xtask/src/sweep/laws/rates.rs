@@ -1,4 +1,4 @@
-//! Laws of rates: nothing is faster than its wire, and every rate is what was counted over its time.
+//! Laws of rates: nothing exceeds its wire, and every rate is a count over its time.
 
 use super::{CLOCKS, Found, Law};
 use crate::sweep::record::{Flow, Record};
@@ -13,7 +13,7 @@ pub const LAWS: &[Law] = &[
     ("land-speed", land_speed),
 ];
 
-/// The most that passes besides the rate, in bits: the bucket of a wire without an emulator.
+/// Bits that pass in excess of the rate: the token bucket of a wire without an emulator.
 fn bucket_bits(record: &Record) -> f64 {
     match record.wire() {
         Some(wire) if !record.is_emulated() => 8.0 * wire.bucket_bytes(),
@@ -21,7 +21,7 @@ fn bucket_bits(record: &Record) -> f64 {
     }
 }
 
-/// Goodput of each direction, with the seconds that it was counted over.
+/// Goodput of each direction, and the seconds over which it was counted.
 fn goodputs(record: &Record) -> Vec<(&'static str, f64, f64)> {
     let is_burst = record.pattern() == "burst";
     let end = if is_burst { "sent" } else { "received" };
@@ -38,12 +38,12 @@ fn goodputs(record: &Record) -> Vec<(&'static str, f64, f64)> {
     }
 }
 
-/// A goodput is at most what frames leave of the line rate.
+/// Goodput is at most the line rate minus the overhead of frames.
 fn goodput_within_wire(record: &Record, found: &mut Found) {
     let Some(wire) = record.wire() else { return };
     let bound = wire.goodput_bps(record.transport(), record.payload());
     for (name, bps, seconds) in goodputs(record) {
-        // In a shorter time it would be the bucket that is measured.
+        // In a shorter time, the measured rate would be that of the token bucket.
         let bucket = match bucket_bits(record) {
             0.0 => 0.0,
             bits => (bits / seconds).min(0.02 * bound),
@@ -61,8 +61,7 @@ fn goodput_within_wire(record: &Record, found: &mut Found) {
     }
 }
 
-/// What was asked and answered crossed the wire within the counted time, but for what was under way when
-/// it began.
+/// Requests and responses crossed the wire within the counted time, except for those in flight when it began.
 fn exchanges_within_wire(record: &Record, found: &mut Found) {
     let Some(wire) = record.wire() else { return };
     let (Some(per_s), Some(flow)) = (record.figure("transactions_per_s"), record.loads().next())
@@ -72,7 +71,7 @@ fn exchanges_within_wire(record: &Record, found: &mut Found) {
     let seconds = flow.seconds("sent");
     let under_way = match record.is_closed() {
         true => record.outstanding() * record.flow_count(),
-        // An open loop may have any number under way; they all belong to the run.
+        // An open loop may have any number in flight; they all belong to the run.
         false => flow.count("sent", "ramp_calls"),
     };
     let directions = match record.pattern() {
@@ -92,7 +91,7 @@ fn exchanges_within_wire(record: &Record, found: &mut Found) {
     }
 }
 
-/// All bytes of a run crossed the wire while the run was watched.
+/// All bytes of a run crossed the wire within the observed time.
 fn run_within_wire(record: &Record, found: &mut Found) {
     let (Some(wire), Some(watched_ns)) = (record.wire(), record.watched_ns()) else {
         return;
@@ -110,8 +109,8 @@ fn run_within_wire(record: &Record, found: &mut Found) {
     }
 }
 
-/// The bound that a record prints is the wire's: not beyond it, and not below half of it, which the
-/// headers of no transport take of a stream of full packets.
+/// The record's bound is that of the wire: not above it, and at least half of it, because no transport's headers take
+/// half of a stream of full packets.
 fn limit_is_the_wire(record: &Record, found: &mut Found) {
     let (Some(wire), true) = (record.wire(), record.is_stream()) else { return };
     let ways = if record.text("/point/direction") == "both" { 2.0 } else { 1.0 };
@@ -129,9 +128,9 @@ fn limit_is_the_wire(record: &Record, found: &mut Found) {
     };
     let most = match record.transport() {
         "udp" | "tcp" | "tls" => mine * (1.0 + 1e-9),
-        // A bound on datagrams of the link's MTU, larger than the ones that are sent.
+        // The bound assumes datagrams of the link's MTU, larger than those that are sent.
         "quic" => ways * wire.rate_bps,
-        // Bounds that forget what options and short headers take are bounds still.
+        // A bound that ignores options and short headers is still a bound.
         _ => mine * 1.05,
     };
     let is_bound = kind.as_str() == Some("bound");
@@ -140,10 +139,10 @@ fn limit_is_the_wire(record: &Record, found: &mut Found) {
     });
 }
 
-/// A rate is what was counted after the ramp over the time that it was counted in.
+/// A rate is the count after the ramp over its time.
 fn rate_is_count_over_time(record: &Record, found: &mut Found) {
     if !record.is_closed() {
-        // Over the schedule's window: laws of paces.
+        // Over the schedule's window: see the laws of open loops.
         return;
     }
     let is_stream = record.is_stream();
@@ -174,7 +173,7 @@ fn rate_is_count_over_time(record: &Record, found: &mut Found) {
     }
 }
 
-/// The goodput of a stream both ways is the sum of its directions.
+/// Goodput of a bidirectional stream is the sum of both directions.
 fn directions_sum(record: &Record, found: &mut Found) {
     let is_both = record.text("/point/direction") == "both" && record.is_stream();
     if !is_both {
@@ -192,7 +191,7 @@ fn directions_sum(record: &Record, found: &mut Found) {
     }
 }
 
-/// Goodput times the way of light in fibre in half of the round trip, at most 30,000 km.
+/// Goodput times the distance that light in fibre travels in RTT/2, at most 30,000 km.
 fn land_speed(record: &Record, found: &mut Found) {
     let all =
         [record.figure("land_speed_bit_m_per_s"), record.figure("goodput_bps"), record.rtt_ns()];

@@ -1,4 +1,4 @@
-//! Each law with a record that keeps it and one that breaks it.
+//! Tests each law with a record that satisfies it and one that breaks it.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ fn value(value: impl Into<Value>) -> Value {
     json!({ "provenance": "emulated", "value": value.into() })
 }
 
-/// A node that was busy for 300 ms of 1.2 s on two processors.
+/// A node that was busy for 300 ms of 1.2 s on two CPUs.
 fn node(name: &str) -> Value {
     json!({
         "name": name,
@@ -49,7 +49,7 @@ fn counts(calls: u64, bytes: u64, elapsed_ns: u64, ramp: u64) -> Value {
     })
 }
 
-/// A second of datagrams of 1000 bytes over 10 Mbit/s and 20 ms, 500 each second: 4 Mbit/s.
+/// One second of datagrams of 1000 bytes over 10 Mbit/s and 20 ms, 500 per second: 4 Mbit/s.
 fn stream() -> Value {
     let interval = |number: u64| {
         json!({
@@ -91,7 +91,7 @@ fn stream() -> Value {
     })
 }
 
-/// A second of requests of 100 bytes over TCP, 10 Mbit/s and 20 ms.
+/// One second of requests of 100 bytes over TCP, 10 Mbit/s and 20 ms.
 fn exchange() -> Value {
     let times = [20_500_000; 48];
     json!({
@@ -122,7 +122,7 @@ fn exchange() -> Value {
     })
 }
 
-/// The same as a closed stream of TCP both ways.
+/// The same as a closed-loop bidirectional TCP stream.
 fn both() -> Value {
     let mut record = stream();
     let flow = |from: &str| {
@@ -160,7 +160,7 @@ fn with(mut record: Value, changes: &[(&str, Value)]) -> Value {
     record
 }
 
-/// The laws that a record breaks, each once.
+/// The laws that a record breaks, without repetitions.
 fn broken(record: &Value) -> Vec<&'static str> {
     let mut laws: Vec<_> =
         super::broken(&Record(record)).into_iter().map(|breach| breach.law).collect();
@@ -190,11 +190,11 @@ fn what_is_faster_than_its_wire_breaks_a_law() {
     let above = |share: f64| vec![("/figures/forward_goodput_bps/value", json!(share * bound))];
     assert!(!broken(&with(both(), &above(1.0001))).contains(&"goodput-within-wire"));
     breaks("goodput-within-wire", both(), &above(1.0003));
-    // A warning makes no wire faster.
+    // A warning does not excuse a rate above the wire.
     let mut warned = above(1.0003);
     warned.push(("/warnings", json!([{ "kind": "backlog" }])));
     breaks("goodput-within-wire", both(), &warned);
-    // 10 Mbit/s hold 12,000 requests of 100 bytes at most.
+    // 10 Mbit/s carry at most 12,000 requests of 100 bytes.
     breaks(
         "exchanges-within-wire",
         exchange(),
@@ -239,7 +239,7 @@ fn round_trips_that_cannot_be_break_a_law() {
     let short = [(MEAN, json!(19_999_000.0))];
     breaks("rtt-above-floor", exchange(), &short);
     breaks("rtt-above-floor", exchange(), &[("/flows/0/rtt_ns", histogram(&[10_000_000; 48]))]);
-    // A step of ping-ping is one way at least.
+    // A step of ping-ping takes at least the one-way delay.
     let step = |ns: u64| {
         [
             ("/point/pattern", json!("ping-ping")),
@@ -249,7 +249,7 @@ fn round_trips_that_cannot_be_break_a_law() {
     };
     breaks("ping-ping-step-above-floor", exchange(), &step(200_000));
     assert!(!broken(&with(exchange(), &step(10_300_000))).contains(&"ping-ping-step-above-floor"));
-    // Jitter makes single packets faster.
+    // Jitter may also shorten the delay of a packet.
     let mut jittered = vec![("/point/emulate", json!("jitter=1ms"))];
     jittered.extend(short);
     assert!(!broken(&with(exchange(), &jittered)).contains(&"rtt-above-floor"));
@@ -266,7 +266,7 @@ fn round_trips_that_cannot_be_break_a_law() {
         ))
         .contains(&"rtt-within-queues")
     );
-    // Requests whose responses the wire does not carry wait at the server's socket.
+    // Requests whose responses exceed the wire wait at the server's socket.
     let mut flood = datagrams.to_vec();
     flood.push(("/point/pace", json!("fixed:20000/s")));
     assert!(!broken(&with(exchange(), &flood)).contains(&"rtt-within-queues"));
@@ -303,7 +303,7 @@ fn round_trips_that_cannot_be_break_a_law() {
 
 #[test]
 fn littles_law_bounds_what_one_slot_does() {
-    // 48 round trips of 20.5 ms are 984 ms: more than 900 ms hold, and half of what 2 s hold.
+    // 48 RTTs of 20.5 ms are 984 ms: more than 900 ms hold, and less than half of 2 s.
     breaks("little", exchange(), &[("/flows/0/sent/elapsed_ns", json!(900_000_000))]);
     breaks("little", exchange(), &[("/flows/0/sent/elapsed_ns", json!(2_100_000_000_u64))]);
     assert!(
@@ -361,7 +361,7 @@ fn open_loops_that_do_not_keep_their_pace_break_a_law() {
     breaks("departures-keep-the-pace", stream(), &short[..2]);
     let fast = (GOODPUT, json!(4.1e6));
     breaks("achieved-within-offered", stream(), std::slice::from_ref(&fast));
-    // What was due before the count and left 30 ms late is counted.
+    // A packet due before the count that left 30 ms late is counted.
     let late = ("/flows/0/pacing/slip_ns", histogram(&[30_000_000; 500]));
     breaks("achieved-within-offered", stream(), &[fast.clone(), late.clone()]);
     let omitted = [fast, late, ("/omit_ns", json!(1_000_000))];
@@ -379,7 +379,7 @@ fn open_loops_that_do_not_keep_their_pace_break_a_law() {
     breaks("count-within-run", stream(), &[("/flows/0/received/elapsed_ns", json!(1_300_000_000))]);
 }
 
-/// `burst:BYTES/PERIOD` of 64 KB each 200 ms is 2.56 Mbit/s, whatever the run's length makes of it.
+/// `burst:BYTES/PERIOD` of 64 KB per 200 ms is 2.56 Mbit/s, whatever the duration of the run.
 #[test]
 fn a_burst_is_offered_over_its_whole_period() {
     let burst = |bps: f64| {
@@ -435,7 +435,7 @@ fn a_record_is_of_the_point_that_was_asked_for_and_the_summary_says_the_same() {
     assert_eq!(laws(&point.with("transport", "tcp"), &document), ["point-is-as-asked"]);
     let other = with(document, &[("/settings/0/figures/goodput_bps/value", json!(4.1e6))]);
     assert_eq!(laws(&point, &other), ["summary-is-the-record"]);
-    // What the program itself does not count is not judged.
+    // Runs that the program itself declares invalid are not checked.
     let invalid = with(other, &[("/records/0/outcome/kind", json!("invalid"))]);
     assert_eq!(breaches(&point, &invalid), []);
 }

@@ -1,4 +1,4 @@
-//! Laws beyond a single record: it is of the point that was asked for, and the summary beside it says the same.
+//! Laws beyond a single record: its point is the requested one, and the summary agrees with it.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ pub fn asked(point: &Point, record: &Record, found: &mut Found) {
     }
 }
 
-/// With one run, the figure of a setting is that of its record.
+/// With one run, the figures of a setting are those of its record.
 pub fn settings(document: &Value, record: &Record, found: &mut Found) {
     let figures = document.pointer("/settings/0/figures").and_then(Value::as_object);
     for (name, figure) in figures.into_iter().flatten() {

@@ -1,8 +1,8 @@
-//! The invariant CRC of InfiniBand, which holds from end to end.
+//! InfiniBand's invariant CRC (ICRC), which holds from end to end.
 //!
-//! Fields that switches and routers may change count as ones: the reserved byte of the BTH always;
-//! LRH.VL within a subnet; the whole LRH, and traffic class, flow label and hop limit of the GRH, between
-//! subnets (IBTA vol. 1, 7.8.1). RoCE has no LRH: ones stand in its place.
+//! Fields that switches or routers may change are masked with ones: the reserved byte of the BTH always; LRH.VL
+//! within a subnet; the whole LRH, and traffic class, flow label and hop limit of the GRH, between subnets (IBTA vol.
+//! 1, 7.8.1). RoCE has no LRH; 8 bytes of ones take its place.
 
 use crc::{Digest, Table};
 
@@ -11,9 +11,9 @@ use crate::infiniband::{Bth, BthView, Grh, GrhView, LNH_BTH, LNH_GRH, Lrh, LrhVi
 use crate::ip::{Ipv4, Ipv4View, Ipv6, Ipv6View, protocol};
 use crate::transport::{Udp, UdpView};
 
-/// Invariant CRC of an InfiniBand packet, from LRH to the padding of the payload.
+/// Invariant CRC of an InfiniBand packet, from the LRH through the padding of the payload.
 ///
-/// `None` where the packet ends before its BTH does, or is raw.
+/// `None` if the packet ends before the end of its BTH, or is a raw packet.
 pub fn icrc(packet: &[u8]) -> Option<[u8; 4]> {
     let (lrh, rest) = LrhView::of(packet)?;
     match lrh.next_header() {
@@ -27,9 +27,9 @@ pub fn icrc(packet: &[u8]) -> Option<[u8; 4]> {
     }
 }
 
-/// Invariant CRC of a RoCEv1 packet, from GRH to the padding of the payload (IBTA vol. 1, annex A16).
+/// Invariant CRC of a RoCEv1 packet, from the GRH through the padding of the payload (IBTA vol. 1, annex A16).
 ///
-/// `None` where the packet ends before its BTH does.
+/// `None` if the packet ends before the end of its BTH.
 pub fn icrc_roce_v1(packet: &[u8]) -> Option<[u8; 4]> {
     let (grh, rest) = GrhView::of(packet)?;
     let masked =
@@ -39,10 +39,10 @@ pub fn icrc_roce_v1(packet: &[u8]) -> Option<[u8; 4]> {
     from_bth(sum, rest)
 }
 
-/// Invariant CRC of a RoCEv2 packet, from IP header to the padding of the payload (IBTA vol. 1, annex
-/// A17): in the IP header the fields that routers change count as ones, and the checksum of UDP.
+/// Invariant CRC of a RoCEv2 packet, from the IP header through the padding of the payload (IBTA vol. 1, annex A17).
 ///
-/// `None` where the packet ends before its BTH does, or has IPv4 options or IPv6 extension headers.
+/// The mutable fields of the IP header and the UDP checksum are masked with ones. `None` if the packet ends before
+/// the end of its BTH, or has IPv4 options or IPv6 extension headers.
 pub fn icrc_roce_v2(packet: &[u8]) -> Option<[u8; 4]> {
     let mut sum = without_lrh();
     let rest = match packet.first()? >> 4 {
@@ -99,7 +99,7 @@ mod tests {
     use crate::checksum::vcrc;
     use proptest::prelude::*;
 
-    /// RDMA WRITE Only of 14 bytes within a subnet (IBTA vol. 1, table 29), from LRH to padding.
+    /// RDMA WRITE Only of 14 bytes within a subnet (IBTA vol. 1, table 29), from the LRH through the padding.
     const LOCAL: [u8; 52] = [
         0x70, 0x12, 0x37, 0x5c, 0x00, 0x0e, 0x17, 0xd2, // LRH
         0x0a, 0x20, 0x24, 0x87, 0x00, 0x87, 0xb1, 0xb3, 0x00, 0x0d, 0xec, 0x2a, // BTH
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_notification_of_an_adapter_has_the_sum_that_it_sent() {
-        // Captured at a ConnectX-4 Lx; in the tests of scapy, test/contrib/roce.uts.
+        // CNP captured at a ConnectX-4 Lx; from scapy's tests, test/contrib/roce.uts.
         let packet = [
             0x45, 0xc2, 0x00, 0x3c, 0x71, 0x8c, 0x40, 0x00, 0x40, 0x11, 0x91, 0x61, 0x0a, 0x00,
             0x11, 0x01, 0x0a, 0x00, 0x12, 0x01, // IPv4

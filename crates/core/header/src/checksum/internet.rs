@@ -1,22 +1,21 @@
-//! The Internet checksum.
+//! The Internet checksum (RFC 1071).
 
-/// Internet checksum (RFC 1071): the complement of a sum of 16-bit words with the carry added again.
+/// Incremental Internet checksum: the complement of the one's complement sum of 16-bit words.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Internet {
-    /// In the byte order of this machine: the sum does not depend on it, but for a swap at the end
-    /// (RFC 1071, 2 B).
+    /// Sum in native byte order, which affects the result only by a final swap (RFC 1071, 2 B).
     sum: u64,
 }
 
 impl Internet {
-    /// Of no bytes yet.
+    /// Checksum of no bytes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With more bytes; a part of odd length counts as if a zero followed, so it is the last one.
+    /// Adds `bytes`. A part of odd length is padded with a zero byte, so only the last part may have one.
     ///
-    /// Parts of up to 16 GB in all: 2^32 words of 32 bits do not overflow the sum.
+    /// Up to 16 GB in all: 2^32 words of 32 bits do not overflow the sum.
     #[inline]
     #[must_use]
     pub fn with(self, bytes: &[u8]) -> Self {
@@ -29,7 +28,7 @@ impl Internet {
         Self { sum: self.sum.wrapping_add(sum).wrapping_add(u32::from_ne_bytes(last).into()) }
     }
 
-    /// The checksum.
+    /// Value for the checksum field; 0 if the summed bytes include a correct checksum.
     #[inline]
     pub fn finish(self) -> u16 {
         let fold = |sum: u64| (sum >> 16) + (sum & 0xffff);

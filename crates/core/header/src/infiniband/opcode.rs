@@ -1,7 +1,7 @@
-//! Operation codes of a BTH and the headers that each of them asks for (IBTA vol. 1, 9.2.1).
+//! BTH operation codes and the headers that each requires (IBTA vol. 1, 9.2.1).
 //!
-//! The upper three bits are the transport service (0 RC, 1 UC, 3 UD), the lower five the operation.
-//! Not here: reliable datagrams and XRC.
+//! The upper three bits are the transport service (0 RC, 1 UC, 3 UD), the lower five the operation. Reliable datagram
+//! (RD) and XRC are not included.
 
 use super::{Aeth, AtomicAckEth, AtomicEth, Deth, Ieth, ImmDt, Reth};
 use crate::Layout;
@@ -9,11 +9,11 @@ use crate::Layout;
 /// One operation of one transport service.
 #[derive(Clone, Copy, Debug)]
 pub struct Opcode {
-    /// The first byte of the BTH.
+    /// Value of the BTH's OpCode field.
     pub code: u8,
-    /// Its name in the specification, with its transport service.
+    /// Name in the specification, prefixed with the transport service.
     pub name: &'static str,
-    /// The headers between BTH and payload.
+    /// Headers between BTH and payload, in wire order.
     pub extensions: &'static [&'static Layout],
 }
 
@@ -21,7 +21,7 @@ macro_rules! opcodes {
     ($($constant:ident = $code:literal, $name:literal, [$($extension:ident),*];)+) => {
         $crate::named! { u8; $(#[doc = concat!($name, ".")] $constant = $code, $name;)+ }
 
-        /// All that are known here, in ascending order.
+        /// All known opcodes, in ascending order.
         pub const ALL: &[Opcode] = &[$(
             Opcode { code: $code, name: $name, extensions: &[$($extension::LAYOUT),*] },
         )+];
@@ -69,12 +69,12 @@ opcodes! {
     CNP = 0x81, "RoCEv2 Congestion Notification", [];
 }
 
-/// The operation of the code; `None` where it is not known here.
+/// Looks up an opcode; `None` if it is unknown.
 pub fn of(code: u8) -> Option<&'static Opcode> {
     ALL.binary_search_by_key(&code, |opcode| opcode.code).ok().map(|at| &ALL[at])
 }
 
-/// The headers between the BTH and the payload; `None` where the operation is not known here.
+/// Headers between BTH and payload; `None` if the opcode is unknown.
 pub fn extensions(code: u8) -> Option<&'static [&'static Layout]> {
     of(code).map(|opcode| opcode.extensions)
 }

@@ -1,11 +1,11 @@
-//! IP packets: the options and the payload that the lengths in the header tell.
+//! IP packets, split into header, options and payload by the length fields of the header.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::{Ipv4, Ipv4View, Ipv6, Ipv6View};
 use crate::checksum::Internet;
 
-/// Why bytes are no IP packet.
+/// Why bytes are not a valid IP packet.
 #[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPacket {
@@ -19,21 +19,21 @@ pub enum BadPacket {
     Length { told: usize, there: usize },
 }
 
-/// An IPv4 packet in place.
+/// An IPv4 packet, read in place.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv4Packet<'a> {
-    /// Its header.
+    /// Header without options.
     pub header: Ipv4View<'a>,
-    /// Its options, 0 to 40 bytes.
+    /// Options, 0 to 40 bytes.
     pub options: &'a [u8],
-    /// What it carries.
+    /// Payload.
     pub payload: &'a [u8],
-    /// What follows its total length: padding of a short Ethernet frame, a check sequence.
+    /// Bytes beyond the total length: padding of a short Ethernet frame, or its FCS.
     pub trailer: &'a [u8],
 }
 
 impl<'a> Ipv4Packet<'a> {
-    /// The packet at the start of `bytes`.
+    /// Parses the packet at the start of `bytes`.
     #[inline]
     pub fn of(bytes: &'a [u8]) -> Result<Self, BadPacket> {
         let there = bytes.len();
@@ -57,7 +57,7 @@ impl<'a> Ipv4Packet<'a> {
 }
 
 impl Ipv4 {
-    /// The same header with the checksum that it needs before these options.
+    /// Returns the header with its checksum computed over header and `options`.
     #[must_use]
     pub fn with_checksum(self, options: &[u8]) -> Self {
         let zero = Self { checksum: 0, ..self };
@@ -66,19 +66,19 @@ impl Ipv4 {
     }
 }
 
-/// An IPv6 packet in place, its extension headers as part of the payload.
+/// An IPv6 packet, read in place. Extension headers are part of the payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv6Packet<'a> {
-    /// Its header.
+    /// Fixed header.
     pub header: Ipv6View<'a>,
-    /// What follows the header.
+    /// Everything after the fixed header.
     pub payload: &'a [u8],
-    /// What follows the payload: padding of a short Ethernet frame, a check sequence.
+    /// Bytes beyond the payload length: padding of a short Ethernet frame, or its FCS.
     pub trailer: &'a [u8],
 }
 
 impl<'a> Ipv6Packet<'a> {
-    /// The packet at the start of `bytes`.
+    /// Parses the packet at the start of `bytes`.
     #[inline]
     pub fn of(bytes: &'a [u8]) -> Result<Self, BadPacket> {
         let there = bytes.len();
@@ -94,7 +94,7 @@ impl<'a> Ipv6Packet<'a> {
     }
 }
 
-/// The two addresses of a packet, which UDP and TCP have in their checksums.
+/// Source and destination address, which are part of the UDP and TCP pseudo header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Addresses {
     /// IPv4.
@@ -126,10 +126,10 @@ impl From<Ipv6View<'_>> for Addresses {
 }
 
 impl Addresses {
-    /// Internet checksum over the pseudo header and `parts`, of which all but the last have an even
-    /// length: the field's value where it is 0 in them, and 0 where the checksum in them is right.
+    /// Computes the Internet checksum over the pseudo header and `parts`, the pieces of the upper-layer packet.
     ///
-    /// The pseudo headers are those of RFC 768 and RFC 9293 3.1 (IPv4) and RFC 8200 8.1 (IPv6).
+    /// The result is the checksum if the checksum field in `parts` is 0, and 0 if the field is correct. All parts but
+    /// the last must have an even length. Pseudo headers: RFC 768 and RFC 9293 3.1 (IPv4), RFC 8200 8.1 (IPv6).
     #[inline]
     pub fn checksum(self, protocol: u8, parts: &[&[u8]]) -> u16 {
         let bytes = parts.iter().map(|part| part.len()).sum::<usize>() as u32;
@@ -151,14 +151,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// IPv4 with the option of a recorded route, TCP, and two bytes of padding behind it.
+    /// IPv4 with a Record Route option, a TCP segment, and two bytes of padding.
     const WITH_OPTIONS: [u8; 55] = [
         0x47, 0x00, 0x00, 0x35, 0x00, 0x01, 0x00, 0x00, 0x40, 0x06, 0x59, 0xb9, // header
         10, 0, 0, 1, 10, 0, 0, 2, // addresses
         0x07, 0x07, 0x04, 0x00, 0x00, 0x00, 0x00, 0x00, // options
         0x00, 0x01, 0x00, 0x02, 0x00, 0x00, 0x00, 0x03, 0x00, 0x00, 0x00, 0x04, 0x60, 0x12, 0x00,
         0x05, 0x0c, 0x04, 0x00, 0x00, 0x02, 0x04, 0x05, 0xb4,
-        0x78, // TCP, a segment size, 'x'
+        0x78, // TCP with MSS option, 'x'
         0x00, 0x00,
     ];
 
@@ -195,7 +195,7 @@ mod tests {
         #[test]
         fn the_parts_of_any_packet_are_all_of_its_bytes(bytes: Vec<u8>, like_ip: Option<bool>) {
             let mut bytes = bytes;
-            // Versions and lengths that may be right, or none of that.
+            // Make the version and length fields plausible in some cases.
             if let ([first, _, high, low, payload_high, payload_low, ..], Some(four)) =
                 (bytes.as_mut_slice(), like_ip)
             {

@@ -1,38 +1,37 @@
-//! TCP options: a list read in place, and written with its padding.
+//! TCP options: an iterator that reads them in place, and an encoder that pads them.
 
-/// One option.
+/// A TCP option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TcpOption<'a> {
-    /// The list ends here (RFC 9293, 3.2).
+    /// End of option list (RFC 9293, 3.2).
     EndOfList,
-    /// A byte of padding (RFC 9293, 3.2).
+    /// No-operation, used as padding (RFC 9293, 3.2).
     NoOperation,
-    /// The largest segment that the sender takes, in bytes of payload (RFC 9293, 3.7.1).
+    /// MSS: largest segment that the sender of the option accepts, in bytes of payload (RFC 9293, 3.7.1).
     MaximumSegmentSize(u16),
-    /// The sender's window counts in units of two to this power (RFC 7323, 2).
+    /// Window scale: the shift count of the sender's window field (RFC 7323, 2).
     WindowScale(u8),
-    /// The sender understands selective acknowledgements (RFC 2018, 2).
+    /// The sender accepts selective acknowledgements (RFC 2018, 2).
     SackPermitted,
-    /// Blocks that have arrived beyond a gap, as on the wire; [`sack_edges`] reads one
-    /// (RFC 2018, 3).
+    /// SACK blocks in wire format; [`sack_edges`] decodes one (RFC 2018, 3).
     Sack(&'a [[u8; 8]]),
-    /// Time stamps (RFC 7323, 3).
+    /// Timestamps (RFC 7323, 3).
     Timestamps {
-        /// The sender's clock.
+        /// TSval: the sender's timestamp clock.
         value: u32,
-        /// The peer's clock, as it arrived last.
+        /// TSecr: the most recent TSval received from the peer.
         echo: u32,
     },
-    /// An option that is not known here.
+    /// An option of another kind.
     Unknown {
-        /// Its kind.
+        /// Kind number.
         kind: u8,
-        /// What follows kind and length.
+        /// Bytes after kind and length.
         data: &'a [u8],
     },
 }
 
-/// First sequence number of a block, and the one behind it.
+/// Left and right edge of a SACK block: its first sequence number, and the one after its last.
 pub fn sack_edges(block: &[u8; 8]) -> (u32, u32) {
     two_words(block)
 }
@@ -41,17 +40,17 @@ fn two_words(&[a, b, c, d, e, f, g, h]: &[u8; 8]) -> (u32, u32) {
     (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))
 }
 
-/// An option that breaks off or lies about its length; where the next would begin is not known.
+/// An option that is truncated or has an invalid length. Parsing cannot continue after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("TCP option of kind {kind} at byte {at} of the options has a wrong length")]
 pub struct BadOption {
-    /// Its kind.
+    /// Kind number.
     pub kind: u8,
-    /// Where it begins, from the start of the options.
+    /// Offset of the option from the start of the options.
     pub at: usize,
 }
 
-/// Options longer than a header can hold.
+/// Encoded options, in bytes, that exceed the space in a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("TCP options of {0} bytes, and a header has room for {max}", max = TcpOptions::BYTES_MAX)]
 pub struct OptionsTooLong(pub usize);
@@ -64,9 +63,9 @@ const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 
-/// The options of a header, one after the other.
+/// Iterator over the options of a header.
 ///
-/// Ends behind the end of the list, and behind an option with a wrong length.
+/// It ends after the end of the list, and after an option with an invalid length.
 #[derive(Clone, Debug)]
 pub struct TcpOptions<'a> {
     bytes: &'a [u8],
@@ -74,17 +73,17 @@ pub struct TcpOptions<'a> {
 }
 
 impl<'a> TcpOptions<'a> {
-    /// The room for options: a data offset of 15 words (RFC 9293, 3.1).
+    /// Maximum length of the options: a data offset of 15 words leaves 40 bytes (RFC 9293, 3.1).
     pub const BYTES_MAX: usize = 40;
 
-    /// The options in these bytes, those between header and payload.
+    /// Iterates over `bytes`, the bytes between fixed header and payload.
     pub fn of(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
-    /// The bytes of the wire: the options, and ends of the list up to a multiple of 4 bytes.
+    /// Encodes `options`, padded with end-of-list bytes to a multiple of 4 bytes.
     ///
-    /// No byte follows the last option where it ends on one: then the list ends with the header.
+    /// No end-of-list byte is added if the length is already a multiple of 4: then the list ends with the header.
     pub fn write(options: &[TcpOption]) -> Result<Vec<u8>, OptionsTooLong> {
         let mut bytes = Vec::with_capacity(Self::BYTES_MAX);
         for option in options {
@@ -119,7 +118,7 @@ impl<'a> Iterator for TcpOptions<'a> {
 }
 
 impl<'a> TcpOption<'a> {
-    /// `None` where no option of that kind has that length.
+    /// `None` if the length is invalid for this kind.
     fn of(kind: u8, data: &'a [u8]) -> Option<Self> {
         match (kind, data) {
             (MAXIMUM_SEGMENT_SIZE, &[a, b]) => {
@@ -142,7 +141,7 @@ impl<'a> TcpOption<'a> {
 
     fn write(&self, bytes: &mut Vec<u8>) {
         let mut put = |kind, data: &[u8]| {
-            // A length that its byte cannot hold is beyond the room for options, too: refused for that.
+            // A length above 255 is truncated here; `TcpOptions::write` rejects the list because it exceeds 40 bytes.
             bytes.extend([kind, (data.len() + 2) as u8]);
             bytes.extend(data);
         };
@@ -167,7 +166,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Of a SYN that Linux 6 sent on its loopback device.
+    /// Options of a SYN that Linux 6 sent on its loopback device.
     const SYN: [u8; 20] = [
         0x02, 0x04, 0xff, 0xd7, 0x04, 0x02, 0x08, 0x0a, 0x24, 0xb9, 0x0b, 0xaa, 0, 0, 0, 0, 0x01,
         0x03, 0x03, 0x0a,
@@ -212,7 +211,7 @@ mod tests {
             (&[254, 5, 0, 0][..], 254, 0),   // beyond the end
             (&[2, 3, 0, 1][..], 2, 0),       // a segment size of one byte
             (&[5, 2, 1, 1][..], 5, 0),       // no block
-            (&[8, 6, 0, 0, 0, 0][..], 8, 0), // half of the time stamps
+            (&[8, 6, 0, 0, 0, 0][..], 8, 0), // truncated timestamps
         ] {
             let last = TcpOptions::of(bytes).last().unwrap();
             assert_eq!(last, Err(BadOption { kind, at }), "{bytes:?}");

@@ -1,4 +1,4 @@
-//! The elements that words ask for.
+//! Builds the elements of link options.
 
 use fabricmark_units::{BitRate, Nanos, Stream};
 use fabricmark_wire::Link;
@@ -13,11 +13,12 @@ use crate::{
     Reorder,
 };
 
-/// The queue of a Linux interface in packets (`txqueuelen`, and the limit of tc-netem(8)).
+/// Minimum of the default queue size: that of a Linux interface in packets (`txqueuelen`, and the limit of
+/// tc-netem(8)).
 const QUEUE_PACKETS_LEAST: u64 = 1000;
 
-/// What the mlx4 driver of Linux begins with (`MLX4_EN_RX_*` in mlx4_en.h), whose statistics are read
-/// each 250 ms. It goes from low to high by steps; here one value stands between.
+/// Defaults of the mlx4 driver of Linux (`MLX4_EN_RX_*` in mlx4_en.h), which samples its statistics every 250 ms. The
+/// driver goes from low to high in steps; here there is one value between them.
 const ADAPTIVE: Adaptive = Adaptive {
     rate_low: 400_000,
     rate_high: 450_000,
@@ -30,20 +31,19 @@ const ADAPTIVE: Adaptive = Adaptive {
 /// Bits in a byte times nanoseconds in a second.
 const BIT_NS: u128 = 8_000_000_000;
 
-/// An element of a chain.
 type Part<T> = Box<dyn Element<T> + Send>;
 
 /// A rate of `bits / seconds`.
 type Ratio = (u64, u64);
 
 impl LinkWords {
-    /// The elements in the order in which a packet meets them, with chance from streams of `seed` that
-    /// are named after `name`: wire with its queue, outage, loss, corruption, copies, delay,
-    /// overtaking, coalescing. None where packets pass at once.
+    /// Builds the elements in the order in which a packet passes them: wire with its queue, outage, loss, corruption,
+    /// duplication, delay, reordering, coalescing. Empty if packets pass unchanged. Random streams derive from `seed`
+    /// and `name`.
     ///
-    /// Losses come after the queue: what a medium loses has taken its time on the wire (tc-netem(8)
-    /// loses it before). Coalescing comes last, since it is the receiver's card that waits. With
-    /// `pause`, port 1 of the first element asks for pauses.
+    /// Loss comes after the queue: a packet lost by the medium has taken its time on the wire (tc-netem(8) drops it
+    /// before). Coalescing comes last because the receiver's NIC does it. With `pause`, port 1 of the first element
+    /// requests pauses.
     pub fn build<T: Clone + Send + 'static>(
         &self,
         seed: u64,
@@ -56,8 +56,8 @@ impl LinkWords {
         Ok(parts)
     }
 
-    /// The wire and the queue before it, for a port of a switch; `None` where there is no rate, or the wire
-    /// is one of [`build`](Self::build) alone: a schedule, a trace, one that pauses.
+    /// The wire and its queue, for a port of a switch. `None` without a rate, or if only [`build`](Self::build)
+    /// supports the wire: a schedule, a trace, or `pause`.
     pub fn build_line<T: Clone>(
         &self,
         seed: u64,
@@ -69,7 +69,7 @@ impl LinkWords {
         Ok(Some((Line::ratio(ratio.0, ratio.1, self.framing())?, queue)))
     }
 
-    /// The elements of [`build`](Self::build) behind the wire.
+    /// The elements of [`build`](Self::build) after the wire.
     pub fn build_behind<T: Clone + Send + 'static>(
         &self,
         seed: u64,
@@ -109,19 +109,19 @@ impl LinkWords {
         Ok(parts)
     }
 
-    /// Whether something says when packets leave: a rate, that of a link, a schedule, a trace.
+    /// Whether a rate, the rate of a link, a schedule or a trace limits when packets leave.
     pub fn is_paced(&self) -> bool {
         self.ratio().is_some() || self.get(Key::Pace).is_some()
     }
 
-    /// The wire alone, without its queue; `None` where packets pass at once. What a schedule or a trace
-    /// lets through stands here with its mean rate and no framing.
+    /// The wire without its queue; `None` if the rate is unlimited. A schedule or a trace counts as a wire of its
+    /// mean rate without framing.
     pub fn line(&self) -> Result<Option<Line>, Invalid> {
         let Some(((bits, seconds), framing)) = self.pace()? else { return Ok(None) };
         Line::ratio(bits, seconds, framing).map(Some)
     }
 
-    /// The rate of a wire and its framing, or the mean rate of a schedule or a trace.
+    /// Rate and framing of the wire, or the mean rate of a schedule or a trace.
     fn pace(&self) -> Result<Option<(Ratio, Framing)>, Invalid> {
         Ok(match (self.ratio(), self.get(Key::Pace)) {
             (Some(ratio), _) => Some((ratio, self.framing())),
@@ -136,7 +136,7 @@ impl LinkWords {
         })
     }
 
-    /// No word may be without effect.
+    /// Rejects options that would have no effect.
     fn check(&self) -> Result<(), Invalid> {
         let wired = self.ratio().is_some();
         let managed = self.discipline() != Discipline::DropTail;
@@ -158,14 +158,14 @@ impl LinkWords {
                 return Err(Invalid::Alone { word: key.name(), needs });
             }
         }
-        // What makes it ask for a pause has room.
+        // The packet that triggers the pause must fit.
         if self.pause_room_bytes().is_some_and(|room| room < u64::from(self.mtu())) {
             return Err(Invalid::Narrow);
         }
         Ok(())
     }
 
-    /// The rate of the wire; `None` where there is none or something else says when packets leave.
+    /// Rate of the wire; `None` if unlimited, or set by a schedule or a trace.
     pub(super) fn ratio(&self) -> Option<Ratio> {
         match self.words.get(&Key::Pace).map(|word| &word.value) {
             Some(Value::Rate(rate)) => Some((rate.0, 1)),
@@ -181,12 +181,12 @@ impl LinkWords {
         self.framing_link().and_then(Framing::of).unwrap_or(Framing::NONE)
     }
 
-    /// The link whose framing is added.
+    /// Link whose framing is added; `None` if the rate counts IP packets.
     pub(super) fn framing_link(&self) -> Option<Link> {
         if let Some(Value::Framing(link)) = self.get(Key::Framing) { *link } else { self.link() }
     }
 
-    /// What says when packets leave, with its queue.
+    /// The element that limits when packets leave, with its queue.
     fn wire<T: Clone + Send + 'static>(&self, stream: Stream) -> Result<Option<Part<T>>, Invalid> {
         let Some((ratio, framing)) = self.pace()? else { return Ok(None) };
         let queue = || self.queue(ratio, stream);
@@ -210,7 +210,7 @@ impl LinkWords {
         }))
     }
 
-    /// Bytes that have room in the queue when it asks for a pause; `None` where it asks for none.
+    /// Bytes free in the queue when it requests a pause; `None` without `pause`.
     pub fn pause_room_bytes(&self) -> Option<u64> {
         let bytes = self.queue_bytes(self.ratio().filter(|_| self.pauses())?);
         Some(bytes - high_bytes(bytes))
@@ -226,7 +226,7 @@ impl LinkWords {
             }
             Discipline::Red => {
                 let settings = RedSettings {
-                    // A quarter and a twelfth of the limit, as tc-red(8) sets them.
+                    // A twelfth and a quarter of the limit, as tc-red(8) sets them.
                     min_bytes: bytes / 12,
                     max_bytes: bytes / 4,
                     probability: 0.1,
@@ -243,11 +243,11 @@ impl LinkWords {
         })
     }
 
-    /// How much may wait.
+    /// Queue limit.
     pub(super) fn limit(&self, ratio: Ratio) -> Limit {
         let bytes = self.queue_bytes(ratio);
         match self.get(Key::Queue) {
-            // What small packets fill, the marks would not see in time.
+            // The marks count bytes: small packets could fill a limit in packets before a mark is reached.
             _ if self.pauses() => Limit::Bytes(bytes),
             Some(Value::Queue(Room::Bytes(_) | Room::Time(_))) => Limit::Bytes(bytes),
             Some(Value::Queue(Room::Packets(packets))) => Limit::Packets(*packets),
@@ -255,7 +255,7 @@ impl LinkWords {
         }
     }
 
-    /// Bytes that may wait, where they wait in packets of the MTU.
+    /// Queue size in bytes, packets counted at MTU size. Default: 1.25 BDP, at least 1000 packets.
     pub(super) fn queue_bytes(&self, (bits, seconds): Ratio) -> u64 {
         let mtu = u64::from(self.mtu());
         let sent_in = |time: u128| {
@@ -298,8 +298,8 @@ impl LinkWords {
     }
 }
 
-/// The Pareto distribution of a mean and a standard deviation: of shape `a` and least `l` they are
-/// `l * a / (a - 1)` and that by `1 / sqrt(a * (a - 2))`.
+/// Pareto distribution with the given mean and standard deviation. For shape `a` and minimum `l`, the mean is
+/// `l * a / (a - 1)` and the deviation is the mean times `1 / sqrt(a * (a - 2))`.
 fn pareto(mean: Nanos, deviation: Nanos) -> Result<Delays, Invalid> {
     crate::invalid::some("the delay around which it varies", mean.0)?;
     let shape = 1.0 + (1.0 + (mean.0 as f64 / deviation.0 as f64).powi(2)).sqrt();
@@ -307,13 +307,12 @@ fn pareto(mean: Nanos, deviation: Nanos) -> Result<Delays, Invalid> {
     Ok(Delays::Pareto { least, shape })
 }
 
-/// What RED draws from.
+/// Random stream of RED.
 fn red_stream(seed: u64, name: &str) -> Stream {
     Stream::new(seed, &format!("{name} red"))
 }
 
-/// The mark at which a queue asks for a pause. The other half is room for what comes before the request is
-/// heard.
+/// Queue level in bytes at which it requests a pause. The other half holds what arrives before the sender stops.
 fn high_bytes(queue_bytes: u64) -> u64 {
     queue_bytes / 2
 }

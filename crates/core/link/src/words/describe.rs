@@ -1,4 +1,4 @@
-//! What words ask for, as values: for drivers that are not made of elements.
+//! Link options as values, for drivers that do not use elements.
 
 use fabricmark_units::Nanos;
 use fabricmark_wire::Link;
@@ -8,49 +8,49 @@ use super::value::{Discipline, Distribution};
 use super::word::{Key, Value};
 use crate::{Limit, Losses, Order};
 
-/// What one direction of a link is asked to do, defaults filled in. It leaves out `schedule`, `trace`,
-/// `pause`, `up`, `down` and `coalesce`; [`LinkWords`] prints them.
+/// Options of one direction, defaults filled in. Not included: `schedule`, `trace`, `pause`, `up`, `down` and
+/// `coalesce`; [`LinkWords`] prints them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
-    /// Mean delay.
+    /// Mean one-way delay.
     pub delay: Nanos,
-    /// Standard deviation of the delay; 0 where all are the same.
+    /// Standard deviation of the delay; 0 if it is constant.
     pub jitter: Nanos,
-    /// How the delays lie around their mean.
+    /// Distribution of delays around their mean.
     pub distribution: Distribution,
-    /// Whether later packets overtake slow ones.
+    /// Whether packets may overtake those with longer delays.
     pub order: Order,
-    /// A wire of a rate; `None` where there is none or something else says when packets leave.
+    /// Wire of a rate; `None` if unlimited, or set by a schedule or a trace.
     pub wire: Option<WireDescription>,
-    /// Which packets are lost.
+    /// Loss model; `None` without loss.
     pub loss: Option<Losses>,
-    /// Share of packets with a flipped bit.
+    /// Share of packets with a flipped bit, 0 to 1.
     pub corrupt: f64,
-    /// Share of packets that come twice.
+    /// Share of packets that are duplicated, 0 to 1.
     pub duplicate: f64,
-    /// The share of packets that are held back, how long at most, and until how many have overtaken.
+    /// Share of packets held back, longest hold time, and number of packets that overtake them (`None`: no limit).
     pub reorder: Option<(f64, Nanos, Option<u32>)>,
 }
 
 /// A wire and the queue before it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WireDescription {
-    /// The rate in bits in so many seconds.
+    /// Rate as (bits, seconds).
     pub rate: (u64, u64),
-    /// The link whose framing is added; `None` where the rate is one of IP packets.
+    /// Link whose framing is added; `None` if the rate counts IP packets.
     pub framing: Option<Link>,
-    /// How much may wait.
+    /// Queue limit.
     pub queue: Limit,
-    /// The same in bytes, packets counted as long as the MTU.
+    /// Queue limit in bytes, packets counted at MTU size.
     pub queue_bytes: u64,
-    /// Who signals congestion before the queue is full.
+    /// How congestion is signalled before the queue is full.
     pub discipline: Discipline,
-    /// Whether it marks instead of drops, where the packet allows it.
+    /// Whether the discipline marks ECN-capable packets instead of dropping them.
     pub ecn: bool,
 }
 
 impl LinkWords {
-    /// What they ask for, as values.
+    /// The options as values, defaults filled in.
     pub fn describe(&self) -> Description {
         let share = |key| if let Some(Value::Share(share)) = self.get(key) { share.0 } else { 0.0 };
         Description {

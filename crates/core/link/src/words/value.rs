@@ -1,4 +1,4 @@
-//! What stands behind the keys of a link's words.
+//! Values of link options.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use fabricmark_units::{Bytes, Nanos, Percent};
 use super::word::Value;
 use crate::{CoDel, GilbertElliott, Losses, Moderation};
 
-/// A number from 0 to 1, read as one or as a percentage.
+/// A probability from 0 to 1, written as a number or a percentage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Share(pub f64);
 
@@ -30,13 +30,13 @@ impl fmt::Display for Share {
     }
 }
 
-/// How delays lie around their mean.
+/// Distribution of delays around their mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Distribution {
-    /// Normal; what would be below 0 takes no time.
+    /// Normal; negative delays become 0.
     #[default]
     Normal,
-    /// Pareto, of the shape that has the mean and the deviation asked for.
+    /// Pareto, with the shape that gives the requested mean and deviation.
     Pareto,
 }
 
@@ -55,12 +55,12 @@ impl fmt::Display for Distribution {
     }
 }
 
-/// How much may wait.
+/// Queue size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     Packets(u64),
     Bytes(Bytes),
-    /// As much as leaves in this time.
+    /// As much as the wire sends in this time.
     Time(Nanos),
 }
 
@@ -86,20 +86,20 @@ impl fmt::Display for Room {
     }
 }
 
-/// Who signals congestion before the queue is full.
+/// Queue discipline: how congestion is signalled before the queue is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Discipline {
-    /// Nobody: what does not fit is dropped.
+    /// No signal: packets that do not fit are dropped.
     #[default]
     DropTail,
     /// CoDel (RFC 8289).
     CoDel {
-        /// Time in the queue that is good enough.
+        /// Acceptable queueing delay.
         target: Nanos,
-        /// Time for which it may be longer.
+        /// How long the queueing delay may exceed the target.
         interval: Nanos,
     },
-    /// RED, between a twelfth and a quarter of the queue, as tc-red(8) advises.
+    /// RED with thresholds at a twelfth and a quarter of the queue, as tc-red(8) advises.
     Red,
 }
 
@@ -131,11 +131,11 @@ impl fmt::Display for Discipline {
     }
 }
 
-/// Which packets are lost.
+/// Value of `loss=`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum LossWord {
     Share(Share),
-    /// `p`, `r`, `h` and `k` of tc-netem(8): `h` and `k` are the shares that get through.
+    /// `p`, `r`, `h` and `k` of tc-netem(8); `h` and `k` are probabilities of delivery.
     Bursts([Share; 4]),
     Every(u64),
 }
@@ -150,7 +150,7 @@ impl LossWord {
         };
         let mut shares = shares.split(',').map(Share::parse);
         let (p, r) = (shares.next()??, shares.next()??);
-        // In the bad state all are lost, in the good one none.
+        // By default the bad state loses all packets and the good state none.
         let h = shares.next().unwrap_or(Some(Share(0.0)))?;
         let k = shares.next().unwrap_or(Some(Share(1.0)))?;
         shares.next().is_none().then_some(Self::Bursts([p, r, h, k]))
@@ -200,7 +200,7 @@ pub(super) fn reorder(text: &str) -> Option<Value> {
     is_whole.then_some(Value::Reorder { share, longest, gap })
 }
 
-/// Reads `64:50us` and `adaptive`, which is `None`.
+/// Reads `64:50us`, or `adaptive` as `None`.
 pub(super) fn coalesce(text: &str) -> Option<Value> {
     if text == "adaptive" {
         return Some(Value::Coalesce(None));

@@ -1,4 +1,4 @@
-//! One word of a link: its key, and what stands behind it.
+//! One link option: its key and its value.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::WordsError;
 use super::value::{self, Discipline, Distribution, LossWord, Room, Share};
 use crate::{Framing, Moderation, Order};
 
-/// What a word speaks of, in the order of the printed form. Of each there is one word at most.
+/// What an option sets, in print order. Each is set at most once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     Delay,
@@ -17,7 +17,7 @@ pub(super) enum Key {
     Distribution,
     Order,
     Link,
-    /// When packets may leave: a rate, a schedule, a trace.
+    /// When packets may leave: `rate`, `schedule` or `trace`.
     Pace,
     Framing,
     Mtu,
@@ -34,7 +34,7 @@ pub(super) enum Key {
     Coalesce,
 }
 
-/// Each key as it is written; of several for the same, the first is printed.
+/// Option names. [`Key::name`] is the first name of a key.
 const KEYS: [(&str, Key); 22] = [
     ("delay", Key::Delay),
     ("rtt", Key::Delay),
@@ -66,7 +66,7 @@ impl Key {
     }
 }
 
-/// A word as it was read: its key as it is written, and what stands behind it.
+/// A parsed option: its name as written, and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Word {
     pub name: &'static str,
@@ -86,12 +86,12 @@ pub(super) enum Value {
         period: Nanos,
     },
     Trace(String),
-    /// That of a link, or nothing.
+    /// Link whose framing is used; `None` for `framing=none`.
     Framing(Option<Link>),
     Mtu(u16),
     Queue(Room),
     Discipline(Discipline),
-    /// The key alone says it.
+    /// A flag without a value.
     Flag,
     Loss(LossWord),
     Share(Share),
@@ -100,9 +100,9 @@ pub(super) enum Value {
         longest: Nanos,
         gap: Option<u32>,
     },
-    /// `None` where it adapts.
+    /// `None` for `adaptive`.
     Coalesce(Option<Moderation>),
-    /// There is no such thing.
+    /// `none`: explicitly unset.
     Absent,
 }
 
@@ -177,7 +177,7 @@ impl Word {
     }
 }
 
-/// "did you mean" for a near miss, else the whole choice.
+/// Error that suggests the nearest option name, or lists all if none is near.
 fn unknown(name: &str) -> WordsError {
     let near = KEYS
         .iter()

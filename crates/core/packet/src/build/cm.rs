@@ -1,4 +1,4 @@
-//! How a connection of IPoIB begins and ends: ConnectRequest, ConnectReply, ReadyToUse,
+//! CM messages that set up and tear down an IPoIB connection: ConnectRequest, ConnectReply, ReadyToUse,
 //! DisconnectRequest, DisconnectReply (P1, III.C; RFC 4755).
 
 use std::net::Ipv6Addr;
@@ -12,18 +12,16 @@ use fabricmark_wire::{Ipoib, Lanes, Speed};
 use super::infiniband::{Body, Carrier, PKEY, PSN, packet};
 use super::{Host, Packet};
 
-/// Services of IPoIB's connected mode, to which the queue pair is added (Linux,
-/// `IPOIB_CM_IETF_ID`).
+/// Base service ID of IPoIB connected mode; the queue pair number is added (Linux, `IPOIB_CM_IETF_ID`).
 const SERVICE: u64 = 0x1000_0000_0000_0000;
-/// Time to answer in, 4.096 us times 2^20 (Linux, `ipoib_cm_send_req`).
+/// Response timeout, 4.096 us × 2^20 (Linux, `ipoib_cm_send_req`).
 const TIMEOUT: u8 = 20;
-/// Repetitions of a packet that was not acknowledged: none, since IP does without (Linux,
-/// `ipoib_cm_send_req`).
+/// Retransmissions of an unacknowledged packet: none, because IP tolerates loss (Linux, `ipoib_cm_send_req`).
 const RETRIES: u8 = 0;
-/// Repetitions of a message (Linux, `ipoib_cm_send_req`).
+/// Maximum retries of a CM message (Linux, `ipoib_cm_send_req`).
 const CM_RETRIES: u8 = 15;
 
-/// The five messages that set up and end the connection of the first host to the second, in order.
+/// Builds the five messages that set up and tear down the connection from the first host to the second, in order.
 pub fn handshake(ipoib: Ipoib) -> Vec<Packet> {
     let [local_id, remote_id] = [Host::First, Host::Second].map(id);
     let ready = ReadyToUse { local_id, remote_id };
@@ -63,7 +61,7 @@ fn request(ipoib: Ipoib) -> ConnectRequest {
         path_mtu: path_mtu(ipoib.ib_mtu),
         rnr_retry_count: RETRIES,
         max_cm_retries: CM_RETRIES,
-        // As Linux receives connected mode: one queue for all connections.
+        // Linux receives all connected-mode connections through one shared receive queue.
         shared_receive_queue: true,
         primary_local_lid: from.lid(),
         primary_remote_lid: to.lid(),
@@ -91,19 +89,19 @@ fn reply() -> ConnectReply {
     }
 }
 
-/// What a host tells of itself beside request and reply: its queue pair for datagrams, and the longest
-/// message that it takes (RFC 4755; Linux, `struct ipoib_cm_data`).
+/// Private data of request and reply: the host's queue pair for datagrams, and the longest message that it accepts
+/// (RFC 4755; Linux, `struct ipoib_cm_data`).
 fn private_data(host: Host, mtu: u16) -> Vec<u8> {
     let receive_bytes = u32::from(mtu) + 4;
     [host.queue_pair(), receive_bytes].map(u32::to_be_bytes).concat()
 }
 
-/// A host's number of the connection.
+/// A host's communication ID.
 fn id(host: Host) -> u32 {
     0x100 + u32::from(host.number())
 }
 
-/// Locally administered.
+/// Locally administered GUID.
 fn guid(host: Host) -> u64 {
     0x0200_0000_0000_0000 | u64::from(host.number())
 }
@@ -113,15 +111,15 @@ fn gid(host: Host, routed: bool) -> Ipv6Addr {
     if routed { host.gid() } else { subnet_local }
 }
 
-/// The code of an MTU (Linux, `enum ib_mtu`).
+/// Code of an MTU (Linux, `enum ib_mtu`).
 fn path_mtu(ib_mtu: u16) -> u8 {
-    // 256 bytes are 1, and each next code is the double.
+    // Code 1 is 256 bytes; each further code doubles the MTU.
     (ib_mtu.max(256).ilog2() - 7) as u8
 }
 
-/// The code of a rate (Linux, `enum ib_rate`), or that of the next lower one.
+/// Code of a rate (Linux, `enum ib_rate`), rounded down to the next rate that has one.
 fn packet_rate(lanes: Lanes, speed: Speed) -> u8 {
-    // Nominal rates of a lane in units of 0.5 Gbit/s.
+    // Nominal rate per lane in units of 0.5 Gbit/s.
     let lane = match speed {
         Speed::Sdr => 5,
         Speed::Ddr => 10,
@@ -132,7 +130,7 @@ fn packet_rate(lanes: Lanes, speed: Speed) -> u8 {
         Speed::Ndr => 200,
         Speed::Xdr => 400,
     };
-    // In the same units, of the codes 2, 3, ... 24.
+    // Rates of the codes 2, 3, ... 24, in the same units.
     const RATES: [u32; 23] = [
         5, 20, 60, 10, 40, 80, 120, 160, 240, 28, 112, 224, 336, 50, 200, 400, 600, 56, 100, 800,
         1200, 1600, 2400,

@@ -1,4 +1,4 @@
-//! Packets of InfiniBand, by themselves and inside Ethernet and UDP.
+//! Packets of InfiniBand, RoCEv1 and RoCEv2.
 
 use std::net::Ipv6Addr;
 
@@ -18,25 +18,24 @@ use super::{Host, Operation, Packet, ethernet, tags};
 /// Length of the invariant CRC in bytes (IBTA vol. 1, 7.8.1).
 const ICRC: usize = 4;
 
-/// The default partition, full membership (IBTA vol. 1, 10.9).
+/// Default partition with full membership (IBTA vol. 1, 10.9).
 pub(super) const PKEY: u16 = 0xffff;
-/// Sequence number of the first packet.
+/// PSN of the first packet.
 pub(super) const PSN: u32 = 1;
-/// Hops of a global route header within reach of any subnet.
+/// Hop limit of a GRH, enough to reach any subnet.
 const HOPS: u8 = 64;
-/// Queue key of IPoIB, as Linux's subnet manager sets it for its multicast group (OpenSM).
+/// Q_Key that Linux's subnet manager (OpenSM) sets for IPoIB's multicast group.
 const IPOIB_QKEY: u32 = 0x0000_0b1b;
-/// Queue key of other datagrams, as the examples of rdma-core use it.
+/// Q_Key of other datagrams, as in rdma-core's examples.
 const QKEY: u32 = 0x1111_1111;
 const IMMEDIATE: u32 = 0x1234_5678;
-/// Where the memory of an RDMA operation begins, and the key to it.
+/// Start address and R_Key of the remote memory of an RDMA operation.
 const ADDRESS: u64 = 0x0001_0000;
 const RKEY: u32 = 0x0000_1234;
-/// RoCEv2's source port tells flows apart; this is the first of its range (Linux,
-/// `rdma_get_udp_sport`).
+/// First source port of RoCEv2's range; the source port distinguishes flows (Linux, `rdma_get_udp_sport`).
 const SOURCE_PORT: u16 = 0xc000;
 
-/// What the base transport header stands in.
+/// Encapsulation of a BTH.
 #[derive(Clone, Copy)]
 pub(super) enum Carrier {
     Native { grh: bool },
@@ -44,7 +43,7 @@ pub(super) enum Carrier {
     RoceV2 { tags: u8, family: Family },
 }
 
-/// Operation codes of the first, a middle, the last and the only packet of a message.
+/// Opcodes of the first, a middle, the last and the only packet of a message.
 type Codes = [u8; 4];
 
 const SEND: Codes = [op::RC_SEND_FIRST, op::RC_SEND_MIDDLE, op::RC_SEND_LAST, op::RC_SEND_ONLY];
@@ -65,7 +64,7 @@ const READ_RESPONSE: Codes = [
     op::RC_READ_RESPONSE_ONLY,
 ];
 
-/// One packet from the base transport header on.
+/// Content of a packet from the BTH on.
 pub(super) struct Body<'a> {
     pub opcode: u8,
     pub queue_pair: u32,
@@ -76,7 +75,7 @@ pub(super) struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// A datagram from one queue pair to the other.
+    /// A datagram between two queue pairs.
     pub fn datagram(qkey: u32, [source_qp, queue_pair]: [u32; 2], payload: &'a [u8]) -> Self {
         let extensions = Deth { qkey, reserved_32: 0, source_qp }.to_bytes().to_vec();
         let (opcode, psn, acknowledge) = (op::UD_SEND_ONLY, PSN, false);
@@ -93,7 +92,7 @@ fn carrier(link: Link, family: Family) -> Carrier {
     }
 }
 
-/// One message over a reliable connection; of a READ the request and the answers.
+/// Builds one message of a reliable connection; for a READ, the request and the responses.
 pub(super) fn message(
     link: Link,
     family: Family,
@@ -129,18 +128,18 @@ pub(super) fn message(
     packets
 }
 
-/// How a message is cut into packets.
+/// How to segment a message into packets.
 struct Cut<'a> {
-    /// Sequence number of the first.
+    /// PSN of the first packet.
     psn: u32,
-    /// The most payload of one, in bytes.
+    /// Maximum payload of a packet in bytes.
     path_mtu: usize,
     codes: Codes,
-    /// Where to write, for the first packet.
+    /// RETH of the first packet.
     reth: &'a [u8],
 }
 
-/// The packets of a message, each with the headers that its operation code asks for.
+/// Builds the packets of a message, each with the headers that its opcode requires.
 fn sequence(carrier: Carrier, from: Host, cut: &Cut, data: &[u8]) -> Vec<Packet> {
     let chunks: Vec<&[u8]> =
         if data.is_empty() { vec![&[]] } else { data.chunks(cut.path_mtu).collect() };
@@ -158,7 +157,7 @@ fn sequence(carrier: Carrier, from: Host, cut: &Cut, data: &[u8]) -> Vec<Packet>
             opcode,
             queue_pair: from.other().queue_pair(),
             psn: cut.psn + index as u32,
-            // The answers to a READ, which the second host sends, ask for none.
+            // READ responses, which the second host sends, request no acknowledgement.
             acknowledge: is_last && from == Host::First,
             extensions: extensions(opcode, cut.reth),
             payload,
@@ -168,13 +167,13 @@ fn sequence(carrier: Carrier, from: Host, cut: &Cut, data: &[u8]) -> Vec<Packet>
     packets.collect()
 }
 
-/// The extended transport headers of an operation code, in their order.
+/// Extended transport headers of an opcode, in wire order.
 fn extensions(code: u8, reth: &[u8]) -> Vec<u8> {
     let layouts = op::extensions(code).unwrap_or_default();
     let bytes = layouts.iter().map(|layout| match layout.name {
         name if name == Reth::LAYOUT.name => reth.to_vec(),
         name if name == Aeth::LAYOUT.name => {
-            // Done, without a limit on credits (IBTA vol. 1, 9.7.7).
+            // ACK with unlimited credits (IBTA vol. 1, 9.7.7).
             Aeth { kind: 0, code: 31, msn: 1, ..Aeth::default() }.to_bytes().to_vec()
         }
         _ => ImmDt { immediate: IMMEDIATE }.to_bytes().to_vec(),
@@ -182,7 +181,7 @@ fn extensions(code: u8, reth: &[u8]) -> Vec<u8> {
     bytes.flatten().collect()
 }
 
-/// One datagram.
+/// Builds one datagram.
 pub(super) fn datagram(link: Link, family: Family, immediate: bool, data: &[u8]) -> Vec<Packet> {
     let ends = [Host::First, Host::Second].map(Host::queue_pair);
     let mut body = Body::datagram(QKEY, ends, data);
@@ -193,7 +192,7 @@ pub(super) fn datagram(link: Link, family: Family, immediate: bool, data: &[u8])
     vec![packet(carrier(link, family), Host::First, &body)]
 }
 
-/// IP packets over InfiniBand: each a datagram, or a message of a connection.
+/// Encapsulates IP packets in IPoIB: each in a datagram, or in a message of a connection.
 pub(super) fn ipoib(ipoib: Ipoib, kind: u16, ip_packets: &[Vec<u8>]) -> Vec<Packet> {
     let carrier = Carrier::Native { grh: ipoib.grh };
     let header = IpoibHeader { ether_type: kind, reserved_16: 0 }.to_bytes();
@@ -218,12 +217,12 @@ pub(super) fn ipoib(ipoib: Ipoib, kind: u16, ip_packets: &[Vec<u8>]) -> Vec<Pack
     packets
 }
 
-/// A packet from its link's first header to its last sum.
+/// Builds a packet from the first header of its link through the last CRC.
 pub(super) fn packet(carrier: Carrier, from: Host, body: &Body) -> Packet {
     let pad = body.payload.len().next_multiple_of(4) - body.payload.len();
     let bth = Bth {
         opcode: body.opcode,
-        // The state in which connections and datagrams begin (IBTA vol. 1, 17.2.8).
+        // Initial migration state of queue pairs (IBTA vol. 1, 17.2.8).
         migrated: true,
         pad: pad as u8,
         pkey: PKEY,
@@ -282,7 +281,7 @@ fn roce_v2(from: Host, tags: u8, family: Family, body: &[u8]) -> Vec<u8> {
         let udp = udp(from, family, SOURCE_PORT, ROCE_V2_PORT, &data);
         ip(from, family, protocol::UDP, &[&udp.to_bytes()[..], &data].concat())
     };
-    // The sum leaves out what depends on it: the checksum of UDP.
+    // The ICRC masks the only field that depends on it: the UDP checksum.
     let draft = datagram([0; ICRC]);
     let sum = icrc_roce_v2(&draft[..draft.len() - ICRC]).unwrap_or_default();
     ethernet(from, tags, ether_type_of(family), &[&datagram(sum)])

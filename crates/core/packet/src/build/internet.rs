@@ -1,4 +1,4 @@
-//! Packets of IP: a UDP datagram and its fragments, the segments of a write to a TCP connection.
+//! IP packets: a UDP datagram and its fragments, and the segments of a write to a TCP connection.
 
 use fabricmark_header::ethernet::ether_type;
 use fabricmark_header::ip::{Addresses, Ipv4, Ipv6, Ipv6Fragment, protocol};
@@ -7,24 +7,24 @@ use fabricmark_wire::{Family, Link, fragments};
 
 use super::{Host, Packet, ethernet, infiniband, tags};
 
-/// Ports of nobody (RFC 6335, 6).
+/// Ephemeral ports, which are assigned to no service (RFC 6335, 6).
 const SOURCE_PORT: u16 = 49_152;
 const DESTINATION_PORT: u16 = 49_153;
 
-/// Routers that packets may pass: what Linux lets them.
+/// TTL and hop limit; Linux's default.
 const HOPS: u8 = 64;
 
-/// Tells the fragments of a packet from those of others.
+/// Identification of a fragmented packet.
 const IDENTIFICATION: u16 = 1;
 
-/// A place in a packet that was cut into fragments, in bytes.
+/// Position of a fragment in the datagram.
 #[derive(Clone, Copy)]
 struct Fragment {
     offset: usize,
     more: bool,
 }
 
-/// One datagram, in as many packets as it takes.
+/// Builds one datagram, fragmented as the MTU requires.
 pub(super) fn datagram(link: Link, family: Family, data: &[u8]) -> Vec<Packet> {
     let udp = udp(Host::First, family, SOURCE_PORT, DESTINATION_PORT, data);
     let datagram = [&udp.to_bytes(), data].concat();
@@ -48,7 +48,7 @@ pub(super) fn datagram(link: Link, family: Family, data: &[u8]) -> Vec<Packet> {
     carried(link, family, &ip_packets)
 }
 
-/// The segments of one write.
+/// Builds the TCP segments of one write.
 pub(super) fn segments(link: Link, family: Family, option_bytes: u8, data: &[u8]) -> Vec<Packet> {
     let options = options(option_bytes.into());
     let headers = family.header_bytes() as usize + Tcp::BYTES + options.len();
@@ -75,7 +75,7 @@ pub(super) fn segments(link: Link, family: Family, option_bytes: u8, data: &[u8]
     carried(link, family, &segments.collect::<Vec<_>>())
 }
 
-/// So many bytes of options: time stamps where they fit, and padding before them.
+/// TCP options of `bytes` bytes: timestamps if they fit, preceded by padding.
 fn options(bytes: usize) -> Vec<u8> {
     let stamps = TcpOption::Timestamps { value: 1, echo: 1 };
     let stamps_bytes = 10;
@@ -84,11 +84,11 @@ fn options(bytes: usize) -> Vec<u8> {
         options.truncate(bytes - stamps_bytes);
         options.push(stamps);
     }
-    // More than fits was refused before.
+    // Options that do not fit have been rejected before.
     TcpOptions::write(&options).unwrap_or_default()
 }
 
-/// IP packets in what the link puts around them.
+/// Encapsulates IP packets for the link.
 fn carried(link: Link, family: Family, ip_packets: &[Vec<u8>]) -> Vec<Packet> {
     let kind = ether_type_of(family);
     if let Link::Ipoib(ipoib) = link {
@@ -99,7 +99,7 @@ fn carried(link: Link, family: Family, ip_packets: &[Vec<u8>]) -> Vec<Packet> {
     ip_packets.iter().map(|packet| Packet { from, bytes: frame(packet) }).collect()
 }
 
-/// The Ethernet type of an IP version.
+/// EtherType of an IP version.
 pub(super) fn ether_type_of(family: Family) -> u16 {
     match family {
         Family::V4 => ether_type::IPV4,
@@ -115,14 +115,14 @@ fn addresses(from: Host, family: Family) -> Addresses {
     }
 }
 
-/// The header of a datagram of `data`.
+/// UDP header of a datagram that carries `data`.
 pub(super) fn udp(from: Host, family: Family, source: u16, destination: u16, data: &[u8]) -> Udp {
     let bytes = (Udp::BYTES + data.len()) as u16;
     let udp = Udp { source_port: source, destination_port: destination, bytes, checksum: 0 };
     udp.with_checksum(addresses(from, family), data)
 }
 
-/// A whole IP packet.
+/// An unfragmented IP packet.
 pub(super) fn ip(from: Host, family: Family, next: u8, payload: &[u8]) -> Vec<u8> {
     let whole = Fragment { offset: 0, more: false };
     match family {
@@ -142,7 +142,7 @@ pub(super) fn ip(from: Host, family: Family, next: u8, payload: &[u8]) -> Vec<u8
     }
 }
 
-/// A fragment of a datagram.
+/// A fragment of a UDP datagram.
 fn fragment(family: Family, payload: &[u8], place: Fragment) -> Vec<u8> {
     let from = Host::First;
     match family {
@@ -168,7 +168,7 @@ fn ipv4(from: Host, next: u8, payload: &[u8], place: Fragment) -> Ipv4 {
         header_words: (Ipv4::BYTES / 4) as u8,
         total_bytes: (Ipv4::BYTES + payload.len()) as u16,
         identification: if is_whole { 0 } else { IDENTIFICATION },
-        // A packet that may not be cut needs no identification (RFC 6864, 4.1).
+        // An atomic packet needs no identification (RFC 6864, 4.1).
         dont_fragment: is_whole,
         more_fragments: place.more,
         fragment_offset: (place.offset / 8) as u16,

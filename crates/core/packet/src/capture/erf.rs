@@ -1,22 +1,21 @@
-//! Extensible record format: a header before each packet that says what it is (Endace, ERF types
-//! reference; link type 197).
+//! Extensible Record Format: a header with the type of each packet (Endace, ERF types reference; link type 197).
 //!
-//! Captures of InfiniBand are in it, because Wireshark opens no other form of them.
+//! InfiniBand packets are written in this format because Wireshark opens no other format of them.
 
 use super::LinkType;
 
-/// Length of the header in bytes.
+/// Length of the record header in bytes.
 const HEADER: usize = 16;
-/// An InfiniBand packet, from LRH to variant CRC.
+/// Record type: an InfiniBand packet from the LRH through the variant CRC.
 const INFINIBAND: u8 = 21;
-/// An Ethernet frame behind two bytes of padding.
+/// Record type: an Ethernet frame, preceded by two bytes of padding.
 const ETHERNET: u8 = 2;
-/// Set where the header is followed by another of 8 bytes, whose own first bit says the same.
+/// Type bit: an 8-byte extension header follows. The first bit of an extension header says the same.
 const EXTENDED: u8 = 0x80;
-/// Records vary in length.
+/// Flag: records vary in length.
 const VARYING: u8 = 0x04;
 
-/// The record of an InfiniBand packet seen `seconds` after the start of 1970.
+/// Encodes the record of an InfiniBand packet captured `seconds` after the start of 1970.
 pub(super) fn record(seconds: u32, packet: &[u8]) -> Vec<u8> {
     let length = |bytes: usize| u16::try_from(bytes).unwrap_or(u16::MAX).to_be_bytes();
     let time = u64::from(seconds) << 32;
@@ -31,8 +30,7 @@ pub(super) fn record(seconds: u32, packet: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// The packet in a record, and what its first byte belongs to; `None` where it is of no type that is
-/// taken apart here, or breaks off.
+/// The packet in a record, and its link type. `None` if truncated or neither Ethernet nor InfiniBand.
 pub(super) fn packet(record: &[u8]) -> Option<(LinkType, &[u8])> {
     let (header, mut rest) = record.split_first_chunk::<HEADER>()?;
     let [_, _, _, _, _, _, _, _, kind, _, _, _, _, _, wire @ ..] = *header;

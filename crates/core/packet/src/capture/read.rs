@@ -1,21 +1,21 @@
-//! Reading: classic pcap and pcapng of both byte orders.
+//! Reads classic pcap and pcapng files of both byte orders.
 
 use super::{
     CaptureError, Captured, ERF, LinkType, MICROSECONDS, NANOSECONDS, PACKET_BYTES_MAX, erf,
 };
 
-/// Blocks of pcapng.
+/// Block types of pcapng, and the byte-order magic of a section header.
 pub(super) const SECTION: u32 = 0x0a0d_0d0a;
 pub(super) const SECTION_ORDER: u32 = 0x1a2b_3c4d;
 pub(super) const INTERFACE: u32 = 1;
 pub(super) const SIMPLE_PACKET: u32 = 3;
 pub(super) const ENHANCED_PACKET: u32 = 6;
 
-/// Options of an interface: unit of its time stamps, and what is added to them.
+/// Interface options: timestamp resolution, and the offset that is added to timestamps.
 pub(super) const IF_TSRESOL: u16 = 9;
 pub(super) const IF_TSOFFSET: u16 = 14;
 
-/// The packets of a file; after an error there are no more.
+/// Reads the packets of a file; the iterator ends after an error.
 pub fn read(file: &[u8]) -> Result<Packets<'_>, CaptureError> {
     let reader = Reader { rest: file, is_big_endian: false, packet: 1 };
     let (&magic, _) = file.split_first_chunk::<4>().ok_or(CaptureError::NotACapture)?;
@@ -29,17 +29,17 @@ pub fn read(file: &[u8]) -> Result<Packets<'_>, CaptureError> {
     }
 }
 
-/// Reads the rest of the header of a classic file.
+/// Reads the rest of the file header of a classic pcap file.
 fn classic(mut reader: Reader<'_>, magic: u32) -> Result<Packets<'_>, CaptureError> {
     let mut header = reader.take(24)?;
     header.rest = &header.rest[20..];
-    // The upper bits tell of a check sequence at the end of packets; no program here writes them.
+    // The upper bits give the length of the FCS at the end of packets; no common program sets them.
     let link_type = LinkType::of_number(header.u32()? as u16);
     let unit_ns = if magic == NANOSECONDS { 1 } else { 1000 };
     Ok(Packets { reader, state: State::Classic { link_type, unit_ns } })
 }
 
-/// The packets of a capture file, in its order.
+/// Iterator over the packets of a capture file, in file order.
 #[derive(Clone, Debug)]
 pub struct Packets<'a> {
     reader: Reader<'a>,
@@ -52,13 +52,13 @@ enum State {
     Blocks { interfaces: Vec<Interface> },
 }
 
-/// What pcapng says of where packets were captured.
+/// Interface description of pcapng.
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link_type: LinkType,
-    /// Ticks of time stamps in a second.
+    /// Timestamp ticks per second; 0 if the unit is too small to represent.
     ticks_per_s: u64,
-    /// Seconds that are added to them.
+    /// Seconds to add to timestamps.
     offset_s: i64,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Iterator for Packets<'a> {
                 }
                 State::Blocks { interfaces } => block(reader, interfaces),
             };
-            // A block without a packet is passed over.
+            // Skip blocks without a packet.
             if let Some(result) = found.transpose() {
                 break result;
             }
@@ -88,19 +88,19 @@ impl<'a> Iterator for Packets<'a> {
     }
 }
 
-/// The packet in a record of the extensible record format; any other as it is.
+/// Unwraps the packet in an ERF record; other packets are unchanged.
 fn opened(packet: Captured<'_>) -> Captured<'_> {
     let found = match packet.link_type {
         LinkType::Other(ERF) => erf::packet(packet.bytes),
         _ => None,
     };
     let Some((link_type, bytes)) = found else { return packet };
-    // What was not captured is missing from the end of record and packet alike.
+    // The bytes that were not captured are missing from the end of both record and packet.
     let missing = packet.captured_from_bytes.saturating_sub(packet.bytes.len() as u32);
     Captured { link_type, bytes, captured_from_bytes: bytes.len() as u32 + missing, ..packet }
 }
 
-/// A packet of a classic file.
+/// Reads a packet of a classic pcap file.
 fn record<'a>(
     reader: &mut Reader<'a>,
     link_type: LinkType,
@@ -114,7 +114,7 @@ fn record<'a>(
     Ok(Captured { link_type, time_ns, captured_from_bytes, bytes })
 }
 
-/// A block of pcapng, and the packet in it.
+/// Reads a pcapng block, and the packet in it if it has one.
 fn block<'a>(
     reader: &mut Reader<'a>,
     interfaces: &mut Vec<Interface>,
@@ -122,7 +122,7 @@ fn block<'a>(
     let packet = reader.packet;
     let broken = |what| CaptureError::Broken { packet, what };
     let mut head = reader.clone().take(12)?;
-    // The type of a section's header reads the same in both orders; the next but one word tells which.
+    // The type of a section header is the same in both byte orders; the third word gives the byte order.
     if head.u32()? == SECTION {
         reader.is_big_endian = match head.rest.get(4..8) {
             Some(order) if order == SECTION_ORDER.to_be_bytes() => true,
@@ -160,7 +160,7 @@ fn block<'a>(
         SIMPLE_PACKET => {
             let captured_from_bytes = body.u32()?;
             let link_type = interfaces.first().ok_or_else(unknown)?.link_type;
-            // Its captured length is what the block holds of it, padding aside.
+            // The captured length is implied by the length of the block.
             let bytes = captured_from_bytes.min(u32::try_from(body.rest.len()).unwrap_or(u32::MAX));
             let bytes = body.packet_bytes(bytes)?;
             Ok(Some(Captured { link_type, time_ns: None, captured_from_bytes, bytes }))
@@ -171,7 +171,7 @@ fn block<'a>(
 
 fn interface(body: &mut Reader<'_>) -> Result<Interface, CaptureError> {
     let link_type = LinkType::of_number(body.u16()?);
-    // Reserved, and the longest packet that would be captured whole.
+    // Reserved field and snapshot length.
     body.take(6)?;
     let mut interface = Interface { link_type, ticks_per_s: 1_000_000, offset_s: 0 };
     while let (Ok(code @ 1..), Ok(length)) = (body.u16(), body.u16()) {
@@ -193,7 +193,7 @@ fn interface(body: &mut Reader<'_>) -> Result<Interface, CaptureError> {
 }
 
 impl Interface {
-    /// Nanoseconds since 1970 of a time stamp; `None` where they are not countable.
+    /// Converts a timestamp to nanoseconds since 1970, or `None` if it cannot be represented.
     fn time_ns(self, ticks: u64) -> Option<u64> {
         let ns = (u128::from(ticks) * 1_000_000_000).checked_div(u128::from(self.ticks_per_s))?;
         let offset = i128::from(self.offset_s) * 1_000_000_000;
@@ -201,17 +201,17 @@ impl Interface {
     }
 }
 
-/// Bytes that are still to be read, in one of the two orders.
+/// The unread bytes of a file, in one of the two byte orders.
 #[derive(Clone, Debug)]
 struct Reader<'a> {
     rest: &'a [u8],
     is_big_endian: bool,
-    /// The packet that comes next.
+    /// Number of the next packet, for errors.
     packet: u64,
 }
 
 impl<'a> Reader<'a> {
-    /// The next `bytes` bytes, as a reader of their own.
+    /// Takes the next `bytes` bytes as a reader.
     fn take(&mut self, bytes: u64) -> Result<Self, CaptureError> {
         let taken = usize::try_from(bytes).ok().and_then(|bytes| self.rest.split_at_checked(bytes));
         let (taken, rest) = taken.ok_or(CaptureError::CutShort {
@@ -230,7 +230,7 @@ impl<'a> Reader<'a> {
         self.take(u64::from(bytes)).map(|taken| taken.rest)
     }
 
-    /// A number, from its highest byte on.
+    /// Reads a number as big-endian bytes.
     fn number<const N: usize>(&mut self) -> Result<[u8; N], CaptureError> {
         let mut bytes = *self.take(N as u64)?.rest.first_chunk().unwrap_or(&[0; N]);
         if !self.is_big_endian {

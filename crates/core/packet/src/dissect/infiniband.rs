@@ -1,4 +1,4 @@
-//! InfiniBand, by itself and inside Ethernet and UDP: RoCEv1, RoCEv2.
+//! Dissects InfiniBand, RoCEv1 and RoCEv2.
 
 use fabricmark_header::checksum::{icrc, icrc_roce_v1, icrc_roce_v2, vcrc};
 use fabricmark_header::cm::{self, Mad, MadView};
@@ -16,12 +16,12 @@ const ICRC: usize = 4;
 /// Length of the variant CRC in bytes (IBTA vol. 1, 7.8.2).
 const VCRC: usize = 2;
 
-/// What a base transport header stands in.
+/// Encapsulation of a BTH.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Under {
-    /// A fabric of InfiniBand, over which IPoIB runs.
+    /// InfiniBand fabric, which may carry IPoIB.
     Native,
-    /// Ethernet or UDP.
+    /// RoCE: Ethernet or UDP.
     Roce,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Walk<'a> {
         let there = self.bytes.len();
         let lrh = self.read(Lrh::LAYOUT, LrhView::of, 0, there);
         let Some((lrh, mut at)) = lrh else { return };
-        // The length counts all but the variant CRC (IBTA vol. 1, 7.7.8).
+        // The length field excludes the variant CRC (IBTA vol. 1, 7.7.8).
         let says = 4 * usize::from(lrh.packet_words());
         let is_whole = (Lrh::BYTES..=there).contains(&says);
         if !is_whole {
@@ -59,11 +59,11 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A global route header and where it ends.
+    /// Dissects a GRH and returns its end.
     fn global(&mut self, at: usize, end: usize) -> Option<(GrhView<'a>, usize)> {
         let (grh, after) = self.read(Grh::LAYOUT, GrhView::of, at, end)?;
         let (says, there) = (usize::from(grh.payload_bytes()), end - after);
-        // Behind Ethernet there may be padding.
+        // Padding may follow on Ethernet, so fewer bytes are no error.
         if says > there {
             self.trouble(at + 4, Trouble::Length { header: "GRH", says, there });
         }
@@ -91,7 +91,7 @@ impl<'a> Walk<'a> {
         self.base(at, end, Under::Roce, right, extent);
     }
 
-    /// From the base transport header to the invariant CRC, which should be `right`.
+    /// Dissects the packet from the BTH through the invariant CRC; `right` is the correct CRC.
     fn base(
         &mut self,
         at: usize,
@@ -149,8 +149,7 @@ impl<'a> Walk<'a> {
         self.sum("ICRC", at, ICRC, verdict);
     }
 
-    /// Whether a message begins here, and as one of IPoIB does. No field tells that: it is a matter of the
-    /// queue pair (RFC 4391, 6).
+    /// Guesses whether an IPoIB message begins here. No field says so: it depends on the queue pair (RFC 4391, 6).
     fn is_ipoib(&self, code: u8, at: usize, end: usize) -> bool {
         let begins = matches!(
             code,

@@ -1,4 +1,4 @@
-//! Ethernet and what it carries: ARP, IPv4, IPv6, UDP, TCP.
+//! Dissects Ethernet, ARP, IPv4, IPv6, UDP and TCP.
 
 use fabricmark_header::arp::{Arp, IpoibArp};
 use fabricmark_header::checksum::Internet;
@@ -12,11 +12,11 @@ use fabricmark_header::transport::{
 
 use super::{Trouble, Verdict, Walk};
 
-/// A type below this is a length (IEEE 802.3, 3.2.6).
+/// Smallest EtherType; lower values are a length (IEEE 802.3, 3.2.6).
 const TYPE_MIN: u16 = 1536;
 
-/// Extension headers of IPv6 whose second byte is their length in units of 8 bytes, without the first
-/// (RFC 8200, 4; RFC 6275; RFC 7401; RFC 5533).
+/// IPv6 extension headers whose second byte is their length in units of 8 bytes, not counting the first 8 bytes (RFC
+/// 8200, 4; RFC 6275; RFC 7401; RFC 5533).
 const EXTENSIONS: [(u8, &str); 6] = [
     (0, "hop-by-hop options"),
     (43, "routing header"),
@@ -25,20 +25,20 @@ const EXTENSIONS: [(u8, &str); 6] = [
     (139, "host identity header"),
     (140, "shim6 header"),
 ];
-/// Its second byte counts units of 4 bytes, without the first two (RFC 4302, 2.2).
+/// Authentication header: its second byte is its length in units of 4 bytes minus 2 (RFC 4302, 2.2).
 const AUTHENTICATION: u8 = 51;
 
-/// How much of a packet of IP is here.
+/// How much of an IP packet is present.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// All of it, by its own lengths.
+    /// All of it, according to its length fields.
     Whole,
-    /// Its beginning, for this reason; lengths lead beyond.
+    /// Only the beginning, for this reason; its length fields exceed the bytes present.
     Beginning(&'static str),
 }
 
 impl Extent {
-    /// The beginning of it.
+    /// The same extent, reduced to a beginning.
     fn beginning(self) -> Self {
         match self {
             Self::Whole => Self::Beginning("the rest is not in this packet"),
@@ -47,7 +47,7 @@ impl Extent {
     }
 }
 
-/// Where an IP packet begins, and its addresses.
+/// The IP packet below a transport header: its offset, addresses and extent.
 #[derive(Clone, Copy)]
 struct Below {
     ip_at: usize,
@@ -72,7 +72,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What an Ethernet type, or that of IPoIB, leads to.
+    /// Dissects the payload of Ethernet or IPoIB by its EtherType.
     pub(super) fn network(&mut self, kind: u16, at: usize, end: usize, extent: Extent) {
         match kind {
             ether_type::IPV4 => self.ipv4(at, end, extent),
@@ -82,7 +82,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Which form it has is told by the lengths of the addresses.
+    /// The lengths of the addresses select the ARP format.
     fn arp(&mut self, at: usize, end: usize) {
         let layout = match self.rest(at, end) {
             [_, _, _, _, 20, 4, ..] => IpoibArp::LAYOUT,
@@ -138,7 +138,7 @@ impl Walk<'_> {
         self.trouble(at, Trouble::Contradiction { header, field, value, right });
     }
 
-    /// Options of IPv4, by kind (RFC 791, 3.1; RFC 2113).
+    /// IPv4 options by kind (RFC 791, 3.1; RFC 2113).
     fn ipv4_options(&mut self, mut at: usize, end: usize) {
         while let [kind, rest @ ..] = self.rest(at, end) {
             let (name, text, bytes) = match kind {
@@ -190,7 +190,7 @@ impl Walk<'_> {
         self.data("trailer", packet_end, end);
     }
 
-    /// Extension headers, then what they lead to.
+    /// Dissects IPv6 extension headers, then the upper-layer header.
     fn ipv6_next(&mut self, mut next: u8, mut at: usize, end: usize, mut below: Below) {
         loop {
             let bytes = self.rest(at, end);
@@ -244,7 +244,7 @@ impl Walk<'_> {
         let verdict = match below.extent {
             _ if udp.checksum() == 0 => Verdict::Absent,
             _ if is_wrong => Verdict::Unchecked("its length is wrong"),
-            // A datagram can be over before its message or fragment is.
+            // A datagram may end before the message or fragment that is cut off.
             Extent::Beginning(why) if says > there => Verdict::Unchecked(why),
             _ => {
                 let payload = self.rest(after, udp_end);

@@ -1,4 +1,4 @@
-//! A dissection as text: a line for each header, field after field.
+//! Formats a dissection as text: one line per header, with all its fields.
 
 use std::fmt::Write;
 
@@ -7,16 +7,15 @@ use fabricmark_header::Layout;
 use super::{Dissection, Part, Verdict};
 use crate::capture::LinkType;
 
-/// Columns of names, and of what stands behind them.
+/// Width of the name column, and of a line.
 const NAME: usize = 14;
 const LINE: usize = 100;
 
-/// Bytes of data that are shown.
+/// Maximum number of data bytes shown.
 const SHOWN: usize = 16;
 
 impl Dissection<'_> {
-    /// The packet as text, a line for each part, broken before 100 columns. Reserved bits that are 0 are
-    /// left out.
+    /// The dissection as text, one line per part, wrapped at 100 columns. Reserved bits are omitted if they are 0.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for part in &self.parts {
@@ -49,7 +48,7 @@ impl Dissection<'_> {
         format!("{bytes} bytes: {}{more}", self.hex(at, bytes.min(SHOWN), " "))
     }
 
-    /// Bytes in base sixteen.
+    /// Hexadecimal bytes, separated by `between`.
     fn hex(&self, at: usize, bytes: usize, between: &str) -> String {
         let bytes = self.bytes.get(at..at + bytes).unwrap_or_default();
         bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(between)
@@ -57,7 +56,7 @@ impl Dissection<'_> {
 }
 
 impl Verdict {
-    /// The bytes that are there, and the verdict.
+    /// The stored bytes and the verdict.
     fn text(self, stored: &str) -> String {
         match self {
             Self::Good => format!("0x{stored} good"),
@@ -72,7 +71,7 @@ impl Verdict {
 }
 
 impl LinkType {
-    /// The name of the link.
+    /// Name for display.
     pub fn name(self) -> String {
         match self {
             Self::Ethernet => "Ethernet".to_owned(),
@@ -82,10 +81,10 @@ impl LinkType {
     }
 }
 
-/// A name and its items, which go on beneath each other where the line is full.
+/// Appends a name and its items, wrapped to further lines.
 fn line(text: &mut String, name: &str, items: &[String]) {
     let mut column = NAME + 2;
-    // Writing to a string does not fail.
+    // Writing to a `String` never fails.
     let _ = write!(text, "  {name:NAME$}");
     for (index, item) in items.iter().enumerate() {
         let comma = if index + 1 < items.len() { "," } else { "" };

@@ -1,4 +1,4 @@
-//! What claims are judged on: the tables of a paper, or the means of an experiment.
+//! The figures that claims are evaluated on: tables of a paper, or means of an experiment.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,17 @@ use super::tally::Scale;
 use super::value::Value;
 use crate::table::{TABLES, Table, Technology};
 
-/// What a column holds.
+/// Quantity of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// Application payload in Mbit/s (10^6).
+    /// Goodput in Mbit/s (10^6).
     GoodputMbps,
-    /// Half a round trip in microseconds.
+    /// RTT/2 in microseconds.
     LatencyUs,
 }
 
 impl Quantity {
-    /// How near two figures count as the same: 2 % of a throughput and 3 % of a latency, as reports
-    /// have it.
+    /// Tie band and unit: 2 % for goodput and 3 % for latency, as in reports.
     pub fn scale(self) -> Scale {
         match self {
             Self::GoodputMbps => Scale { tie: fabricmark_stats::THROUGHPUT_TIE, unit: "Mb/s" },
@@ -29,7 +28,7 @@ impl Quantity {
         }
     }
 
-    /// The figure of a run that it is.
+    /// The corresponding figure of a run.
     pub fn figure(self) -> Figure {
         match self {
             Self::GoodputMbps => Figure::Goodput,
@@ -37,7 +36,7 @@ impl Quantity {
         }
     }
 
-    /// The word for it.
+    /// Name for display.
     pub fn word(self) -> &'static str {
         match self {
             Self::GoodputMbps => "goodput",
@@ -46,14 +45,14 @@ impl Quantity {
     }
 }
 
-/// What moves the data.
+/// Transport or benchmark of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// Datagrams.
+    /// UDP datagrams.
     Udp,
     /// A TCP connection.
     Tcp,
-    /// A benchmark of Intel's MPI suite, by its name.
+    /// A benchmark of the Intel MPI Benchmarks, by its name.
     Mpi(&'static str),
 }
 
@@ -61,7 +60,7 @@ pub enum Load {
 pub const LOADS: [Load; 2] = [Load::Udp, Load::Tcp];
 
 impl Load {
-    /// What `transport` is in the tables; nothing where they have none of it.
+    /// The load of `transport`; `None` if the tables do not have it.
     pub fn of(transport: Transport) -> Option<Self> {
         match transport {
             Transport::Udp => Some(Self::Udp),
@@ -70,7 +69,7 @@ impl Load {
         }
     }
 
-    /// The word for it.
+    /// Name for display.
     pub fn word(self) -> &'static str {
         match self {
             Self::Udp => "UDP",
@@ -80,35 +79,35 @@ impl Load {
     }
 }
 
-/// Which of several sets of columns a column belongs to.
+/// Comparison that a column belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// The comparison of technologies: P1's tables IV to VII, and everything that is measured.
+    /// Comparison of technologies: P1's tables IV to VII, and everything measured.
     Technologies,
-    /// The comparison of IPoIB's modes: P1's tables II and III.
+    /// Comparison of IPoIB's modes: P1's tables II and III.
     Modes,
 }
 
 /// Figures by payload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// What its cells are.
+    /// Quantity of the cells.
     pub quantity: Quantity,
-    /// What moved the data.
+    /// Transport or benchmark.
     pub load: Load,
-    /// Which comparison it belongs to.
+    /// Comparison that the column belongs to.
     pub set: Set,
     /// Name of the network, such as `10GbE`, or `ethernet:1G (emulated)`.
     pub network: String,
-    /// The network as a link is written: `ethernet:10G`.
+    /// The network in the link grammar: `ethernet:10G`.
     pub link: String,
     /// IP version.
     pub family: Family,
     /// Cells by payload in bytes.
     pub cells: BTreeMap<u64, Value>,
-    /// A point of a measured column, for what else was varied; nothing where it was printed.
+    /// A point of a measured column, which has the levels of all other factors; `None` for a printed column.
     pub point: Option<Box<Point>>,
-    /// What the wire allows at each payload, in the unit of the cells; none without a wire.
+    /// Limits by payload, in the unit of the cells; empty without a wire.
     pub limits: BTreeMap<u64, Limit>,
 }
 
@@ -118,65 +117,65 @@ impl Column {
         format!("{} {} {}", self.load.word(), self.network, self.family)
     }
 
-    /// The payloads that both columns have, with the cells of both.
+    /// The payloads that both columns have, with both cells.
     pub fn with<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = (u64, Value, Value)> + 'a {
         self.cells
             .iter()
             .filter_map(|(&payload, &cell)| Some((payload, cell, *other.cells.get(&payload)?)))
     }
 
-    /// Whether it is Ethernet.
+    /// Whether the link is Ethernet.
     pub fn is_ethernet(&self) -> bool {
         self.link.starts_with("ethernet:")
     }
 
-    /// Whether it is IP over InfiniBand in connected mode.
+    /// Whether the link is IPoIB in connected mode.
     pub fn is_connected(&self) -> bool {
         self.link.starts_with("ipoib:") && self.link.contains("mode=connected")
     }
 
-    /// Whether it is IP over InfiniBand in datagram mode.
+    /// Whether the link is IPoIB in datagram mode.
     pub fn is_datagram(&self) -> bool {
         self.link.starts_with("ipoib:") && !self.is_connected()
     }
 
-    /// The rate of its link in bit/s, line coding left out; 0 where there is no wire.
+    /// Data rate of the link in bit/s after line coding; 0 if there is no wire.
     pub fn rate_bps(&self) -> f64 {
         let link: Option<Link> = self.link.parse().ok();
         link.and_then(Link::rate_bps).map_or(0.0, Exact::as_f64)
     }
 
-    /// Its link without its settings: `ipoib:4X-SDR`.
+    /// The link without settings: `ipoib:4X-SDR`.
     pub fn base_link(&self) -> &str {
         self.link.split(',').next().unwrap_or_default()
     }
 
-    /// Whether it is RDMA over Ethernet.
+    /// Whether the link is RoCE.
     pub fn is_roce(&self) -> bool {
         self.link.starts_with("roce")
     }
 }
 
-/// Where figures come from.
+/// Origin of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Printed in the papers.
     Published,
-    /// Means of the runs of an experiment; the names of its networks say which are emulated.
+    /// Means of the runs of an experiment; the networks' names say which are emulated.
     Measured,
 }
 
-/// The figures that claims are judged on, from one origin: published and measured ones never mix.
+/// A set of figures from one origin; published and measured figures are never mixed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
-    /// Where they come from.
+    /// Published or measured.
     pub origin: Origin,
-    /// The columns.
+    /// All columns.
     pub columns: Vec<Column>,
 }
 
 impl Figures {
-    /// What the papers print.
+    /// The figures that the papers print.
     pub fn published() -> Self {
         let mut columns = Vec::new();
         for table in &TABLES {
@@ -202,7 +201,7 @@ impl Figures {
         Self { origin: Origin::Published, columns }
     }
 
-    /// How two figures of a quantity are compared: printed ones as they are.
+    /// Tie band and unit for a quantity; printed figures are compared exactly.
     pub fn scale(&self, quantity: Quantity) -> Scale {
         let scale = quantity.scale();
         match self.origin {
@@ -222,18 +221,18 @@ impl Figures {
             .filter(move |c| c.set == set && c.quantity == quantity && c.load == load)
     }
 
-    /// The columns of IPv4 and IPv6 over the same network.
+    /// Pairs of IPv4 and IPv6 columns of the same network.
     pub fn families(&self, quantity: Quantity, load: Load) -> Vec<(&Column, &Column)> {
         pairs(&self.columns(quantity, load).collect::<Vec<_>>(), by_family)
     }
 
-    /// The same of the tables that compare IPoIB's modes.
+    /// [`families`](Self::families) of the tables that compare IPoIB's modes.
     pub fn families_of_modes(&self, quantity: Quantity) -> Vec<(&Column, &Column)> {
         pairs(&self.of(Set::Modes, quantity, Load::Udp).collect::<Vec<_>>(), by_family)
     }
 
-    /// The columns of Ethernet and of a faster IPoIB in datagram mode with the same IP version, of UDP
-    /// and then of TCP. Of several speeds of IPoIB the fastest has the place of P1's FDR.
+    /// Pairs of Ethernet and a faster IPoIB in datagram mode with the same IP version, for UDP and then TCP. Among
+    /// several speeds of IPoIB, the fastest takes the place of P1's FDR.
     pub fn technologies(&self, quantity: Quantity) -> Vec<(&Column, &Column)> {
         let of_load = |load| {
             let columns: Vec<&Column> = self.columns(quantity, load).collect();
@@ -250,7 +249,7 @@ impl Figures {
         LOADS.into_iter().flat_map(of_load).collect()
     }
 
-    /// The columns of TCP and UDP over the same network with the same IP version.
+    /// Pairs of TCP and UDP columns of the same network and IP version.
     pub fn transports(&self, quantity: Quantity) -> Vec<(&Column, &Column)> {
         let all: Vec<&Column> = self.columns.iter().filter(|c| c.quantity == quantity).collect();
         pairs(&all, |a, b| {
@@ -260,7 +259,7 @@ impl Figures {
         })
     }
 
-    /// The columns of IPoIB's datagram and connected mode that differ in nothing else.
+    /// Pairs of IPoIB's datagram and connected mode with the same width, speed and IP version.
     pub fn modes(&self, quantity: Quantity) -> Vec<(&Column, &Column)> {
         let set = match self.origin {
             Origin::Published => Set::Modes,
@@ -273,7 +272,7 @@ impl Figures {
         })
     }
 
-    /// The columns of RDMA over Ethernet and of plain Ethernet under a benchmark of MPI.
+    /// Pairs of RoCE and plain Ethernet under an MPI benchmark.
     pub fn rdma(&self, quantity: Quantity, benchmark: &'static str) -> Vec<(&Column, &Column)> {
         let columns: Vec<&Column> = self.columns(quantity, Load::Mpi(benchmark)).collect();
         pairs(&columns, |a, b| a.is_roce() && b.is_ethernet())

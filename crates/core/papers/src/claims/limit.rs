@@ -1,4 +1,4 @@
-//! What the wire allows beside a figure.
+//! Limits of figures: what the wire allows.
 
 use fabricmark_wire::{Ceiling, Family, Operation, Stack};
 
@@ -8,17 +8,15 @@ use crate::limit::{ceiling, floor, rdma, stream_ceiling, tcp};
 /// Limits of one figure, in its unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
-    /// No correct measurement is beyond it.
+    /// No correct measurement exceeds it.
     pub bound: f64,
-    /// The limit if every message travels alone: for TCP it stands only while no writes are merged,
-    /// and with time stamps; for UDP it is the bound.
+    /// Limit of messages that are not merged: for TCP with timestamps, for UDP equal to the bound.
     pub alone: f64,
 }
 
-/// The limit of a figure at one payload over `link`; nothing where there is no wire.
+/// The limit of a figure at one payload over `link`; `None` if there is no wire.
 ///
-/// The bound of a latency is that of P1's testbed: one switch that cuts through, a cable without
-/// length, hosts that take no time.
+/// The bound of a latency assumes P1's testbed: one cut-through switch, no propagation delay, no host time.
 pub fn limit(
     quantity: Quantity,
     load: Load,
@@ -50,18 +48,17 @@ fn mbps(ceiling: Option<Ceiling>) -> Option<f64> {
     Some(ceiling?.goodput_bps.as_f64() / 1e6)
 }
 
-/// The ceiling of a TCP stream in Mbit/s: a bound without time stamps.
+/// Ceiling of a TCP stream in Mbit/s: a bound without timestamps.
 pub fn tcp_stream_mbps(link: &str, family: Family, has_stamps: bool) -> Option<f64> {
     mbps(stream_ceiling(link, tcp(family, has_stamps)))
 }
 
-/// The ceiling of sends of `payload` bytes over a reliable connection in Mbit/s: a bound. The IP version
-/// is that under RoCEv2.
+/// Ceiling of SENDs of `payload` bytes over RC in Mbit/s: a bound. `family` matters for RoCEv2 only.
 pub fn send_mbps(link: &str, family: Family, payload: u64) -> Option<f64> {
     mbps(ceiling(link, rdma(Operation::Send, family), payload))
 }
 
-/// The floor of a write of `payload` bytes through a cable, in microseconds: a bound.
+/// One-way floor of an RDMA WRITE of `payload` bytes without a switch, in microseconds: a bound.
 pub fn write_floor_us(link: &str, payload: u64) -> Option<f64> {
     let floor = floor(link, 0, rdma(Operation::Write, Family::V4), payload)?;
     Some(floor.time_ns.as_f64() / 1e3)

@@ -1,4 +1,4 @@
-//! An experiment's means as figures that claims are judged on.
+//! Converts the records of an experiment into figures.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,17 +11,16 @@ use super::figures::{Column, Figures, Load, Origin, Quantity, Set};
 use super::limit::Limit;
 use super::value::Value;
 
-/// Factors that are no part of a network's name: they name the column or its rows.
+/// Factors that are not part of a network's name, because they identify the column or its rows.
 const OF_THE_COLUMN: [Factor; 4] =
     [Factor::Pattern, Factor::Transport, Factor::Family, Factor::Payload];
 
 impl Figures {
-    /// The means of `records` with their intervals by `rule`: goodput of streams one way, and half
-    /// round trips of ping-pong, over TCP and UDP.
+    /// Means of `records` with intervals by `rule`: goodput of one-way streams and RTT/2 of ping-pong, TCP and UDP.
     ///
-    /// Runs that do not count are left out, and with them all runs of a point of which more than a
-    /// tenth is invalid. Where points differ in more than IP version and payload,
-    /// the levels of what differs are part of the network's name, so that no two share a column.
+    /// Excludes runs that do not count, and all runs of a point if more than a tenth of its runs are invalid. If
+    /// points differ in more than IP version and payload, these levels are part of the network's name, so that each
+    /// has its own column.
     pub fn measured(records: &[Record], rule: &StopRule) -> Self {
         let spoiled = spoiled(records);
         let counts = |r: &&Record| {
@@ -49,13 +48,13 @@ impl Figures {
                 runs.first().and_then(|run| limit(column.quantity, column.load, &run.limits));
             column.limits.extend(limit.map(|limit| (payload, limit)));
         }
-        // Records come in the random order of their runs.
+        // Records are in the random order of the runs.
         columns.sort_by_key(|c| (c.link.clone(), c.network.clone(), u8::from(c.family)));
         Self { origin: Origin::Measured, columns }
     }
 
-    /// Figures of several experiments with their names; a network that an earlier one has, too, is
-    /// named after its experiment.
+    /// Combines the figures of several named experiments. The name of the experiment is appended to a network that an
+    /// earlier experiment also has.
     pub fn side_by_side(experiments: Vec<(&str, Self)>) -> Self {
         let mut all: Vec<Column> = Vec::new();
         for (place, (name, figures)) in experiments.into_iter().enumerate() {
@@ -71,7 +70,7 @@ impl Figures {
     }
 }
 
-/// Keys of the points of which too many runs are invalid to conclude anything.
+/// Keys of points with too many invalid runs for any conclusion.
 fn spoiled(records: &[Record]) -> BTreeSet<String> {
     let mut runs: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for record in records.iter().filter(|record| !record.place.warm_up) {
@@ -84,10 +83,10 @@ fn spoiled(records: &[Record]) -> BTreeSet<String> {
     runs.into_iter().filter(|(_, runs)| is_spoiled(runs)).map(|(key, _)| key).collect()
 }
 
-/// Factors of which the experiment has several levels, those of columns left out.
+/// Factors with several levels, except those that identify the column.
 fn varying(records: &[&Record]) -> Vec<Factor> {
     let is_varying = |factor: &Factor| {
-        // Levels follow from pattern and transport, too: only what varies within both counts.
+        // Some levels follow from pattern and transport, so only levels with equal ones are compared.
         let mut levels: BTreeMap<(Pattern, Transport), BTreeSet<String>> = BTreeMap::new();
         for Record { point, .. } in records {
             let level = point.level(*factor);
@@ -96,13 +95,13 @@ fn varying(records: &[&Record]) -> Vec<Factor> {
         levels.values().any(|levels| levels.len() > 1)
     };
     let others = Factor::ALL.into_iter().filter(|factor| {
-        // The link names the network in any case; a response follows from the payload.
+        // The link is part of the name in any case, and the response follows from the payload.
         !OF_THE_COLUMN.contains(factor) && ![Factor::Link, Factor::Response].contains(factor)
     });
     others.filter(is_varying).collect()
 }
 
-/// The column of a record, still without cells; nothing for what no claim is about.
+/// The column of a record, without cells; `None` if no claim is about it.
 fn column(record: &Record, varying: &[Factor]) -> Option<Column> {
     let Point { pattern, transport, family, direction, link, .. } = record.point;
     let quantity = match pattern {
@@ -137,7 +136,7 @@ fn is_same(a: &Column, b: &Column) -> bool {
     (a.quantity, a.load, a.family) == (b.quantity, b.load, b.family) && a.network == b.network
 }
 
-/// Base units, bit/s and ns, in one unit of the column.
+/// Base units (bit/s or ns) per unit of the column.
 fn size(quantity: Quantity) -> f64 {
     match quantity {
         Quantity::GoodputMbps => 1e6,
@@ -152,7 +151,7 @@ fn cell(quantity: Quantity, runs: &[&Record], rule: &StopRule) -> Option<Value> 
         .filter(|value| value.is_finite())
         .collect();
     let estimate = rule.estimate(&values)?;
-    // Shares of nothing: a point that moved nothing is no figure to compare.
+    // A point without any data is not comparable, because comparisons use ratios.
     let is_positive = estimate.value > 0.0;
     is_positive.then(|| Value {
         value: estimate.value / size(quantity),
@@ -160,7 +159,7 @@ fn cell(quantity: Quantity, runs: &[&Record], rule: &StopRule) -> Option<Value> 
     })
 }
 
-/// What the record says that the wire allows: half the floor of a round trip for half of one.
+/// The limit in the record. For latency, half the RTT floor.
 fn limit(quantity: Quantity, load: Load, limits: &Limits) -> Option<Limit> {
     match quantity {
         Quantity::GoodputMbps => {

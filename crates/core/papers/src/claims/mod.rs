@@ -1,9 +1,9 @@
-//! What the papers claim, as predicates over figures.
+//! The papers' claims as predicates over figures.
 //!
-//! A [`Claim`] is judged on [`Figures`]: what the papers print, or the means of an experiment. Printed
-//! numbers are compared as they are; of measured ones a difference within the tie band, or within
-//! their intervals, is a [`Verdict::Tie`]. No predicate is bent so that a claim holds:
-//! `docs/claims.md` lists those that fail on the papers' own numbers.
+//! A [`Claim`] is evaluated on [`Figures`]: those that the papers print, or the means of an experiment. Printed
+//! numbers are compared exactly. For measured ones, a difference within the tie band or within their confidence
+//! intervals is a [`Verdict::Tie`]. Predicates are not adjusted to make claims hold: `docs/claims.md` lists those
+//! that fail on the papers' own numbers.
 
 mod figures;
 mod limit;
@@ -26,37 +26,37 @@ use serde::Serialize;
 
 use tally::Tally;
 
-/// How a claim is judged.
+/// How a claim is evaluated.
 #[derive(Clone, Copy, Debug)]
 enum Judge {
-    /// About networks and payloads: by any figures, new ones included.
+    /// A claim about networks and payloads: evaluated on any figures, including new ones.
     Networks(fn(&Figures, &mut Tally)),
-    /// About numbers that the paper prints, or their arithmetic; nothing where one is missing.
+    /// A claim about numbers that the paper prints, or their arithmetic; `None` if a number is missing.
     Print(fn(&mut Tally) -> Option<()>),
-    /// Both: by the paper's own numbers, and by new figures.
+    /// Both: on the paper's own numbers, and on new figures.
     Both(fn(&mut Tally) -> Option<()>, fn(&Figures, &mut Tally)),
 }
 
 /// One claim of a paper.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Claim {
-    /// Its name: `P1-07a`.
+    /// Identifier: `P1-07a`.
     pub id: &'static str,
-    /// The paper's claim in plain words.
+    /// The paper's claim in plain English.
     pub statement: &'static str,
-    /// What is evaluated.
+    /// The predicate that is evaluated.
     pub predicate: &'static str,
     #[serde(skip)]
     judge: Judge,
 }
 
 impl Claim {
-    /// Short name of the paper: `P1`.
+    /// Name of the paper: `P1`.
     pub fn paper(&self) -> &'static str {
         self.id.split('-').next().unwrap_or_default()
     }
 
-    /// The answer that `figures` give.
+    /// Evaluates the claim on `figures`.
     pub fn evaluate(&self, figures: &Figures) -> Outcome {
         let mut tally = Tally::default();
         match (self.judge, figures.origin) {
@@ -90,18 +90,18 @@ pub fn claims() -> impl Iterator<Item = &'static Claim> {
     [p1::CLAIMS, p2::CLAIMS, p3::CLAIMS, p4::CLAIMS, p5::CLAIMS].into_iter().flatten()
 }
 
-/// A claim and the answer to it.
+/// A claim and its result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judged {
     /// The claim.
     #[serde(flatten)]
     pub claim: &'static Claim,
-    /// The answer.
+    /// The result.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// The answers that `figures` give to the claims of `papers`; of all papers where none is named.
+/// Evaluates the claims of `papers` on `figures`; of all papers if `papers` is empty.
 pub fn judge(figures: &Figures, papers: &[String]) -> Vec<Judged> {
     claims()
         .filter(|claim| papers.is_empty() || papers.iter().any(|paper| paper == claim.paper()))

@@ -1,22 +1,22 @@
-//! What the evaluation of a claim gives.
+//! Results of the evaluation of a claim.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// The answer to a claim.
+/// Result of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "SCREAMING-KEBAB-CASE")]
 pub enum Verdict {
-    /// Every figure agrees with it.
+    /// All figures agree with the claim.
     Holds,
-    /// No figure contradicts it, but some differ by less than the tie band or their interval.
+    /// No figure contradicts the claim, but some differ by less than the tie band or their confidence interval.
     Tie,
-    /// At least one figure contradicts it.
+    /// At least one figure contradicts the claim.
     Fails,
-    /// The figures that it needs are missing.
+    /// The figures needed are missing.
     Unsupported,
-    /// The paper shows it in a figure only, without numbers.
+    /// The paper shows it in a graph only, without numbers.
     FigureOnly,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// The comparisons of one column, one table or one statement.
+/// The comparisons of one column, table or statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Part {
     /// What is compared: `UDP 10GbE IPv4`.
@@ -41,24 +41,24 @@ pub struct Part {
     pub holds: usize,
     /// Inconclusive comparisons.
     pub ties: usize,
-    /// Comparisons that contradict it.
+    /// Comparisons that contradict the claim.
     pub fails: usize,
-    /// Why there is no comparison; absent where there is one.
+    /// Why there is no comparison; `None` if there is one.
     pub missing: Option<Missing>,
 }
 
-/// Why nothing is compared.
+/// Why nothing was compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", content = "reason", rename_all = "kebab-case")]
 pub enum Missing {
-    /// Figures are missing, for this reason.
+    /// Figures are missing, with the reason.
     Unsupported(String),
-    /// The paper has a figure of this number or kind, but prints no values.
+    /// The paper has only a graph without values; the text names it.
     FigureOnly(String),
 }
 
 impl Missing {
-    /// The reason in words.
+    /// The reason as text.
     pub fn reason(&self) -> &str {
         match self {
             Self::Unsupported(reason) | Self::FigureOnly(reason) => reason,
@@ -67,12 +67,12 @@ impl Missing {
 }
 
 impl Part {
-    /// How many comparisons there are.
+    /// Number of comparisons.
     pub fn of(&self) -> usize {
         self.holds + self.ties + self.fails
     }
 
-    /// What its comparisons say.
+    /// Verdict of these comparisons.
     pub fn verdict(&self) -> Verdict {
         match (&self.missing, self.fails, self.ties) {
             (Some(Missing::Unsupported(_)), ..) => Verdict::Unsupported,
@@ -84,7 +84,7 @@ impl Part {
     }
 }
 
-/// What a number is evidence of.
+/// What a number contributes to the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shows {
@@ -96,53 +96,53 @@ pub enum Shows {
     Tie,
     /// A comparison that contradicts the claim.
     Fails,
-    /// A number that belongs to the answer and decides nothing.
+    /// Additional information that does not affect the verdict.
     Beside,
 }
 
 /// One comparison with its numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evidence {
-    /// What it shows.
+    /// Contribution to the result.
     pub shows: Shows,
     /// What is compared: `UDP IPoIB/FDR, 1,024 B`.
     pub what: String,
-    /// The number on the left of the predicate.
+    /// The left side of the predicate.
     pub value: f64,
-    /// The number on its right; absent where there is none.
+    /// The right side; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub against: Option<f64>,
-    /// Unit of both; empty for a ratio.
+    /// Unit of both numbers; empty for a ratio.
     pub unit: &'static str,
 }
 
-/// The answer to a claim, and what it rests on.
+/// The result of a claim with its evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// The comparisons, by column, table or statement.
+    /// Comparisons by column, table or statement.
     pub parts: Vec<Part>,
-    /// The numbers that decide it: what fails, what ties, else the closest call.
+    /// The decisive numbers: failures and ties, and the comparison that holds by the smallest margin.
     pub evidence: Vec<Evidence>,
-    /// What to know beside it.
+    /// Additional remarks.
     pub notes: Vec<String>,
 }
 
 impl Outcome {
-    /// The figures that the claim needs are missing.
+    /// Result if the figures needed are missing.
     pub(super) fn unsupported(reason: &str) -> Self {
         let missing = Some(Missing::Unsupported(reason.to_owned()));
         let part = Part { missing, ..Part::default() };
         Self { parts: vec![part], evidence: Vec::new(), notes: Vec::new() }
     }
 
-    /// The worst of its parts that compare something; without any, why there is none.
+    /// The worst verdict among parts with comparisons; if there are none, the reason.
     pub fn verdict(&self) -> Verdict {
         let verdicts = || self.parts.iter().map(Part::verdict);
         let decided = verdicts().filter(|verdict| *verdict <= Verdict::Fails).max();
         decided.or_else(|| verdicts().max()).unwrap_or(Verdict::Unsupported)
     }
 
-    /// Comparisons that agree with the claim, and all comparisons.
+    /// Number of comparisons that agree with the claim, and of all comparisons.
     pub fn counts(&self) -> (usize, usize) {
         let holds = self.parts.iter().map(|part| part.holds).sum();
         (holds, self.parts.iter().map(Part::of).sum())

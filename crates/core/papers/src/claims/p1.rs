@@ -10,7 +10,7 @@ use super::figures::{Load, Quantity};
 use super::{Claim, claim};
 use Quantity::{GoodputMbps, LatencyUs};
 
-/// The claims of P1; 18 and 19 are implied by its tables and text.
+/// The claims of P1. 18 and 19 are implied by its tables and text.
 pub static CLAIMS: &[Claim] = &[
     claim(
         "P1-01",
@@ -153,7 +153,7 @@ pub static CLAIMS: &[Claim] = &[
     ),
 ];
 
-/// A cell in words: `UDP 10GbE IPv4, 1,024 B`.
+/// Names a cell: `UDP 10GbE IPv4, 1,024 B`.
 fn at(name: &str, payload: u64) -> String {
     format!("{name}, {} B", super::value::thousands(payload))
 }

@@ -10,7 +10,7 @@ use super::value::rounds_to;
 use super::{Claim, claim};
 use crate::cell::value;
 
-/// The claims of P2; 01, 11 and 12 are checks of its numbers against the wire.
+/// The claims of P2. 01, 11 and 12 check its numbers against the wire.
 pub static CLAIMS: &[Claim] = &[
     claim(
         "P2-01",
@@ -110,7 +110,7 @@ pub static CLAIMS: &[Claim] = &[
     ),
 ];
 
-// Peak bandwidths, and one average, as the text names them.
+// Rows of the peak bandwidths, and of one average, in the data of the text.
 const VERBS: &str = "verbs: bandwidth: most";
 const SDP: &str = "SDP: bandwidth: most";
 const ETHERNET: &str = "10GigE: bandwidth: most";
@@ -125,12 +125,12 @@ fn text(row: &str) -> Option<f64> {
         .find_map(|place| value("P2", place, row, ""))
 }
 
-/// One printed number as a multiple of another.
+/// Ratio of two printed numbers.
 fn ratio(row: &str, base: &str) -> Option<f64> {
     Some(text(row)? / text(base)?)
 }
 
-/// A printed percentage of one decimal against the one that follows from other printed numbers.
+/// Compares a printed percentage of one decimal with the one computed from other printed numbers.
 fn percent(tally: &mut Tally, what: &str, computed: f64, printed: f64) {
     let is_true = rounds_to(computed * 100.0, printed, 1);
     tally.is(what, is_true, computed * 100.0, printed, "%");
@@ -202,7 +202,7 @@ fn both_above_ethernet(tally: &mut Tally) -> Option<()> {
     Some(())
 }
 
-/// What the two statements about 10GigE and SDP together make of their aggregate, in Mb/s.
+/// The aggregate of 10GigE and SDP in Mb/s, computed from each of the two statements about it.
 fn aggregates() -> Option<(f64, f64)> {
     let from_ethernet = text(ETHERNET)? * (1.0 + text("10GigE and SDP: gain over 10GigE")? / 100.0);
     let from_verbs = text(VERBS)? * (1.0 - text("10GigE and SDP: aggregate below verbs")? / 100.0);

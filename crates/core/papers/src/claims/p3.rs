@@ -16,7 +16,7 @@ use super::value::rounds_to;
 use super::{Claim, claim};
 use crate::cell::value;
 
-/// The claims of P3; 02b, 04 and 08 are checks of its numbers against physics and the wire.
+/// The claims of P3. 02b, 04 and 08 check its numbers against physics and the wire.
 pub static CLAIMS: &[Claim] = &[
     claim(
         "P3-01",
@@ -89,7 +89,7 @@ pub static CLAIMS: &[Claim] = &[
     ),
 ];
 
-/// A real path as its slide prints it.
+/// A real path as printed on its slide.
 struct Real {
     name: &'static str,
     rtt_ms: f64,
@@ -133,7 +133,7 @@ fn windows_are_three_products(tally: &mut Tally) -> Option<()> {
         "",
     )?;
     for path in real_paths()? {
-        // MB * 8 / (ms * Gb/s): 10^6 bytes, 10^6 bits.
+        // MB * 8 / (ms * Gb/s): both sides in 10^6 bits.
         let products = 8.0 * path.window_mb / (path.rtt_ms * path.rate_gbps);
         tally.is(format!("{}, products", path.name), products >= wanted, products, wanted, "");
     }
@@ -174,7 +174,7 @@ fn light_is_fast_enough(tally: &mut Tally) -> Option<()> {
     Some(())
 }
 
-/// The record of 2005-10-29 in 10^12 bit-metres a second, from its successor's announcement.
+/// The record of 2005-10-29 in 10^12 bit-metres per second, from the announcement of its successor.
 const PUBLISHED_RECORD: f64 = 167_400.0;
 
 fn record_is_the_published_one(tally: &mut Tally) -> Option<()> {
@@ -189,8 +189,7 @@ fn record_is_the_published_one(tally: &mut Tally) -> Option<()> {
     Some(())
 }
 
-/// Ethernet frames of 9,198 bytes, whose header and check sequence are not of the MTU; the larger of
-/// both readings of the slide.
+/// Frames of 9,198 bytes, read as an MTU, without header and FCS: the larger of the two readings of the slide.
 const JUMBO: &str = "ethernet:10G,mtu=9198";
 
 fn v4_is_like_v6(tally: &mut Tally) -> Option<()> {
@@ -210,7 +209,7 @@ fn rates_are_below_the_cap(tally: &mut Tally) -> Option<()> {
     Some(())
 }
 
-/// PCI-X in Gb/s: 64 bits at 133 1/3 MHz.
+/// Raw rate of PCI-X in Gb/s: 64 bits at 133 1/3 MHz.
 const PCI_X_GBPS: f64 = 64.0 * 0.4 / 3.0;
 
 fn bus_is_the_bottleneck(tally: &mut Tally) -> Option<()> {
@@ -229,10 +228,10 @@ fn real_is_below_pseudo(tally: &mut Tally) -> Option<()> {
     Some(())
 }
 
-/// Errors for each bit that 10GBASE-R may have (IEEE 802.3, clause 52).
+/// Maximum bit error ratio of 10GBASE-R (IEEE 802.3, clause 52).
 const BIT_ERROR_RATIO: f64 = 1e-12;
 
-/// Payload of a full segment and bytes of its frame, TCP/IPv6 with time stamps, MTU 1500.
+/// MSS, and frame size in bytes of a full segment: TCP/IPv6 with timestamps, MTU 1500.
 const MSS_BYTES: u64 = 1428;
 const FRAME_BYTES: f64 = 1518.0;
 

@@ -1,5 +1,5 @@
-//! P4: Soft RoCE and plain Ethernet under Intel's MPI benchmarks. The paper has figures only, so its
-//! claims wait for runs over RDMA.
+//! P4: Soft RoCE and plain Ethernet under the Intel MPI Benchmarks. The paper has graphs only, so its claims can be
+//! evaluated only on runs over RDMA.
 
 use std::ops::RangeInclusive;
 
@@ -14,7 +14,7 @@ use super::value::Value;
 use super::{Claim, claim};
 use Quantity::{GoodputMbps, LatencyUs};
 
-/// The claims of P4: s is Soft RoCE, e Ethernet, X the bytes of a message.
+/// The claims of P4. s is Soft RoCE, e is Ethernet, X is the message size in bytes.
 pub static CLAIMS: &[Claim] = &[
     claim(
         "P4-01",
@@ -73,10 +73,10 @@ pub static CLAIMS: &[Claim] = &[
     ),
 ];
 
-/// What “almost the same” is taken to mean.
+/// Maximum relative difference of “almost the same”.
 const ALIKE: f64 = 0.1;
 
-/// Whether RoCE is like Ethernet for sizes below `alike_below`, and better for sizes in `better`.
+/// Checks that RoCE is like Ethernet for sizes below `alike_below`, and better for sizes in `better`.
 fn judge(
     figures: &Figures,
     tally: &mut Tally,
@@ -108,7 +108,7 @@ fn judge(
     tally.otherwise("no runs of MPI's benchmarks over RoCE and Ethernet: this version runs no MPI");
 }
 
-/// Bytes of a message of which headers of the message itself are no part worth naming.
+/// Message size in bytes at which the headers of a message are negligible.
 const LONG: u64 = 1 << 20;
 
 fn long_messages(figures: &Figures, tally: &mut Tally) {

@@ -1,4 +1,4 @@
-//! P5: a process that relays TCP, and a protocol for round trips.
+//! P5: a process that relays TCP, and a protocol that measures RTTs.
 
 use fabricmark_wire::{Family, ethernet_wire_bytes, frame};
 
@@ -10,7 +10,7 @@ use super::value::{between, truncates_to};
 use super::{Claim, claim};
 use crate::cell::{cells, value};
 
-/// The claims of P5; 09 and 10 are checks of its numbers against the medium, a hub of 100 Mb/s.
+/// The claims of P5. 09 and 10 check its numbers against the medium, a 100 Mb/s hub.
 pub static CLAIMS: &[Claim] = &[
     claim(
         "P5-01",
@@ -93,7 +93,7 @@ fn text(place: &str, row: &str) -> Option<f64> {
 
 const TABLES: [(&str, Family); 2] = [("table 1", Family::V4), ("table 2", Family::V6)];
 
-/// Rows of a table, largest buffer first: buffer in bytes and the cell of `column`.
+/// Rows of a table, largest buffer first: buffer size in bytes and the cell of `column`.
 fn rows(table: &str, column: &str) -> Vec<(f64, f64)> {
     cells("P5")
         .iter()
@@ -182,7 +182,7 @@ fn v6_is_like_v4(tally: &mut Tally) -> Option<()> {
     Some(())
 }
 
-/// Bits of the larger file.
+/// Size of the larger file in bits.
 fn testfile2_bits() -> Option<f64> {
     Some(8.0 * text("section II", "Testfile2")?)
 }
@@ -240,7 +240,7 @@ fn rates_follow_from_round_trips(tally: &mut Tally) -> Option<()> {
     Some(())
 }
 
-/// Preamble and gap: bytes of a frame that some count to its transmission and some do not.
+/// Bytes around a frame that may or may not count as its transmission: none, the gap, gap and preamble.
 const AROUND: [u64; 3] = [0, frame::GAP, frame::GAP + frame::PREAMBLE];
 
 fn delays_follow_from_the_apdu(tally: &mut Tally) -> Option<()> {

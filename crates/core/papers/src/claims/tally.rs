@@ -1,57 +1,56 @@
-//! Comparisons counted by part, with the numbers that decide.
+//! Counts comparisons by part, and collects the decisive numbers.
 
 use super::outcome::{Evidence, Missing, Outcome, Part, Shows};
 use super::value::Value;
 
-/// How two figures are said to stand to each other.
+/// Claimed relation between two figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// The left one is larger.
+    /// Left > right.
     Above,
-    /// The left one is larger or the same.
+    /// Left >= right.
     AtLeast,
-    /// The left one is smaller.
+    /// Left < right.
     Below,
-    /// The left one is smaller or the same.
+    /// Left <= right.
     AtMost,
 }
 
-/// How near two figures count as the same, and what their unit is called.
+/// Tie band and unit of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// The change, as a fraction, up to which two measured figures are tied; printed figures are
-    /// compared as they are, with a band of 0.
+    /// Tie band: relative difference up to which measured figures are tied; 0 for printed figures.
     pub tie: f64,
     /// Unit in evidence; empty for a ratio.
     pub unit: &'static str,
 }
 
-/// Comparisons that decide one claim.
+/// The comparisons that decide one claim.
 #[derive(Debug, Default)]
 pub struct Tally {
     parts: Vec<Part>,
-    /// The smallest margin of a comparison that holds, and its numbers.
+    /// The smallest margin among the comparisons that hold, and its numbers.
     closest: Option<(f64, Evidence)>,
     evidence: Vec<Evidence>,
     besides: Vec<Evidence>,
     notes: Vec<String>,
-    /// Why the figures are missing, where nothing was compared.
+    /// Why figures are missing, if nothing is compared.
     otherwise: String,
 }
 
 impl Tally {
-    /// Comparisons from here on belong to a part of this name.
+    /// Starts a part; the comparisons that follow belong to it.
     pub fn part(&mut self, name: impl Into<String>) {
         self.parts.push(Part { name: name.into(), ..Part::default() });
     }
 
-    /// A part about which nothing can be said.
+    /// Adds a part without comparisons.
     pub fn missing(&mut self, name: impl Into<String>, missing: Missing) {
         self.parts.push(Part { name: name.into(), missing: Some(missing), ..Part::default() });
     }
 
-    /// Whether one figure stands to another as claimed: a tie where they differ by less than the tie
-    /// band, or than their intervals together allow to tell.
+    /// Compares two figures with the claimed relation. A tie if they differ by no more than the tie band or their
+    /// combined confidence intervals.
     pub fn compare(
         &mut self,
         what: impl Into<String>,
@@ -76,8 +75,7 @@ impl Tally {
         self.weigh(margin, shows, what, left.value, right.value, scale.unit);
     }
 
-    /// Whether a figure is within `tolerance`, a fraction, of another: a tie where the intervals reach
-    /// over the edge.
+    /// Checks whether a figure is within a fraction `tolerance` of another. A tie if the intervals cross the edge.
     pub fn within(
         &mut self,
         what: impl Into<String>,
@@ -96,8 +94,8 @@ impl Tally {
         self.weigh(margin, shows, what, left.value, right.value, unit);
     }
 
-    /// Whether a figure is not beyond a bound: above it with `side` 1, below it with -1. A tie where
-    /// it is beyond by less than its interval.
+    /// Checks a figure against a bound: an upper one for `side` 1, a lower one for -1. A tie if it is beyond the
+    /// bound by no more than its interval.
     pub fn not_beyond(
         &mut self,
         what: impl Into<String>,
@@ -115,7 +113,7 @@ impl Tally {
         self.weigh(margin, shows, what, value.value, bound, unit);
     }
 
-    /// A statement about two numbers, which are shown only if it is not true.
+    /// Counts a statement about two numbers, which are evidence only if it is false.
     pub fn holds_or(
         &mut self,
         what: impl Into<String>,
@@ -131,7 +129,7 @@ impl Tally {
         }
     }
 
-    /// A statement about two numbers, which are shown whether it is true or not.
+    /// Counts a statement about two numbers, which are evidence in any case.
     pub fn is(
         &mut self,
         what: impl Into<String>,
@@ -144,7 +142,7 @@ impl Tally {
         self.weigh(0.0, shows, what, value, against, unit);
     }
 
-    /// The part that comparisons belong to; one without a name before the first.
+    /// The current part; creates one without a name if there is none.
     fn last(&mut self) -> &mut Part {
         if self.parts.is_empty() {
             self.part("");
@@ -153,7 +151,7 @@ impl Tally {
         &mut self.parts[last]
     }
 
-    /// Counts a comparison; of those that hold by a margin only the closest is evidence.
+    /// Counts a comparison. Among those that hold by a margin, only the closest is evidence.
     fn weigh(
         &mut self,
         margin: f64,
@@ -177,28 +175,28 @@ impl Tally {
         }
     }
 
-    /// A number that belongs to the answer and decides nothing; it stands behind those that do.
+    /// Adds a number that does not affect the verdict; it is listed after those that do.
     pub fn beside(&mut self, what: impl Into<String>, value: f64, unit: &'static str) {
         let what = what.into();
         self.besides.push(Evidence { shows: Shows::Beside, what, value, against: None, unit });
     }
 
-    /// Whether there is any comparison.
+    /// Whether anything has been compared.
     pub fn has_compared(&self) -> bool {
         self.parts.iter().any(|part| part.of() > 0)
     }
 
-    /// What to know beside the answer.
+    /// Adds a remark to the result.
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
 
-    /// Why the figures are missing, if nothing is compared.
+    /// Sets the reason to give if nothing is compared.
     pub fn otherwise(&mut self, reason: impl Into<String>) {
         self.otherwise = reason.into();
     }
 
-    /// The answer; parts without a comparison are left out, and without any the figures are missing.
+    /// The result. Parts without comparisons are dropped; if none is left, the figures are missing.
     pub fn outcome(mut self) -> Outcome {
         self.parts.retain(|part| part.of() > 0 || part.missing.is_some());
         if self.parts.is_empty() {
@@ -256,7 +254,7 @@ mod tests {
     #[test]
     fn measured_figures_whose_intervals_meet_are_a_tie() {
         let with = |value, half_width| Value { value, half_width };
-        // Together 5 %: 4 % more is no difference, 6 % more is one.
+        // Combined 5 %: a difference of 4 % is a tie, one of 6 % is not.
         assert_eq!(verdict(with(1.04, 0.03), Above, with(1.0, 0.04), MEASURED), Verdict::Tie);
         assert_eq!(verdict(with(1.06, 0.03), Above, with(1.0, 0.04), MEASURED), Verdict::Holds);
         let unknown = with(9.0, f64::INFINITY);

@@ -1,12 +1,11 @@
-//! Figures with their uncertainty, and what can be computed from them.
+//! Figures with confidence intervals, and arithmetic on them.
 
-/// A figure of a table: printed, or a mean of runs.
+/// A figure of a table: a printed number, or the mean of runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Value {
-    /// The figure.
+    /// Value in the unit of its column.
     pub value: f64,
-    /// Half its confidence interval as a share of it: 0 for a printed number, infinite where there
-    /// are too few runs for an interval.
+    /// Half the confidence interval as a fraction of the value: 0 for printed numbers, infinite for too few runs.
     pub half_width: f64,
 }
 
@@ -16,7 +15,7 @@ impl Value {
         Self { value, half_width: 0.0 }
     }
 
-    /// This figure as a multiple of another; the two are taken to be independent.
+    /// Ratio to another figure, assumed to be independent.
     pub fn over(self, other: Self) -> Self {
         Self {
             value: self.value / other.value,
@@ -24,13 +23,13 @@ impl Value {
         }
     }
 
-    /// This figure times a number without uncertainty.
+    /// Product with an exact factor.
     pub fn times(self, factor: f64) -> Self {
         Self { value: self.value * factor, ..self }
     }
 }
 
-/// The geometric mean of figures that are independent; `None` of none.
+/// Geometric mean of independent figures; `None` for an empty slice.
 pub fn geometric_mean(values: &[Value]) -> Option<Value> {
     let n = values.len() as f64;
     let logs: f64 = values.iter().map(|value| value.value.ln()).sum();
@@ -38,33 +37,33 @@ pub fn geometric_mean(values: &[Value]) -> Option<Value> {
     (n > 0.0).then(|| Value { value: (logs / n).exp(), half_width: squares.sqrt() / n })
 }
 
-/// Where a curve crosses `level` between two points: straight over the logarithms of both, since
-/// payloads are spaced by factors and ratios compared by them.
+/// Where a curve crosses `level` between two points; `None` if it does not. Interpolates linearly in the logarithms
+/// of both coordinates, because payloads are spaced by factors and values are compared as ratios.
 pub fn crossover(from: (f64, f64), to: (f64, f64), level: f64) -> Option<f64> {
     let share = (level / from.1).ln() / (to.1 / from.1).ln();
     (0.0..=1.0).contains(&share).then(|| (from.0.ln() + share * (to.0 / from.0).ln()).exp())
 }
 
-/// A value between two points of a curve, straight over the logarithms of both.
+/// Value at `x` between two points of a curve, interpolated as in [`crossover`].
 pub fn between(from: (f64, f64), to: (f64, f64), x: f64) -> f64 {
     let share = (x / from.0).ln() / (to.0 / from.0).ln();
     (from.1.ln() + share * (to.1 / from.1).ln()).exp()
 }
 
-/// Whether `value` is printed as `printed` when it is rounded to `decimals`.
+/// Whether `value` rounded to `decimals` decimals is `printed`.
 pub fn rounds_to(value: f64, printed: f64, decimals: i32) -> bool {
     let unit = 10f64.powi(-decimals);
     (value - printed).abs() <= 0.5 * unit * (1.0 + ROUNDING)
 }
 
-/// Whether `value` is printed as `printed` when digits beyond `decimals` are dropped.
+/// Whether `value` truncated to `decimals` decimals is `printed`.
 pub fn truncates_to(value: f64, printed: f64, decimals: i32) -> bool {
     let unit = 10f64.powi(-decimals);
     let dropped = (value - printed) / unit;
     (-ROUNDING..1.0 - ROUNDING).contains(&dropped)
 }
 
-/// `32,768`
+/// Formats a number with thousands separators: `32,768`.
 pub fn thousands(value: u64) -> String {
     let text = value.to_string();
     let mut grouped = String::new();
@@ -77,7 +76,7 @@ pub fn thousands(value: u64) -> String {
     grouped
 }
 
-/// Keeps a decimal fraction that is no binary one from falling off its place.
+/// Tolerance for decimal fractions that have no exact binary representation.
 const ROUNDING: f64 = 1e-6;
 
 #[cfg(test)]

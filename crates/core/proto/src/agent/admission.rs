@@ -1,41 +1,41 @@
-//! Who may measure now, and who waits.
+//! Admission of runs at an agent: slots, and the queue for them.
 //!
-//! A coordinator has a slot from the beginning of a run to the end of its last part. With one slot no two
-//! coordinators spoil each other's figures, and their runs take turns.
+//! A coordinator holds a slot from the start of a run to the end of its last part. With one slot, coordinators do
+//! not disturb each other's measurements, and their runs take turns.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::agent::message::SessionId;
 
-/// A connection, by a number that is never used again.
+/// Number of a connection; never reused.
 pub type ConnectionId = u64;
 
-/// Whether a run may begin.
+/// Whether a run may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the turn explains its field")]
 pub enum Turn {
-    /// It may.
+    /// It may start.
     Now,
-    /// It waits: `place` counts the coordinators that come before it, itself included.
+    /// It waits; `place` is its coordinator's position among those that wait, from 1.
     Waits { place: u32 },
 }
 
-/// Slots and the queue for them.
+/// Slots, and the queue for them.
 #[derive(Debug)]
 pub struct AdmissionQueue {
     slots: usize,
-    /// Parts of runs that each coordinator with a slot has under way.
+    /// Active parts of runs of each coordinator that holds a slot.
     holders: BTreeMap<SessionId, u32>,
     queue: VecDeque<(SessionId, ConnectionId)>,
 }
 
 impl AdmissionQueue {
-    /// With so many slots, of which there is at least one.
+    /// With `slots` slots, at least 1.
     pub fn new(slots: usize) -> Self {
         Self { slots: slots.max(1), holders: BTreeMap::new(), queue: VecDeque::new() }
     }
 
-    /// A connection has a run to begin.
+    /// Requests a slot for a run of this connection.
     pub fn ask(&mut self, session: SessionId, connection: ConnectionId) -> Turn {
         if let Some(parts) = self.holders.get_mut(&session) {
             *parts += 1;
@@ -50,7 +50,7 @@ impl AdmissionQueue {
         Turn::Waits { place }
     }
 
-    /// A part of a run that was under way is over.
+    /// Ends an active part of a run.
     pub fn done(&mut self, session: SessionId) {
         if let Some(parts) = self.holders.get_mut(&session) {
             *parts -= 1;
@@ -60,12 +60,12 @@ impl AdmissionQueue {
         }
     }
 
-    /// A connection no longer waits.
+    /// Removes a connection from the queue.
     pub fn leave(&mut self, connection: ConnectionId) {
         self.queue.retain(|&(_, waiting)| waiting != connection);
     }
 
-    /// The next connection whose run may begin now; its part is under way.
+    /// Removes from the queue and returns the next connection whose run may start; its part becomes active.
     pub fn call(&mut self) -> Option<ConnectionId> {
         let held = |session| self.holders.contains_key(session);
         let has_slot = self.holders.len() < self.slots;
@@ -75,7 +75,7 @@ impl AdmissionQueue {
         Some(connection)
     }
 
-    /// The connections that wait, each with the place of its coordinator.
+    /// The waiting connections, each with the position of its coordinator.
     pub fn places(&self) -> impl Iterator<Item = (ConnectionId, u32)> {
         let mut sessions: Vec<SessionId> = Vec::new();
         self.queue.iter().map(move |&(session, connection)| {
@@ -88,7 +88,7 @@ impl AdmissionQueue {
         })
     }
 
-    /// Coordinators with a run under way.
+    /// Number of coordinators that hold a slot.
     pub fn busy(&self) -> usize {
         self.holders.len()
     }
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(queue.ask(C, 3), Turn::Waits { place: 2 });
         assert_eq!(queue.call(), None);
         queue.done(A);
-        // A is quick with its next run, but others were before it.
+        // A requests its next run at once, but others came first.
         assert_eq!(queue.ask(A, 1), Turn::Waits { place: 3 });
         assert_eq!(queue.call(), Some(2));
         assert_eq!(queue.call(), None);
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(queue.ask(A, 1), Turn::Now);
         assert_eq!(queue.ask(B, 2), Turn::Waits { place: 1 });
         assert_eq!(queue.ask(B, 3), Turn::Waits { place: 1 });
-        // The probe joins the load, although others wait.
+        // The probe joins the load although others wait.
         assert_eq!(queue.ask(A, 4), Turn::Now);
         queue.done(A);
         assert_eq!(queue.call(), None);
@@ -144,8 +144,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever coordinators do, no more have a slot than there are, and whoever waits is served when
-        /// the others are done.
+        /// Slots are never exceeded, and each waiting run starts once the others are done.
         #[test]
         fn slots_are_neither_exceeded_nor_lost(
             slots in 1usize..4,

@@ -11,19 +11,19 @@ use crate::agent::keepalive::{Keepalive, patience};
 use crate::agent::message::{Answer, Request, SessionId, Welcome};
 use crate::control::message::{Order, Report};
 
-/// Weight of a new round trip in the smoothed one (RFC 6298, section 2).
+/// Inverse gain of the smoothed RTT (RFC 6298, section 2).
 const WEIGHT: u64 = 8;
 
-/// What a coordinator hears through a connection.
+/// Event on a coordinator's connection to an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum News {
-    /// The agent takes orders.
+    /// The agent accepts orders.
     Welcome(Box<Welcome>),
-    /// The worker's report.
+    /// A report of the agent's worker.
     Report(Report),
-    /// The connection is of no use, for this reason.
+    /// The agent refused the connection for this reason.
     Refused(String),
-    /// The agent has not been heard for too long.
+    /// The agent was silent for longer than the keepalive allows.
     Vanished,
 }
 
@@ -38,10 +38,10 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Says hello over a connection whose opening took so long.
+    /// Queues the hello and a first ping; `rtt` is the time that opening the connection took.
     pub fn new(now: Instant, session: SessionId, rtt: Nanos) -> Self {
         let hello = Request::Hello { version: PROTOCOL_VERSION, session };
-        // The shortest run is to know the other clock.
+        // Even the shortest run needs an estimate of the clock offset.
         let ping = Request::Ping { sent_ns: now.0, rtt_ns: rtt.0 };
         Self {
             is_over: false,
@@ -52,13 +52,13 @@ impl Caller {
         }
     }
 
-    /// Takes an order for the agent's worker.
+    /// Queues an order for the agent's worker.
     pub fn on_order(&mut self, order: Order) {
         self.in_a_run |= matches!(order, Order::Prepare(_));
         self.output.push_back(Request::Order { order });
     }
 
-    /// Takes what the agent says.
+    /// Handles a message of the agent.
     pub fn on_answer(&mut self, now: Instant, answer: Answer) -> Option<News> {
         self.keepalive.heard = now;
         match answer {
@@ -79,7 +79,7 @@ impl Caller {
     }
 
     fn on_pong(&mut self, now: Instant, sent: Instant, agent_ns: u64) {
-        // The time is our own, but the other end says it.
+        // The agent echoes our send time, and may echo a wrong one.
         if sent > now {
             return;
         }
@@ -89,7 +89,7 @@ impl Caller {
         self.keepalive.rtt = Nanos(smoothed);
     }
 
-    /// Takes note of the time: pings, and gives up an agent that has vanished.
+    /// Sends a ping if one is due, and reports an agent that was silent for too long.
     pub fn on_timeout(&mut self, now: Instant) -> Option<News> {
         if self.is_over {
             return None;
@@ -105,7 +105,7 @@ impl Caller {
         None
     }
 
-    /// When [`Self::on_timeout`] wants to be called.
+    /// When to call [`Self::on_timeout`].
     pub fn deadline(&self) -> Option<Instant> {
         let due = self.keepalive.pings(self.in_a_run).min(self.keepalive.gives_up());
         (!self.is_over).then_some(due)
@@ -116,12 +116,12 @@ impl Caller {
         self.output.pop_front()
     }
 
-    /// Time beyond the usual that an answer may take over this path.
+    /// Extra time to wait for an answer over this path.
     pub fn patience(&self) -> Nanos {
         patience(self.keepalive.rtt)
     }
 
-    /// How far the agent's clock is from ours.
+    /// Estimated offset of the agent's clock from the local one.
     pub fn clock(&self, now: Instant) -> Option<ClockOffset> {
         self.clock.estimate(now)
     }

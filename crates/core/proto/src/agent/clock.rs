@@ -1,19 +1,18 @@
-//! How far the clock of another machine is from ours, from pings over the control path.
+//! Offset of another machine's clock from the local one, by pings over the control path.
 //!
-//! A ping that left at t1, was answered at a and came back at t4 says that the other clock is ahead by
-//! a - (t1 + t4)/2, give or take half its round trip, however that is shared between the two ways
-//! (RFC 5905, section 8). The shortest round trip says it best; an older one says less of now, since the
-//! clocks drift.
+//! A ping sent at t1, answered at a (by the other clock) and received at t4 says that the other clock is ahead by a
+//! - (t1 + t4)/2. The error is at most RTT/2, however asymmetric the path is (RFC 5905, section 8). The sample of
+//! the shortest RTT is the best, but the error grows with its age, since the clocks drift.
 
 use std::collections::VecDeque;
 
 use fabricmark_record::ClockOffset;
 use fabricmark_units::{Instant, Nanos};
 
-/// Pings that are remembered: 64 s of idle ones.
+/// Samples kept: 64 s of idle pings.
 const SAMPLES_MAX: usize = 64;
 
-/// Two clocks drift apart by at most this: twice the 50 ppm of common crystals.
+/// Largest relative drift of two clocks: twice the 50 ppm of common crystals.
 const DRIFT_MAX: f64 = 100e-6;
 
 /// A ping and its answer.
@@ -25,23 +24,22 @@ struct Sample {
 }
 
 impl Sample {
-    /// How far the clocks may be from what this said, at a later time.
+    /// Largest error of the sample's offset at a later time, in nanoseconds.
     fn uncertainty_ns(&self, now: Instant) -> f64 {
         self.rtt_ns as f64 / 2.0 + (now - self.at).0 as f64 * DRIFT_MAX
     }
 }
 
-/// Estimates the distance of two clocks.
+/// Estimates offset and drift of another clock.
 #[derive(Clone, Debug, Default)]
 pub struct ClockFilter {
     samples: VecDeque<Sample>,
-    /// The best of all that were forgotten, for the drift.
+    /// The discarded sample of the shortest RTT, kept for the drift.
     first: Option<Sample>,
 }
 
 impl ClockFilter {
-    /// Takes a ping that left at `sent`, was answered at `other_ns` of the other clock and came back at
-    /// `received`.
+    /// Adds a ping sent at `sent`, answered at `other_ns` of the other clock and received back at `received`.
     pub fn add(&mut self, sent: Instant, other_ns: u64, received: Instant) {
         let rtt_ns = (received - sent).0;
         let middle = i128::from(sent.0) + i128::from(rtt_ns / 2);
@@ -55,12 +53,12 @@ impl ClockFilter {
         }
     }
 
-    /// Shortest round trip of those that are remembered.
+    /// Shortest RTT of the samples kept.
     pub fn rtt_min(&self) -> Option<Nanos> {
         self.samples.iter().map(|sample| Nanos(sample.rtt_ns)).min()
     }
 
-    /// The distance at this time; nothing before the first ping.
+    /// The estimate at this time; `None` before the first ping.
     pub fn estimate(&self, now: Instant) -> Option<ClockOffset> {
         let known = || self.samples.iter().chain(&self.first);
         let best =
@@ -77,8 +75,8 @@ impl ClockFilter {
     }
 }
 
-/// How much faster the other clock runs and how sure that is, in parts per billion; nothing where it
-/// says less than what any two clocks keep to.
+/// How much faster the other clock runs, and the uncertainty of that, in parts per billion; `None` if the
+/// uncertainty exceeds the drift of any two clocks.
 fn drift(earlier: &Sample, later: &Sample) -> Option<(f64, f64)> {
     let apart_ns = later.at.0.checked_sub(earlier.at.0).filter(|&ns| ns > 0)? as f64;
     let uncertainty = (earlier.rtt_ns + later.rtt_ns) as f64 / 2.0 / apart_ns;
@@ -91,7 +89,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A second clock, ahead and running faster by parts per billion.
+    /// Another clock: `ahead_ns` ahead, and faster by `ppb` parts per billion.
     fn other(ahead_ns: i64, ppb: i64, at_ns: u64) -> u64 {
         let at_ns = i128::from(at_ns);
         let other = at_ns + i128::from(ahead_ns) + at_ns * i128::from(ppb) / 1_000_000_000;
@@ -127,11 +125,11 @@ mod tests {
     fn a_short_round_trip_says_more_than_later_long_ones() {
         let mut filter = ClockFilter::default();
         filter.add(Instant(0), 1_000_500, Instant(1_000));
-        // 10 ms there, nothing back: it looks as if the other clock were 5 ms ahead.
+        // 10 ms to the other end, 0 back: the apparent offset is 5 ms too large.
         filter.add(Instant(1_000_000), 12_000_000, Instant(11_000_000));
         let found = filter.estimate(Instant(11_000_000)).unwrap();
         assert_eq!((found.offset_ns, found.rtt_min_ns), (1_000_000, 1_000));
-        // Half of 1 us, and 100 ppm of 11 ms.
+        // Half of the RTT of 1 us, and 100 ppm of 11 ms.
         assert_eq!(found.uncertainty_ns, 500 + 1_100);
     }
 

@@ -1,4 +1,4 @@
-//! The agent's side of one connection, whose other end has proved who it is.
+//! The agent's side of one connection from an authenticated coordinator.
 //!
 //! ```text
 //!   coordinator              connection                 worker
@@ -23,38 +23,38 @@ use crate::agent::message::{Answer, Request, SessionId, Welcome};
 use crate::agent::quota::Quota;
 use crate::control::message::{Failure, Order, Prepare, Report};
 
-/// Time for a coordinator to hang up after its last run, when the agent stops: it has a record to keep.
+/// Time that a coordinator has to disconnect after its last run when the agent stops: it has a record to store.
 const LEAVE_WITHIN: Nanos = Nanos::from_secs(1);
 
 const STOPPING: &str = "the agent is being stopped and takes no more runs";
 
-/// What a connection wants done.
+/// What the agent must do for a connection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentAction {
-    /// Send this to the coordinator.
+    /// Send this message to the coordinator.
     Say(Answer),
-    /// Ask the queue for a turn, and tell [`Connection::on_turn`].
+    /// Ask the admission queue, and pass its answer to [`Connection::on_turn`].
     Ask,
-    /// Hand this to the worker, which is started for the first.
+    /// Pass this order to the worker; the first order starts the worker.
     Hand(Order),
-    /// The run is over: tell the queue.
+    /// The run has ended: tell the queue.
     Done,
-    /// The run that waited is given up: tell the queue.
+    /// The waiting run is aborted: tell the queue.
     Leave,
-    /// Close the connection; what was said before is still sent.
+    /// Close the connection after sending what is queued.
     Close,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Nobody has said hello.
+    /// No hello has arrived.
     Greeting,
     Idle,
     /// The run waits for its turn.
     Waiting(Box<Prepare>),
     /// The run is under way.
     Busy(u64),
-    /// The run was given up and has not ended yet; the next one, where it has come already.
+    /// The run was aborted and has not ended yet; holds the next run if it was already ordered.
     Ending(u64, Option<Box<Prepare>>),
     Closed,
 }
@@ -67,15 +67,15 @@ pub struct Connection {
     quota: Quota,
     welcome: Option<Box<Welcome>>,
     keepalive: Keepalive,
-    /// The agent takes no more runs.
+    /// The agent accepts no more runs.
     is_draining: bool,
-    /// When it hangs up for that.
+    /// When the agent then closes the connection.
     leaves: Option<Instant>,
     output: VecDeque<AgentAction>,
 }
 
 impl Connection {
-    /// A connection that is to be greeted so; its handshake says how long the path is.
+    /// A new connection; `welcome` will answer its hello, and `rtt` comes from its handshake.
     pub fn new(now: Instant, welcome: Welcome, rtt: Nanos) -> Self {
         Self {
             state: State::Greeting,
@@ -89,7 +89,7 @@ impl Connection {
         }
     }
 
-    /// Takes a request.
+    /// Handles a request.
     pub fn on_request(&mut self, now: Instant, request: Request) {
         self.keepalive.heard = now;
         match (request, &self.state) {
@@ -110,7 +110,7 @@ impl Connection {
 
     fn on_hello(&mut self, version: u16, session: SessionId) {
         if version != PROTOCOL_VERSION {
-            // Read at the other end, where the two sides have the other names.
+            // The message is shown at the coordinator, where "this program" is the coordinator's.
             let ours = PROTOCOL_VERSION;
             let update = if version > ours { "the agent" } else { "this program" };
             self.refuse(format!(
@@ -152,7 +152,7 @@ impl Connection {
             (Order::Begin { run, .. }, _) => {
                 self.fail(run, Failure::Protocol("no such run is ready".to_owned()));
             }
-            // What the worker would say of a run that it has finished; and it is not others who greet it.
+            // Late orders for a run that has ended are ignored; the worker's hello comes from the agent itself.
             (
                 Order::Abort { .. }
                 | Order::Drain { .. }
@@ -177,7 +177,7 @@ impl Connection {
         self.output.push_back(AgentAction::Ask);
     }
 
-    /// Takes the queue's answer to [`AgentAction::Ask`], and each later change of it.
+    /// Handles the queue's answer to [`AgentAction::Ask`], and each later change of it.
     pub fn on_turn(&mut self, turn: Turn) {
         match (turn, std::mem::replace(&mut self.state, State::Idle)) {
             (Turn::Now, State::Waiting(prepare)) => {
@@ -193,7 +193,7 @@ impl Connection {
         }
     }
 
-    /// Takes what the worker reports.
+    /// Handles a report of the worker.
     pub fn on_report(&mut self, report: Report) {
         let (State::Busy(under_way) | State::Ending(under_way, _)) = self.state else { return };
         match report {
@@ -204,14 +204,14 @@ impl Connection {
         }
     }
 
-    /// Takes note that the worker is gone.
+    /// Handles the loss of the worker.
     pub fn on_worker_lost(&mut self, why: &str) {
         let (State::Busy(run) | State::Ending(run, _)) = self.state else { return };
         let failure = Failure::System(format!("the agent's worker {why}"));
         self.end(Report::Failed { run, failure });
     }
 
-    /// The run is over by this report; the next one begins, where it has come already.
+    /// Ends the run with this report; starts the next one if it was already ordered.
     fn end(&mut self, report: Report) {
         self.output.push_back(AgentAction::Done);
         let ended = std::mem::replace(&mut self.state, State::Idle);
@@ -221,7 +221,7 @@ impl Connection {
         }
     }
 
-    /// Takes note that the connection is gone, or is to go.
+    /// Handles the end of the connection, or ends it.
     pub fn on_closed(&mut self) {
         match std::mem::replace(&mut self.state, State::Closed) {
             State::Waiting(_) => self.output.push_back(AgentAction::Leave),
@@ -232,7 +232,7 @@ impl Connection {
         self.output.push_back(AgentAction::Close);
     }
 
-    /// The agent is about to stop: a run under way may end, no other begins.
+    /// Prepares the agent's stop: a run under way may end, no other starts.
     pub fn drain(&mut self) {
         self.is_draining = true;
         if let State::Waiting(prepare) = &self.state {
@@ -243,8 +243,7 @@ impl Connection {
         }
     }
 
-    /// Takes note of the time; a coordinator that was silent too long has vanished, and one without a run
-    /// is left when the agent stops.
+    /// Closes the connection if the coordinator was silent for too long, or has no run while the agent stops.
     pub fn on_timeout(&mut self, now: Instant) {
         let is_left = self.is_draining && !self.is_busy();
         let leaves = *self.leaves.get_or_insert(now + LEAVE_WITHIN);
@@ -256,17 +255,17 @@ impl Connection {
         }
     }
 
-    /// When [`Self::on_timeout`] wants to be called.
+    /// When to call [`Self::on_timeout`].
     pub fn deadline(&self) -> Option<Instant> {
         (!matches!(self.state, State::Closed)).then(|| self.keepalive.gives_up())
     }
 
-    /// What is to be done next.
+    /// The next action.
     pub fn poll_output(&mut self) -> Option<AgentAction> {
         self.output.pop_front()
     }
 
-    /// The coordinator; zeros before it has said hello.
+    /// Session of the coordinator; zeros before its hello.
     pub fn session(&self) -> SessionId {
         self.session
     }
@@ -284,7 +283,7 @@ impl Connection {
         self.say(Answer::Report { report: Report::Failed { run, failure } });
     }
 
-    /// Ends the connection, and says why.
+    /// Sends the reason and closes the connection.
     pub fn refuse(&mut self, why: String) {
         self.say(Answer::Refused { why });
         self.on_closed();

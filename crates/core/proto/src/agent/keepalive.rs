@@ -1,43 +1,42 @@
-//! Whether the other end of a connection still lives.
+//! Dead-peer detection on a control connection.
 //!
-//! TCP alone notices a peer that vanished after a quarter of an hour, or never when nothing is sent. A
-//! coordinator pings, an agent answers, and who hears nothing for a while gives the other up.
+//! TCP alone detects a vanished peer after a quarter of an hour, or never if nothing is sent. A coordinator pings, an
+//! agent answers, and either declares the other dead after a period of silence.
 
 use fabricmark_units::{Instant, Nanos};
 
-/// Silence after which the other end has vanished, over a path without length: four idle pings. What it
-/// held is to be free within 5 s of its last word.
+/// Silence after which the peer is declared dead, over a path of RTT 0: four idle pings. Its resources must be free
+/// within 5 s of its last message.
 const SILENCE_MAX: Nanos = Nanos::from_secs(4);
 
-/// Round trips beyond that: since pings follow, TCP repeats a lost segment after some 1.5 of them
-/// (RFC 8985), so that 10 losses of it in a row are borne. Where 20 % of the packets are lost that happens
-/// once in ten million.
+/// RTTs added to that: since pings follow, TCP retransmits a lost segment after some 1.5 RTTs (RFC 8985), so 10
+/// losses of it in a row are tolerated. At 20 % packet loss these happen once in ten million.
 const ROUND_TRIPS: u64 = 16;
 
-/// A path longer than this is taken for this long, whatever the other end says.
+/// Longest RTT taken into account, whatever the peer reports.
 const RTT_MAX: Nanos = Nanos::from_secs(5);
 
-/// Time between pings while nothing else happens: well below what an address translator remembers an
-/// idle connection for, two hours at best and 5 minutes often (RFC 5382, section 5, REQ-5).
+/// Time between idle pings: well below the time-out of idle connections at NATs, two hours at best and often 5
+/// minutes (RFC 5382, section 5, REQ-5).
 const PING_EVERY: Nanos = Nanos::from_secs(1);
 
-/// Time between pings while a run is under way, when its own traffic may push them out: later ones
-/// tell TCP sooner than a timer that an earlier one was lost (RFC 8985).
+/// Time between pings during a run, whose own traffic may displace them: later pings reveal a loss to TCP sooner
+/// than its retransmission timer (RFC 8985).
 const PING_EVERY_IN_A_RUN: Nanos = Nanos::from_millis(250);
 
-/// What waits for an answer waits longer over a longer path.
+/// Extra time to wait for an answer over a path of this RTT.
 pub(crate) fn patience(rtt: Nanos) -> Nanos {
     Nanos(rtt.min(RTT_MAX).0 * ROUND_TRIPS)
 }
 
-/// Watches one connection.
+/// Keepalive state of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keepalive {
-    /// When something arrived.
+    /// When the last message arrived.
     pub(crate) heard: Instant,
-    /// When a ping left.
+    /// When the last ping was sent.
     pub(crate) pinged: Instant,
-    /// Round trip of the path as it was told.
+    /// RTT of the path, as measured or as reported by the peer.
     pub(crate) rtt: Nanos,
 }
 
@@ -46,7 +45,7 @@ impl Keepalive {
         Self { heard: now, pinged: now, rtt }
     }
 
-    /// When the other end counts as vanished.
+    /// When the peer is declared dead.
     pub(crate) fn gives_up(&self) -> Instant {
         self.heard + SILENCE_MAX + patience(self.rtt)
     }

@@ -1,4 +1,4 @@
-//! The words between a coordinator and an agent, around those of the control conversation.
+//! Messages between coordinator and agent, which wrap those of the control protocol.
 
 use std::net::IpAddr;
 
@@ -8,59 +8,58 @@ use serde::{Deserialize, Serialize};
 use crate::agent::quota::Quota;
 use crate::control::message::{Order, Report};
 
-/// 128 random bits by which an agent knows which of its connections belong to one coordinator.
+/// 128 random bits that identify all connections of one coordinator to an agent.
 pub type SessionId = [u8; 16];
 
-/// What a coordinator says to an agent.
+/// Message of a coordinator to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "each request explains its fields")]
 pub enum Request {
-    /// The first word, in every version of this message with the [`crate::PROTOCOL_VERSION`] of the coordinator,
-    /// and with its session, which may have several connections; answered by [`Answer::Welcome`] or
-    /// [`Answer::Refused`].
+    /// First message, with the coordinator's [`crate::PROTOCOL_VERSION`] and session (of one or several connections).
+    /// Part of every protocol version. Answered by [`Answer::Welcome`] or [`Answer::Refused`].
     Hello {
         version: u16,
         #[serde(default)]
         session: SessionId,
     },
-    /// Asks for [`Answer::Pong`] at this time of the coordinator's clock, and tells the round trip of the
-    /// connection as the coordinator knows it, 0 at first.
+    /// Requests [`Answer::Pong`]. `sent_ns` is the time by the coordinator's clock, `rtt_ns` its RTT estimate for
+    /// the connection; 0: unknown.
     Ping { sent_ns: u64, rtt_ns: u64 },
     /// An order for the worker of this connection.
     Order { order: Order },
 }
 
-/// What an agent says to a coordinator.
+/// Message of an agent to a coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "each answer explains its fields")]
 pub enum Answer {
-    /// The connection may give orders.
+    /// The connection may send orders.
     Welcome(Box<Welcome>),
-    /// It may not, and ends; why is a sentence for the user.
+    /// The connection is refused and closes; `why` is a sentence for the user.
     Refused { why: String },
-    /// To a [`Request::Ping`]: its time, as the coordinator said it, and that of the agent's clock.
+    /// Answers a [`Request::Ping`]: its `sent_ns`, and the time by the agent's clock.
     Pong { sent_ns: u64, agent_ns: u64 },
-    /// What the worker of this connection reports.
+    /// A report of this connection's worker.
     Report { report: Report },
 }
 
-/// What an agent tells of itself.
+/// Facts about an agent, sent after the hello.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Welcome {
     /// [`crate::PROTOCOL_VERSION`] of the agent.
     pub version: u16,
-    /// The machine it runs on.
+    /// The machine that it runs on.
     pub host: HostFacts,
-    /// What one coordinator may ask for.
+    /// Limits for one coordinator.
     pub quota: Quota,
-    /// Device that the connection arrived at; what it drops counts as lost on the link.
+    /// Network device on which the connection arrived; its drops count as lost on the link.
     pub device: String,
-    /// Addresses of that device, those of the other family included.
+    /// Addresses of that device, of both families.
     pub addresses: Vec<IpAddr>,
-    /// Processors that the agent may use.
+    /// CPUs that the agent may use.
     pub cpus: Vec<u32>,
-    /// The kernel's number for this run of the machine, by which one machine knows itself.
+    /// The kernel's boot ID: equal at both ends if they run on the same machine.
     pub boot: String,
 }

@@ -1,4 +1,4 @@
-//! What one coordinator may ask of an agent.
+//! Limits on what one coordinator may request of an agent.
 
 use fabricmark_plan::{Pace, Point, Rate, Role};
 use fabricmark_units::{BitRate, Bytes, Nanos};
@@ -6,30 +6,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::message::Prepare;
 
-/// Buffers of a flow beside its payloads: a receiver of a stream has 128 KiB.
+/// Buffers of a flow besides its payloads: a stream receiver has 128 KiB.
 const FLOW_BYTES: u64 = 128 << 10;
 
-/// Limits of what one coordinator may ask for.
+/// Limits for one coordinator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quota {
-    /// Flows of one run.
+    /// Most flows of a run. Default: 10,000.
     pub flows_max: u32,
-    /// Rate at which a run may be sent, all flows together; absent without limit. Only runs that
-    /// state their pace can be held to it.
+    /// Highest rate at which a run may send, all flows together. With a limit, a run that states no rate is
+    /// refused. Default: `None`, no limit.
     pub rate_max: Option<BitRate>,
-    /// Length of one run.
+    /// Longest run. Default: 24 hours.
     pub duration_max: Nanos,
-    /// Memory for the payloads and socket buffers of one run.
+    /// Most memory for payloads and socket buffers of a run. Default: 1 GiB.
     pub memory_max: Bytes,
-    /// Connections, each with a worker: a stream both ways with a probe has three.
+    /// Most connections, each with a worker; a bidirectional stream with a probe needs three. Default: 8.
     pub connections_max: u32,
-    /// Whether workers may be clients, which connect to wherever the coordinator says.
+    /// Whether workers may be clients, which connect to any address that the coordinator names. Default: no.
     #[serde(default)]
     pub allows_clients: bool,
 }
 
 impl Default for Quota {
-    /// The most flows of a run, a day, 1 GiB: what a machine bears that was set up for it.
+    /// For a machine that is dedicated to measurements.
     fn default() -> Self {
         Self {
             flows_max: 10_000,
@@ -43,7 +43,7 @@ impl Default for Quota {
 }
 
 impl Quota {
-    /// Whether a run is within the limits; else why not and what to do, as a sentence.
+    /// Checks a run against the limits; the error is a sentence that says why not and what to do.
     pub fn check(&self, prepare: &Prepare) -> Result<(), String> {
         if prepare.role == Role::Client && !self.allows_clients {
             let why = "the agent opens no flows: start it with --allow-client";
@@ -76,12 +76,12 @@ impl Quota {
     }
 }
 
-/// Bytes that an end takes for payloads and buffers; the kernel doubles those of sockets (socket(7)).
+/// Memory that an end needs for payloads and buffers; the kernel doubles socket buffer sizes (socket(7)).
 fn memory_of(prepare: &Prepare) -> Bytes {
     let point = &prepare.point;
     let bytes = |size: Option<Bytes>| size.map_or(0, |Bytes(bytes)| bytes);
     let messages = point.payload.0.saturating_add(bytes(point.response));
-    // Each end makes room for a window in both of its buffers.
+    // Each end sizes both of its socket buffers for the window.
     let window = bytes(point.window_bytes()).saturating_mul(2);
     let buffers = bytes(point.receive_buffer).saturating_add(bytes(point.send_buffer));
     let buffers = buffers.saturating_add(window);
@@ -90,7 +90,7 @@ fn memory_of(prepare: &Prepare) -> Bytes {
     Bytes(flows.saturating_add(point.registered_bytes().0))
 }
 
-/// Application bits per second that a run states, where it does.
+/// Application bit rate of a run; `None` if it states none.
 fn rate_of(point: &Point) -> Option<BitRate> {
     let bits = |rate: &Rate| match *rate {
         Rate::Bits(BitRate(bps)) => bps,

@@ -1,4 +1,6 @@
-//! The coordinator's side of one run: it drives both ends through the same conversation.
+//! The coordinator's side of the control conversation of one run, with both of its ends.
+//!
+//! The *sender* is the end that sends the stream or the requests, `active` in the code; the other end is `passive`.
 //!
 //! ```text
 //!   coordinator              server                  client
@@ -8,19 +10,19 @@
 //!       |<- ready --------------------------------------|
 //!       |-- begin, address and port ------------------->|
 //!       |                        |<======= open ========>|
-//!       |<- begun, from the active end -----------------|
+//!       |<- begun, from the sender --------------------|
 //!       |                        |<====== payloads =====>|
-//!       |<- interval, where asked for, from either end -|
-//!       |<- holds -------------|  a segment is missing where counting should begin
-//!       |-- hold ------------------------------------->|  so the sender goes on
-//!       |<- counts ------------|  until the rest is there
+//!       |<- interval, if requested, from either end ----|
+//!       |<- holds -------------|  a segment is missing where counting should start
+//!       |-- hold ------------------------------------->|  so the sender continues
+//!       |<- counts ------------|  until that segment has arrived
 //!       |-- stop, a duration later ------------------->|
 //!       |<- finished, counts ---------------------------|
 //!       |-- drain, sent count -->|                      |
 //!       |<- finished, counts ----|                      |
 //! ```
 //!
-//! A run in slices keeps its flows open between them. After `begun` nothing moves until the coordinator says so:
+//! A run in slices keeps its flows open between them. After `begun` no data flow until a slice is ordered:
 //!
 //! ```text
 //!       |-- slice ------------------------------------->|
@@ -31,7 +33,7 @@
 //!       |-- stop, after the last slice ---------------->|
 //! ```
 //!
-//! Each step has a deadline. After a failure at one end the other is told to give up.
+//! Each step has a deadline. If one end fails, both get an abort.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -42,47 +44,44 @@ use fabricmark_units::{Instant, Nanos};
 
 use super::message::{EndReport, Failure, Order, Prepare, Report};
 
-/// Time for an order that needs no data to flow: on a local socket a millisecond, so this only
-/// ends the wait for a stuck peer.
+/// Time limit for an order that involves no data: a millisecond over a local socket, so it only detects a stuck peer.
 const ANSWER_WITHIN: Nanos = Nanos::from_secs(5);
 
-/// Time that a run waits for its turn after it was last told its place: those before it may be in runs
-/// of hours, and a queue that is lost is noticed by the connection.
+/// Time limit in a queue since the last report of the position: earlier runs may take hours, and the connection's
+/// keepalive detects a lost queue.
 const QUEUE_WITHIN: Nanos = Nanos::from_secs(24 * 3600);
 
-/// Time beyond the run's duration for its last data to arrive.
+/// Extra time after the run's duration for the last data to arrive.
 const FINISH_WITHIN: Nanos = Nanos::from_secs(10);
 
-/// Time for a flow to open, one after the other: a round trip of 10 ms; 10,000 of them take 1.2 s over
-/// loopback.
+/// Time limit for each flow to open, one after the other: an RTT of 10 ms. Over loopback 10,000 flows take 1.2 s.
 const OPENING_WITHIN: Nanos = Nanos::from_millis(10);
 
-/// Silence after the last arrival that ends a datagram stream, beside two round trips. Queued
-/// datagrams behind a 1 Gbit/s link with a 4 MiB buffer need 34 ms, but each arrival restarts it.
+/// Silence, in addition to two RTTs, that ends a datagram stream. Datagrams queued behind a 1 Gbit/s link with a 4
+/// MiB buffer take 34 ms, but each arrival restarts the timer.
 const IDLE_BEYOND_TWO_RTT: Nanos = Nanos::from_millis(20);
 
-/// Silence after the last arrival that ends a slice of datagrams, beside two round trips: four times the time between two
-/// datagrams of a slice that has room for a hundred in 50 ms, which is the longest.
+/// Silence, in addition to two RTTs, that ends a slice of datagrams: four times the longest time between two
+/// datagrams, that of a slice with a hundred datagrams in 50 ms.
 const SLICE_IDLE_BEYOND_TWO_RTT: Nanos = Nanos::from_millis(2);
 
-/// What both ends of a finished run counted.
+/// Results of both ends of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ends {
-    /// That which opened the flows.
+    /// The end that opened the flows.
     pub client: EndReport,
-    /// That which listened.
+    /// The end that listened.
     pub server: EndReport,
 }
 
-/// Why a run has no result; `role` is the end that is to blame.
+/// Why a run has no result; `role` is the end that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each error explains its fields")]
 pub enum ConversationError {
     /// An end reported a failure.
     #[error("the {} failed: {failure}", role.name())]
     Failed { role: Role, failure: Failure },
-    /// An end did not answer within its time; `is_ending` says that the flows were open, so that it was to end
-    /// the run.
+    /// An end did not answer in time; `is_ending`: the flows were open, and the end had to finish the run.
     #[error("the {} did not answer within {:.1} s{}", role.name(), within.as_secs_f64(), help(*is_ending))]
     Silent { role: Role, within: Nanos, is_ending: bool },
     /// An end's connection closed.
@@ -91,13 +90,13 @@ pub enum ConversationError {
 }
 
 impl ConversationError {
-    /// Whether an end lacks what the run needs, so that trying again is of no use.
+    /// Whether an end lacks what the run needs, so that a retry cannot succeed.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Failed { failure: Failure::Missing(_), .. })
     }
 }
 
-/// What to do about an end that does not answer.
+/// Remedy for an end that does not answer.
 fn help(is_ending: bool) -> &'static str {
     match is_ending {
         true => {
@@ -112,10 +111,10 @@ enum State {
     Preparing {
         port: Option<u16>,
         is_starter_ready: bool,
-        /// A flow over nothing has ended before it began.
+        /// Report of a flow of the `null` transport, which ended before the run began.
         passive: Option<Box<EndReport>>,
     },
-    /// A reliable flow tells the passive end of its end, so that end may report first.
+    /// The receiver of a reliable flow sees its end, and may therefore report first.
     Running {
         passive: Option<Box<EndReport>>,
     },
@@ -125,69 +124,69 @@ enum State {
     Over,
 }
 
-/// The slices of a run.
+/// Parameters of a run in slices.
 #[derive(Clone, Copy, Debug)]
 struct Slices {
-    /// How long each lasts.
+    /// Length of a slice.
     length: Nanos,
-    /// Whether the passive end counts, too, as the receiver of a stream does.
+    /// Whether the passive end counts, too: the receiver of a stream.
     has_receiver: bool,
-    /// Silence after which what is missing of a slice counts as lost.
+    /// Silence after which missing data of a slice count as lost.
     idle: Nanos,
 }
 
-/// Where a slice is.
+/// State of a slice.
 #[derive(Clone, Copy, Debug)]
 enum Slice {
-    /// The active end carries the pattern out.
+    /// The sender runs the pattern.
     Active { counts: bool },
-    /// It has, and the receiver waits for the rest.
+    /// The sender has finished, and the receiver waits for data in flight.
     Draining { active: Counts },
-    /// Both ends have told what they counted.
+    /// Both ends have reported their counts.
     Over { active: Counts, passive: Counts },
 }
 
-/// One run's conversation with its two ends.
+/// Control conversation of one run with its two ends.
 #[derive(Debug)]
 pub struct Conversation {
     run: u64,
     duration: Nanos,
-    /// What the flows' openings may take.
+    /// Time limit for all flows to open.
     opening: Nanos,
-    /// What every wait lasts longer than its own limit.
+    /// Extra time for every step.
     patience: Nanos,
-    /// How long the receiver's count may be put off, until it was; and how long it then lasts.
+    /// How long the receiver may still defer its count, `None` after it did; and how long the count lasts.
     hold: Option<Nanos>,
     counted: Nanos,
-    /// When a sender that goes on for its receiver's sake is to stop.
+    /// When to stop a sender that continues because its receiver deferred the count.
     stops: Option<Instant>,
-    /// The slice that is under way, in a run of slices.
+    /// The slice under way, in a run in slices.
     slice: Option<Slice>,
-    /// What is true of each slice, in a run of slices.
+    /// `None`: the run is not in slices.
     slices: Option<Slices>,
-    /// Where the server is reached, but for its port.
+    /// Address of the server, without its port.
     answer_at: SocketAddr,
-    /// The end that sends the stream or asks; it finishes first.
+    /// The end that sends the stream or the requests; it finishes first.
     active: Role,
-    /// Place in the queue of an end that measures for others.
+    /// Position of the run in an agent's queue.
     place: Option<u32>,
     state: State,
     has_begun: bool,
     deadline: Option<(Instant, Nanos)>,
     output: VecDeque<(Role, Order)>,
     intervals: VecDeque<(Role, Interval)>,
-    /// Intervals that may still come: no more than fit into the time that this waits.
+    /// Intervals that are still accepted: no more than fit into the time limits.
     intervals_left: u64,
     outcome: Option<Result<Ends, ConversationError>>,
 }
 
 impl Conversation {
-    /// Begins a run whose ends are prepared as said.
+    /// Starts a run: prepares the client with `start` and the server with `answer`.
     pub fn new(now: Instant, start: Prepare, answer: Prepare) -> Self {
         let opening = Nanos(u64::from(start.point.flows) * OPENING_WITHIN.0);
         let finish = FINISH_WITHIN + start.patience();
         let longest = start.duration_ns + opening + finish + finish;
-        // Two ends, each with a last interval that is shorter.
+        // Two ends, each with a shorter last interval.
         let intervals = |Nanos(interval)| 2 * (longest.0 / interval.max(1) + 1);
         let mut conversation = Self {
             run: start.run,
@@ -227,7 +226,7 @@ impl Conversation {
         conversation
     }
 
-    /// Takes a report from one end.
+    /// Handles a report from one end.
     pub fn on_message(&mut self, now: Instant, from: Role, report: Report) {
         match report {
             Report::Queued { run, place } if run == self.run => self.on_queued(now, place),
@@ -245,17 +244,17 @@ impl Conversation {
             Report::Interval { run, interval } if run == self.run => {
                 self.on_interval(from, *interval);
             }
-            // A late word about an earlier run says nothing about this one.
+            // A late report of an earlier run is ignored.
             _ => {}
         }
     }
 
-    /// Takes note that one end's connection is gone.
+    /// Handles the end of one end's connection.
     pub fn on_closed(&mut self, from: Role) {
         self.fail(ConversationError::Vanished { role: from });
     }
 
-    /// Takes note of the time; does nothing before the deadline.
+    /// Stops the sender and fails the run, each when it is due.
     pub fn on_timeout(&mut self, now: Instant) {
         if self.stops.take_if(|stops| *stops <= now).is_some()
             && matches!(self.state, State::Running { .. })
@@ -279,38 +278,38 @@ impl Conversation {
         self.fail(ConversationError::Silent { role, within, is_ending });
     }
 
-    /// Gives the run up, as if an end had failed.
+    /// Aborts the run; its outcome is [`Failure::Aborted`].
     pub fn abort(&mut self) {
         self.fail(ConversationError::Failed { role: Role::Client, failure: Failure::Aborted });
     }
 
-    /// The next order to be sent, and to which end.
+    /// The next order to send, and its addressee.
     pub fn poll_output(&mut self) -> Option<(Role, Order)> {
         self.output.pop_front()
     }
 
-    /// Whether the flows are open and the active end has begun.
+    /// Whether the flows are open and the sender has started.
     pub fn has_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// The next interval that an end has told of, and which end.
+    /// The next interval report, and the end that sent it.
     pub fn poll_interval(&mut self) -> Option<(Role, Interval)> {
         self.intervals.pop_front()
     }
 
-    /// Place of the run in a queue, while it waits there.
+    /// Position of the run in a queue; `None` if it does not wait.
     pub fn place(&self) -> Option<u32> {
         self.place
     }
 
-    /// When [`Self::on_timeout`] wants to be called.
+    /// When to call [`Self::on_timeout`].
     pub fn deadline(&self) -> Option<Instant> {
         let deadlines = [self.deadline.map(|(deadline, _)| deadline), self.stops];
         deadlines.into_iter().flatten().min()
     }
 
-    /// Begins a slice; for a run of slices that [`Self::has_begun`] and has none under way.
+    /// Starts a slice; requires a run in slices that [`Self::has_begun`], with no slice under way.
     pub fn begin_slice(&mut self, now: Instant, counts: bool) {
         let Some(Slices { length, .. }) = self.slices else { return };
         self.slice = Some(Slice::Active { counts });
@@ -318,14 +317,14 @@ impl Conversation {
         self.wait(now, length + FINISH_WITHIN);
     }
 
-    /// What the active and the passive end counted in the slice that [`Self::begin_slice`] began, once it is over.
+    /// Counts of the sender and of the other end in the current slice, once it has ended.
     pub fn poll_slice(&mut self) -> Option<(Counts, Counts)> {
         let Some(Slice::Over { active, passive }) = self.slice else { return None };
         self.slice = None;
         Some((active, passive))
     }
 
-    /// Ends a run of slices after its last.
+    /// Ends a run in slices after the last one.
     pub fn end_slices(&mut self, now: Instant) {
         self.output.push_back((self.active, Order::Stop { run: self.run }));
         self.wait(now, FINISH_WITHIN);
@@ -354,7 +353,7 @@ impl Conversation {
         }
     }
 
-    /// The result, once there is one.
+    /// The result; returned once.
     pub fn outcome(&mut self) -> Option<Result<Ends, ConversationError>> {
         self.outcome.take()
     }
@@ -389,7 +388,7 @@ impl Conversation {
         }
     }
 
-    /// The sender goes on, in any case no longer than the hold and the count that follows it.
+    /// Lets the sender continue, at most for the deferral and the count that follows.
     fn on_held(&mut self, now: Instant) {
         if let (State::Running { .. }, Some(hold)) = (&self.state, self.hold.take()) {
             self.output.push_back((self.active, Order::Hold { run: self.run }));
@@ -398,7 +397,7 @@ impl Conversation {
         }
     }
 
-    /// Says nothing about how far the run is.
+    /// Queues an interval report, which does not change the state of the run.
     fn on_interval(&mut self, from: Role, interval: Interval) {
         if !matches!(self.state, State::Over) && self.intervals_left > 0 {
             self.intervals_left -= 1;
@@ -411,11 +410,11 @@ impl Conversation {
         match (std::mem::replace(&mut self.state, State::Over), is_active) {
             (State::Running { passive: Some(passive) }, true) => self.conclude(*end, *passive),
             (State::Running { passive: None }, true) => {
-                // Bounded, as the number may come from a network.
+                // Capped, since the number may come from a network.
                 let two_rtt =
                     Nanos(end.opening_rtt_ns.saturating_mul(2)).min(Prepare::PATIENCE_MAX);
                 let idle_ns = two_rtt + IDLE_BEYOND_TWO_RTT;
-                // The receiver of slices has everything already.
+                // The receiver of slices already has all data.
                 let bytes = if self.slices.is_some() { 0 } else { end.counts.bytes };
                 let drain = Order::Drain { run: self.run, bytes, idle_ns };
                 self.output.push_back((self.active.other(), drain));

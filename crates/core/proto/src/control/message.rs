@@ -1,4 +1,4 @@
-//! The words of the control conversation.
+//! Messages of the control protocol.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
@@ -13,137 +13,134 @@ use serde::{Deserialize, Serialize};
 
 use crate::opening::Token;
 
-/// What the coordinator asks of a worker; `run` is the number of the run that it concerns.
+/// Order of a coordinator to a worker; `run` is the number of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "each order explains its fields")]
 pub enum Order {
-    /// Names the coordinator's [`crate::PROTOCOL_VERSION`]; the first order.
+    /// First order, with the coordinator's [`crate::PROTOCOL_VERSION`].
     Hello { version: u16 },
-    /// Get ready for a run; answered by [`Report::Ready`].
+    /// Prepare a run; answered by [`Report::Ready`].
     Prepare(Box<Prepare>),
-    /// Open the flow to the other end, which waits at `peer`, and carry the pattern out; answered by
-    /// [`Report::Finished`]. A scope of the address is that of the client.
+    /// Open the flows to the server at `peer` and run the pattern; answered by [`Report::Finished`]. A scope ID in
+    /// the address is one of the client's.
     Begin { run: u64, peer: SocketAddr },
-    /// The other end has sent this many bytes of the application and has finished: wait for what is still
-    /// under way until nothing has arrived for `idle_ns`; answered by [`Report::Finished`].
+    /// The sender has finished after this many application bytes: receive data in flight until nothing has arrived
+    /// for `idle_ns`; answered by [`Report::Finished`].
     Drain { run: u64, bytes: u64, idle_ns: Nanos },
-    /// Carry the pattern out for the length of a slice, which counts or only warms the flows up; for the active end of a
-    /// run in slices, answered by [`Report::Slice`]. [`Order::Stop`] ends a run in slices.
+    /// To the sender of a run in slices: run the pattern for one slice, which counts or only warms up the flows;
+    /// answered by [`Report::Slice`]. [`Order::Stop`] ends a run in slices.
     Slice { run: u64, counts: bool },
-    /// The sender's slice is over, in which it sent this many bytes of the application: wait for the rest until nothing
-    /// has arrived for `idle_ns`; for the receiver of a stream, answered by [`Report::Slice`].
+    /// To the receiver of a stream: the sender's slice has ended after this many application bytes; receive data in
+    /// flight until nothing has arrived for `idle_ns`; answered by [`Report::Slice`].
     EndSlice { run: u64, bytes: u64, idle_ns: Nanos, counts: bool },
-    /// Go on beyond the duration of the run, until [`Order::Stop`]: the receiver cannot begin to count yet.
+    /// Continue beyond the run's duration, until [`Order::Stop`]: the receiver cannot start to count yet.
     Hold { run: u64 },
-    /// Send nothing more, and finish.
+    /// Stop sending, and finish.
     Stop { run: u64 },
-    /// Give the run up; answered by [`Report::Failed`].
+    /// Abort the run; answered by [`Report::Failed`].
     Abort { run: u64 },
 }
 
-/// Everything that one end needs to know of a run.
+/// Parameters of a run for one end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prepare {
-    /// The run.
+    /// Run number.
     pub run: u64,
-    /// Which end.
+    /// Role of this end.
     pub role: Role,
-    /// What to carry out.
+    /// The point to measure.
     pub point: Point,
-    /// How long the active end sends or asks.
+    /// How long the sender sends its stream or requests.
     pub duration_ns: Nanos,
-    /// The first part of that, which does not count.
+    /// First part of `duration_ns`, which is not counted.
     #[serde(default)]
     pub omit_ns: Nanos,
-    /// Length of a slice, if the run consists of slices: its flows stay open between them, and `duration_ns` is the sum
-    /// of those that count.
+    /// Length of a slice; `None`: the run is not in slices. Flows stay open between slices, and `duration_ns` is
+    /// the sum of the counted slices.
     #[serde(default)]
     pub slice_ns: Option<Nanos>,
-    /// Application bytes, of requests where there are some, after which the active end stops earlier
-    /// than that; absent where only the time ends the run.
+    /// Application bytes (of the requests, if there are any) that end the run early; `None`: only time ends it.
     #[serde(default)]
     pub amount: Option<Bytes>,
-    /// Token of the flow.
+    /// Token of the flows' handshakes.
     pub token: Token,
-    /// Address to bind to.
+    /// Local address to bind to.
     pub address: IpAddr,
-    /// Interface of that address, by its number at this end, where the address is one of a link (RFC 4007,
-    /// section 6); 0 where it needs none.
+    /// Interface index, at this end, of a link-local address (RFC 4007, section 6); else 0.
     #[serde(default)]
     pub scope_id: u32,
-    /// Port to bind to at the server; 0 lets the kernel choose, or takes one of [`Self::ports`].
+    /// Port that the server binds to; 0: one that the kernel chooses, or the first free one of [`Self::ports`].
     pub port: u16,
-    /// First and last port of those from which the server takes the first free one.
+    /// First and last port of the range from which the server takes the first free one.
     #[serde(default)]
     pub ports: Option<(u16, u16)>,
-    /// Addresses from which flows may come to the server; anyone's where there are none. Unix
-    /// sockets have no such address.
+    /// Source addresses from which the server accepts flows; empty: any. Ignored for Unix sockets.
     #[serde(default)]
     pub from: Vec<IpAddr>,
-    /// Time beyond the fixed limits that the path's round trips need; read by [`Self::patience`].
+    /// Extra time, beyond the fixed limits, for the RTTs of the path; read by [`Self::patience`].
     #[serde(default)]
     pub patience_ns: Nanos,
-    /// How long the receiver of a stream may put its count off while a segment is missing, in which time the sender
-    /// goes on; 0 where the sender cannot be told to.
+    /// How long the receiver of a stream may defer its count while a segment is missing and the sender continues;
+    /// 0: the sender cannot be told to.
     #[serde(default)]
     pub hold_ns: Nanos,
-    /// The least round trip of the path, where it is known.
+    /// Lower bound of the path's RTT, if known.
     #[serde(default)]
     pub least_rtt_ns: Option<Nanos>,
-    /// Network device of that address, whose drops are counted.
+    /// Network device of `address`, whose drops are counted.
     pub device: String,
-    /// Processor to bind the load thread to.
+    /// CPU to pin the load thread to; `None`: not pinned.
     pub cpu: Option<u32>,
-    /// Length of the intervals to tell of while the run is under way; none are told of without.
+    /// Length of the intervals to report during the run; `None`: no reports.
     #[serde(default)]
     pub interval_ns: Option<Nanos>,
-    /// Seed of what is random in the run: the departures of a Poisson pace.
+    /// Seed of the run's random numbers: the departures of a Poisson pace.
     pub seed: u64,
-    /// Departures of the point's trace; other paces have none.
+    /// Departures of a trace pace; `None` for other paces.
     pub trace: Option<Trace>,
 }
 
 impl Prepare {
-    /// Whether this end sends the stream or asks: its clock ends the run.
+    /// Whether this end sends the stream or the requests; its clock ends the run.
     pub fn is_active(&self) -> bool {
         let is_reverse = self.point.direction == Some(Direction::Reverse);
         (self.role == Role::Client) != is_reverse
     }
 
-    /// Time beyond the fixed limits for whatever this end awaits from the other, at most
-    /// [`Self::PATIENCE_MAX`], as the number may come from a network.
+    /// Extra time, beyond the fixed limits, to wait for the other end. At most [`Self::PATIENCE_MAX`], since the
+    /// number may come from a network.
     pub fn patience(&self) -> Nanos {
         self.patience_ns.min(Self::PATIENCE_MAX)
     }
 
-    /// How long the count may be put off, at most [`Self::HOLD_MAX`], as the number may come from a network.
+    /// How long the count may be deferred. At most [`Self::HOLD_MAX`], since the number may come from a network.
     pub fn hold(&self) -> Nanos {
         self.hold_ns.min(Self::HOLD_MAX)
     }
 
-    /// Most time for which a count is put off.
+    /// Longest deferral of a count.
     pub const HOLD_MAX: Nanos = Nanos::from_secs(60);
 
-    /// Most time beyond the fixed limits: several times what the worst path needs, yet bounded.
+    /// Most extra time: several times what the worst path needs.
     pub const PATIENCE_MAX: Nanos = Nanos::from_secs(120);
 
-    /// Length of the slices of this end, if it works in slices: the active end, and the receiver of a stream. A server
-    /// that answers requests serves all slices as one run.
+    /// Length of this end's slices: at the sender and at the receiver of a stream. A server that answers requests
+    /// serves all slices as one run, `None`.
     pub fn own_slice(&self) -> Option<Nanos> {
         let is_sliced = self.is_active() || self.point.pattern == Pattern::Stream;
         self.slice_ns.filter(|_| is_sliced)
     }
 
-    /// Whether flows may come from this address. An address of IPv4 is the same when it is written as one
-    /// of IPv6 (RFC 4291, section 2.5.5.2).
+    /// Whether flows from this address are accepted. An IPv4-mapped IPv6 address counts as its IPv4 address (RFC
+    /// 4291, section 2.5.5.2).
     pub fn admits(&self, from: IpAddr) -> bool {
         let from = from.to_canonical();
         self.from.is_empty() || self.from.iter().any(|admitted| admitted.to_canonical() == from)
     }
 
-    /// Where a port of an address is, as seen from this end: an address of a link is on the link of
-    /// [`Self::scope_id`], be it this end's or the other's.
+    /// Socket address of a port at `address`, as seen from this end: a link-local address of either end gets the
+    /// scope [`Self::scope_id`].
     pub fn reaches(&self, address: IpAddr, port: u16) -> SocketAddr {
         match address {
             IpAddr::V6(ip) if ip.is_unicast_link_local() => {
@@ -154,30 +151,28 @@ impl Prepare {
     }
 }
 
-/// What a worker tells the coordinator; `run` is the number of the run that it concerns.
+/// Report of a worker to the coordinator; `run` is the number of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "each report explains its fields")]
 pub enum Report {
-    /// Names the worker's [`crate::PROTOCOL_VERSION`]; the answer to [`Order::Hello`].
+    /// The worker's [`crate::PROTOCOL_VERSION`]; answers [`Order::Hello`].
     Hello { version: u16 },
-    /// The run waits, since others measure: `place` counts the coordinators that come before it, itself
-    /// included. Told again whenever that changes.
+    /// The run waits; `place` is its coordinator's position in the queue, from 1. Repeated when it changes.
     Queued { run: u64, place: u32 },
-    /// Ready for the run; the server is bound to this port, and the client says 0.
+    /// Ready for the run; `port` is the one that the server is bound to, 0 from the client.
     Ready { run: u64, port: u16 },
-    /// The flows are open and the run's clock has begun; told by the end that is active.
+    /// The flows are open and the run's clock has started; from the end that sends the stream or the requests.
     Begun { run: u64 },
-    /// The count is put off, since a segment is missing; told by the receiver of a stream, once.
+    /// The count is deferred because a segment is missing; from the receiver of a stream, once.
     Holds { run: u64 },
-    /// The count has begun after it was put off.
+    /// The deferred count has started.
     Counts { run: u64 },
-    /// What this end moved in an interval of the run; those of one end come in order, and all before
-    /// [`Report::Finished`].
+    /// What this end transferred in an interval of the run. In order, before [`Report::Finished`].
     Interval { run: u64, interval: Box<Interval> },
-    /// What this end counted in a slice, which is over.
+    /// Counts of this end in a slice that has ended.
     Slice { run: u64, counts: Counts },
-    /// The run's end, with everything this end counted.
+    /// The run has ended; with all counts of this end.
     Finished { run: u64, end: Box<EndReport> },
     /// The run failed at this end.
     Failed { run: u64, failure: Failure },
@@ -193,66 +188,65 @@ pub enum Failure {
     /// The other end did not open the flow, or stopped answering.
     #[error("{0}")]
     Peer(String),
-    /// An order came that the conversation does not allow here.
+    /// An order came that is not allowed in the current state.
     #[error("{0}")]
     Protocol(String),
     /// This host lacks what the run needs: a protocol of the kernel, a privilege, a limit.
     #[error("{0}")]
     Missing(String),
-    /// The coordinator gave the run up.
+    /// The coordinator aborted the run.
     #[error("the run was given up")]
     Aborted,
 }
 
-/// What one end of a flow counted.
+/// Results of one end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndReport {
     /// Payloads, bytes and time.
     pub counts: Counts,
-    /// Circumstances.
+    /// Conditions at this end: CPU, socket buffers, clock.
     pub side: Side,
-    /// Time that the flow's opening took from request to acceptance, at the client.
+    /// Time from the request to open a flow to its acceptance, at the client.
     pub opening_rtt_ns: u64,
-    /// How evenly many flows shared, at the end that is active.
+    /// Fairness between flows, at the end that sends the stream or the requests.
     pub fairness: Option<Fairness>,
-    /// From request to response, at the client.
+    /// Times from request to response, at the client.
     pub rtt_ns: Option<Histogram>,
-    /// Round trips parted by the stamps of their packets, at the client.
+    /// RTTs split by kernel packet timestamps, at the client.
     #[serde(default)]
     pub kernel_times: Option<KernelTimes>,
-    /// Round trips that got no answer in time.
+    /// Requests without a response in time.
     pub lost_round_trips: u64,
-    /// How the active end kept to its pace, in an open loop.
+    /// Departures against their schedule in an open loop, at the end that sends the stream or the requests.
     pub pacing: Option<Pacing>,
-    /// TCP's counters, at the end that is active.
+    /// TCP counters of the end that sends the stream or the requests.
     pub tcp: Option<TcpCounters>,
-    /// QUIC's counters, at the end that is active.
+    /// QUIC counters of the end that sends the stream or the requests.
     #[serde(default)]
     pub quic: Option<QuicCounters>,
-    /// What sequence numbers say, at the receiving end of datagrams.
+    /// Arrivals by sequence number, at the receiver of datagrams.
     pub sequence: Option<SequenceCounts>,
-    /// Interarrival jitter at the receiver of a stream of datagrams in an open loop, the mean of its flows.
+    /// Interarrival jitter at the receiver of a datagram stream in an open loop, in ns: the mean of its flows.
     #[serde(default)]
     pub jitter_ns: Option<f64>,
-    /// Datagrams that the socket dropped for lack of buffer.
+    /// Datagrams that the socket dropped because its receive buffer was full.
     pub socket_drops: u64,
-    /// Packets that the device's receiving side dropped.
+    /// Packets that the device dropped on receive.
     pub device_drops: u64,
-    /// Failures of reassembly, each of which may be a datagram or one fragment of it.
+    /// IP reassembly failures, each of a datagram or of one of its fragments.
     pub reassembly_failures: u64,
-    /// The load thread while the pattern was carried out, where its time was read.
+    /// CPU time of the load thread while it ran the pattern; `None` if it was not read.
     #[serde(default)]
     pub thread: Option<ThreadTime>,
-    /// Why the load thread could not be bound to its processor, where it could not.
+    /// Why the load thread could not be pinned to its CPU; `None` if it was, or was not to be.
     pub not_pinned: Option<String>,
-    /// What the kernel counted beside the sockets.
+    /// Kernel counters other than those of sockets.
     #[serde(default)]
     pub kernel: Option<KernelCounters>,
-    /// What the run used of this machine; absent where nobody read it.
+    /// Resources of this machine that the run used; `None` if they were not read.
     #[serde(default)]
     pub usage: Option<Usage>,
-    /// All intervals, where they were asked for. It is not sent: whoever reads reports has had each
-    /// as a [`Report::Interval`].
+    /// All intervals, if requested. Not sent: the reader of reports has got each as a [`Report::Interval`].
     #[serde(skip)]
     pub series: Option<Series>,
 }
@@ -260,10 +254,10 @@ pub struct EndReport {
 /// Arrivals by sequence number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SequenceCounts {
-    /// Different numbers that arrived.
+    /// Distinct numbers that arrived.
     pub unique: u64,
-    /// Arrivals after a higher number.
+    /// Arrivals after one with a higher number.
     pub reordered: u64,
-    /// Arrivals of a number that was there before.
+    /// Arrivals of a number that had arrived before.
     pub duplicates: u64,
 }

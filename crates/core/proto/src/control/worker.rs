@@ -1,4 +1,4 @@
-//! The worker's side: which order may follow which, and what to do about it.
+//! The worker's side of the control conversation: which orders each state allows, and what to do about them.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -9,26 +9,25 @@ use fabricmark_units::Nanos;
 use super::message::{EndReport, Failure, Order, Prepare, Report};
 use crate::PROTOCOL_VERSION;
 
-/// What the worker is to do.
+/// What the worker must do.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "each action explains its fields")]
 pub enum Action {
-    /// Make sockets ready; a server begins to wait for its flow.
+    /// Prepare sockets; a server starts to listen.
     Prepare(Box<Prepare>),
-    /// Open the flow and carry the pattern out.
+    /// Open the flows to this address and run the pattern.
     Begin(SocketAddr),
-    /// The other end has sent this many bytes of the application and is done; stop when nothing has arrived for
-    /// the time of `idle`.
+    /// The other end has finished after this many application bytes; stop when nothing has arrived for `idle`.
     Drain { bytes: u64, idle: Nanos },
-    /// Carry the pattern out for a slice, which counts or not.
+    /// Run the pattern for one slice, which counts or only warms up.
     Slice { counts: bool },
-    /// As [`Self::Drain`], of a slice of the other end.
+    /// Like [`Self::Drain`], for a slice of the other end.
     EndSlice { bytes: u64, idle: Nanos, counts: bool },
-    /// Let the run's time go by without stopping.
+    /// Continue beyond the run's duration.
     Hold,
-    /// Send nothing more.
+    /// Stop sending.
     Stop,
-    /// Stop and forget the run.
+    /// Stop and discard the run.
     Abort,
 }
 
@@ -45,13 +44,13 @@ enum State {
 #[derive(Debug, Default)]
 pub struct Worker {
     state: State,
-    /// The run that finished last; an order for it may still be on its way.
+    /// The last finished run, for which an order may still arrive.
     finished: Option<u64>,
     output: VecDeque<Report>,
 }
 
 impl Worker {
-    /// Takes an order; says what to do about it.
+    /// Handles an order; returns the action to take.
     pub fn on_order(&mut self, order: Order) -> Option<Action> {
         let state = self.state;
         let is_own =
@@ -103,7 +102,7 @@ impl Worker {
         }
     }
 
-    /// Takes note that sockets are ready.
+    /// Reports that the sockets are ready, at this port.
     pub fn on_prepared(&mut self, port: u16) {
         if let State::Preparing(run, role) = self.state {
             self.state = State::Ready(run, role);
@@ -111,14 +110,14 @@ impl Worker {
         }
     }
 
-    /// Passes on what there is to tell of the run under way, by its number; without a run there is nothing.
+    /// Reports the progress of the active run; `report` gets its number. Does nothing without a run.
     pub fn on_progress(&mut self, report: impl FnOnce(u64) -> Report) {
         if let State::Ready(run, _) | State::Busy(run, _) = self.state {
             self.output.push_back(report(run));
         }
     }
 
-    /// Takes what the run's end counted, or why there is nothing.
+    /// Reports the results of this end, or why there are none.
     pub fn on_finished(&mut self, end: Result<EndReport, Failure>) {
         let (State::Preparing(run, _) | State::Ready(run, _) | State::Busy(run, _)) = self.state
         else {
@@ -132,7 +131,7 @@ impl Worker {
         });
     }
 
-    /// The next report to be sent.
+    /// The next report to send.
     pub fn poll_output(&mut self) -> Option<Report> {
         self.output.pop_front()
     }

@@ -1,4 +1,4 @@
-//! The client's side of one test.
+//! The client's side of a test.
 
 use std::collections::VecDeque;
 
@@ -10,19 +10,19 @@ use super::reader::{Reader, framed};
 use super::results::{RESULTS_BYTES_MAX, Results};
 use super::state::{Refusal, State};
 
-/// Time for the server's next word where no data flows: the time that it allows the client.
+/// Time limit for the server's next message while no data flow: the same that the server gives the client.
 const WORD_WITHIN: Nanos = Nanos::from_secs(10);
 
-/// What the client's edge is to do.
+/// Action for the client's I/O layer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClientAction {
     /// Open the streams; then call [`Client::on_streams`].
     Open,
     /// Send and receive; call [`Client::end`] when that is over.
     Run,
-    /// The server has stopped: count; then call [`Client::on_results`].
+    /// The server has stopped: collect the counts, then call [`Client::on_results`].
     Report,
-    /// Send what is still to be sent, and close everything.
+    /// Send the remaining output, and close everything.
     End(Result<Box<Results>, ClientError>),
 }
 
@@ -30,23 +30,22 @@ pub enum ClientAction {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the error explains its fields")]
 pub enum ClientError {
-    /// The server serves somebody else.
+    /// The server is serving another client.
     #[error("the iperf3 server is busy with another client: try again later")]
     Busy,
-    /// The server refused or gave up, with the original's error number (`iperf_api.h`) and that of its system, 0
-    /// for none.
+    /// The server refused or aborted, with iperf3's error number (`iperf_api.h`) and an errno; 0: none.
     #[error("{}", refused(*number, *os))]
     Refused { number: i32, os: i32 },
     /// The server is stopping.
     #[error("the iperf3 server was stopped")]
     Terminated,
-    /// The connection closed in mid-test.
+    /// The connection closed during the test.
     #[error("the iperf3 server closed its connection")]
     Closed,
-    /// The server did not go on.
+    /// The server did not continue in time.
     #[error("the iperf3 server did not answer within {0}")]
     Silent(Nanos),
-    /// The server said what makes no sense there.
+    /// The server sent something that is not allowed in this state.
     #[error("what the server said is not iperf3")]
     Malformed,
 }
@@ -67,18 +66,18 @@ enum Step {
     /// The streams are open.
     Starting,
     Running,
-    /// The end of the test is said.
+    /// TEST_END is sent.
     Ending,
-    /// The edge counts.
+    /// The I/O layer collects the counts.
     Counting,
     Results,
     Showing,
-    /// Two numbers are to come.
+    /// Two error numbers will follow.
     Error,
     Over,
 }
 
-/// The client's side of one test, whose control connection is open.
+/// State of a test whose control connection is open.
 #[derive(Debug)]
 pub struct Client {
     step: Step,
@@ -91,7 +90,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A test that begins now.
+    /// Starts a test.
     pub fn new(now: Instant, cookie: &Cookie, parameters: Parameters) -> Self {
         Self {
             step: Step::Greeting,
@@ -104,7 +103,7 @@ impl Client {
         }
     }
 
-    /// Takes bytes of the control connection.
+    /// Handles bytes of the control connection.
     pub fn on_bytes(&mut self, now: Instant, bytes: &[u8]) {
         if self.step == Step::Over {
             return;
@@ -115,7 +114,7 @@ impl Client {
         while self.step != Step::Over && self.go_on(now) {}
     }
 
-    /// Uses what has arrived; false when that is not enough for the next step.
+    /// Processes received bytes; returns false if they do not suffice for the next step.
     fn go_on(&mut self, now: Instant) -> bool {
         match self.step {
             Step::Results => match Results::next(&mut self.input) {
@@ -152,7 +151,7 @@ impl Client {
                 self.actions.push_back(ClientAction::Open);
                 self.step(now, Step::Opening);
             }
-            // The server may be faster than the edge that opens the streams.
+            // The server may be faster than the I/O layer that opens the streams.
             (Step::Opening | Step::Starting, Some(State::TestStart)) => {}
             (Step::Opening | Step::Starting, Some(State::TestRunning)) => {
                 self.actions.push_back(ClientAction::Run);
@@ -172,14 +171,14 @@ impl Client {
         }
     }
 
-    /// The streams are open.
+    /// Reports that the streams are open.
     pub fn on_streams(&mut self, now: Instant) {
         if self.step == Step::Opening {
             self.step(now, Step::Starting);
         }
     }
 
-    /// The time or the amount is over: nothing more is sent.
+    /// Ends the test when its time or amount is reached: nothing more is sent.
     pub fn end(&mut self, now: Instant) {
         if self.step == Step::Running {
             self.output.push_back(vec![State::TestEnd as u8]);
@@ -187,7 +186,7 @@ impl Client {
         }
     }
 
-    /// Gives the test up.
+    /// Aborts the test.
     pub fn terminate(&mut self) {
         if self.step != Step::Over {
             self.output.push_back(vec![State::ClientTerminate as u8]);
@@ -196,7 +195,7 @@ impl Client {
         }
     }
 
-    /// What this end counted.
+    /// Sends the counts of this end.
     pub fn on_results(&mut self, now: Instant, own: &Results) {
         if self.step == Step::Counting {
             self.output.push_back(framed(&own.emit()));
@@ -204,33 +203,33 @@ impl Client {
         }
     }
 
-    /// Takes note that the server's connection is closed.
+    /// Handles the end of the server's connection.
     pub fn on_closed(&mut self) {
-        // A server of 3.12 that refuses a user says the first number alone.
+        // A server of version 3.12 that refuses a user sends only the first number.
         let number = if self.step == Step::Error { self.input.fixed::<4>() } else { None };
         let refused = |number| ClientError::Refused { number: i32::from_be_bytes(number), os: 0 };
         let error = number.map_or(ClientError::Closed, refused);
         self.end_with(Err(error));
     }
 
-    /// Takes note of the time; does nothing before the deadline.
+    /// Fails the test at the deadline; does nothing before.
     pub fn on_timeout(&mut self, now: Instant) {
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             self.end_with(Err(ClientError::Silent(WORD_WITHIN)));
         }
     }
 
-    /// The next bytes to be sent.
+    /// The next bytes to send.
     pub fn poll_output(&mut self) -> Option<Vec<u8>> {
         self.output.pop_front()
     }
 
-    /// What is to be done next.
+    /// The next action.
     pub fn poll_action(&mut self) -> Option<ClientAction> {
         self.actions.pop_front()
     }
 
-    /// When [`Self::on_timeout`] wants to be called.
+    /// When to call [`Self::on_timeout`].
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }

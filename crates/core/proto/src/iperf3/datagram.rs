@@ -1,11 +1,11 @@
-//! What a UDP stream opens with, what its datagrams begin with, and what a receiver makes of that.
+//! UDP streams: opening, datagram header, and statistics of the receiver.
 
 use crate::jitter::Jitter;
 
-/// The datagram that opens a stream.
+/// Datagram that opens a stream.
 pub const OPENING: [u8; 4] = *b"9876";
 
-/// Answers to it, the one that is sent first: the other is that of old servers.
+/// Replies to it: the one to send, and that of old servers.
 pub const OPENING_REPLIES: [[u8; 4]; 2] = [*b"6789", [0xb1, 0x68, 0xde, 0x3a]];
 
 /// The header of one datagram.
@@ -16,14 +16,14 @@ pub const OPENING_REPLIES: [[u8; 4]; 2] = [*b"6789", [0xb1, 0x68, 0xde, 0x3a]];
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// When it was sent, in microseconds of the sender's clock.
+    /// Send time in microseconds of the sender's clock.
     pub sent_us: u64,
-    /// Its number in the stream, from 1; the low 32 bits where counters are not wide.
+    /// Number in the stream, from 1; only the low 32 bits unless counters have 64.
     pub counter: u64,
 }
 
 impl Header {
-    /// Writes the header into a payload, which has 16 bytes at least.
+    /// Writes the header into a payload of at least 16 bytes.
     pub fn emit(&self, payload: &mut [u8], is_wide: bool) {
         let seconds = (self.sent_us / 1_000_000) as u32;
         let microseconds = (self.sent_us % 1_000_000) as u32;
@@ -35,7 +35,7 @@ impl Header {
         }
     }
 
-    /// Reads the header; nothing where the datagram is too short for one.
+    /// Reads the header; `None` if the datagram is too short.
     pub fn parse(payload: &[u8], is_wide: bool) -> Option<Self> {
         let integer = |bytes: &[u8]| bytes.iter().fold(0, |n, &byte| n << 8 | u64::from(byte));
         let counter = payload.get(8..if is_wide { 16 } else { 12 })?;
@@ -44,22 +44,22 @@ impl Header {
     }
 }
 
-/// What a receiver makes of the counters: the original's own arithmetic, so that both give the same figures.
+/// Statistics of a receiver, computed as in iperf3, so that both give the same figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Arrivals {
-    /// The highest counter that arrived.
+    /// Highest counter that arrived.
     pub packets: u64,
-    /// Counters that were skipped and have not arrived since. A duplicate takes one away, too: the
-    /// original cannot tell it from a late datagram.
+    /// Counters that were skipped and have not arrived since. A duplicate decrements it, too: iperf3 cannot
+    /// distinguish it from a late datagram.
     pub errors: u64,
-    /// Arrivals after a higher counter, or of the same.
+    /// Arrivals after a higher or equal counter.
     pub out_of_order: u64,
-    /// When they arrived.
+    /// Interarrival jitter.
     pub jitter: Jitter,
 }
 
 impl Arrivals {
-    /// Counts a datagram that arrived at that time.
+    /// Counts a datagram that arrived at this time.
     pub fn arrive(&mut self, header: Header, now_us: u64, is_wide: bool) {
         let counter = if is_wide { header.counter } else { self.unwrap(header.counter as u32) };
         if counter > self.packets {
@@ -72,7 +72,7 @@ impl Arrivals {
         self.jitter.arrive(header.sent_us.wrapping_mul(1_000), now_us.wrapping_mul(1_000));
     }
 
-    /// The full counter of 32 bits that is nearest to the highest one.
+    /// The full counter nearest to the highest one, from its low 32 bits.
     fn unwrap(&self, low: u32) -> u64 {
         let ahead = low.wrapping_sub(self.packets as u32).cast_signed();
         self.packets.saturating_add_signed(i64::from(ahead))
@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// Of a datagram that iperf 3.12 sent.
+    /// Header of a datagram that iperf 3.12 sent.
     const FIRST: [u8; 12] = [0, 0, 0o263, 0o177, 0, b'\r', 0o22, 0o16, 0, 0, 0, 1];
 
     #[test]

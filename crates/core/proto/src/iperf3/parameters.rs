@@ -1,4 +1,4 @@
-//! What a client asks for: the first block of JSON.
+//! The client's request: the first JSON block.
 
 use fabricmark_units::{BitRate, Nanos};
 use serde_json::{Map, Value, json};
@@ -7,10 +7,10 @@ use super::STREAMS_MAX;
 use super::reader::{integer, is_true, text};
 use super::state::Refusal;
 
-/// Longest block of parameters (MAX_PARAMS_JSON_STRING).
+/// Longest block of parameters in bytes (iperf3's MAX_PARAMS_JSON_STRING).
 pub(super) const PARAMETERS_BYTES_MAX: usize = 8 << 10;
 
-/// The original's own limits (`iperf.h`).
+/// iperf3's own limits (`iperf.h`).
 const TIME_MAX_S: i64 = 86_400;
 const OMIT_MAX_S: i64 = 600;
 const BLOCK_MAX: i64 = 1 << 20;
@@ -19,11 +19,11 @@ const DATAGRAM_MAX: i64 = 65_507;
 const BUFFER_MAX: i64 = 512 << 20;
 const MSS_MAX: i64 = 9 * 1024;
 
-/// Lengths where the client names none: 128 KiB of TCP, and an Ethernet frame of UDP.
+/// Default block sizes in bytes: 128 KiB over TCP, an Ethernet frame over UDP.
 const BLOCK_DEFAULT: i64 = 128 << 10;
 const DATAGRAM_DEFAULT: i64 = 1_460;
 
-/// What carries the streams.
+/// Transport protocol of the streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `tcp`.
@@ -32,65 +32,65 @@ pub enum Kind {
     Udp,
 }
 
-/// What a server allows beside the original's own limits.
+/// Limits of a server, in addition to iperf3's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest test, the omitted part included.
+    /// Longest test, omitted part included.
     pub duration_max: Nanos,
-    /// Application bits per second of all streams of a test.
+    /// Highest application bit rate of a test, all streams together.
     pub rate_max: BitRate,
 }
 
-/// A test as its client asks for it.
+/// A test as its client requests it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// What carries the streams.
+    /// Transport protocol of the streams.
     pub kind: Kind,
-    /// Seconds that do not count, before those that do.
+    /// Seconds omitted from the results, before `time_s`.
     pub omit_s: u32,
-    /// Seconds that count; 0 where an amount, or nothing, ends the test.
+    /// Seconds measured; 0: an amount, or nothing, ends the test.
     pub time_s: u32,
-    /// Bytes after which a sender of a direction ends; 0 for none.
+    /// Bytes after which the sender of a direction stops; 0: no limit.
     pub bytes: u64,
-    /// Writes or datagrams after which it ends; 0 for none.
+    /// Writes or datagrams after which it stops; 0: no limit.
     pub blocks: u64,
-    /// Streams in one direction.
+    /// Streams per direction.
     pub parallel: u32,
-    /// Bytes of a write or datagram.
+    /// Bytes per write or datagram.
     pub block_bytes: u32,
-    /// From the server to the client.
+    /// The server sends.
     pub is_reverse: bool,
-    /// In both directions at once.
+    /// Both ends send at once.
     pub is_bidirectional: bool,
     /// TCP_NODELAY.
     pub is_nodelay: bool,
-    /// TCP_MAXSEG; 0 for the kernel's choice.
+    /// TCP_MAXSEG in bytes; 0: kernel default.
     pub mss: u32,
-    /// Both socket buffers; 0 for the kernel's choice.
+    /// Size of both socket buffers in bytes; 0: kernel default.
     pub window_bytes: u32,
-    /// Application bits per second of each stream; 0 for no limit.
+    /// Application bit rate of each stream; 0: no limit.
     pub rate: BitRate,
-    /// The octet of the type of service.
+    /// Type of service octet.
     pub tos: u32,
-    /// No packet is fragmented.
+    /// Packets are sent with DF set.
     pub is_unfragmented: bool,
-    /// Counters of datagrams have 64 bits.
+    /// Datagram counters have 64 bits instead of 32.
     pub has_wide_counters: bool,
-    /// Congestion control of the streams.
+    /// Congestion control of the streams; `None`: kernel default.
     pub congestion: Option<String>,
-    /// User and password, encrypted.
+    /// User and password, encrypted; `None`: no authentication.
     pub token: Option<String>,
 }
 
 impl Default for Parameters {
-    /// The original's: 10 s of one TCP stream to the server.
+    /// iperf3's: one TCP stream to the server for 10 s.
     fn default() -> Self {
         Self::parse(b"{}").expect("no key is required")
     }
 }
 
 impl Parameters {
-    /// The JSON text, without its length.
+    /// Serializes to JSON, without the length prefix.
     pub fn emit(&self) -> Vec<u8> {
         let kind = match self.kind {
             Kind::Tcp => "tcp",
@@ -107,7 +107,7 @@ impl Parameters {
             "pacing_timer": 1000,
             "client_version": "3.12",
         });
-        // What is false, 0 or absent is left out.
+        // False, 0 and absent values are omitted.
         let flag = |is_set: bool| is_set.then(|| Value::from(true));
         let number = |number: u64| (number > 0).then(|| Value::from(number));
         for (key, value) in [
@@ -130,8 +130,8 @@ impl Parameters {
         object.to_string().into_bytes()
     }
 
-    /// Reads what a client sent. Keys that are absent, or of another type than the original writes, have
-    /// their defaults; what is out of the original's bounds is refused by its number.
+    /// Parses a client's request. Keys that are absent, or of another type than iperf3 writes, get their defaults;
+    /// values beyond iperf3's limits are refused with its error number.
     pub fn parse(json: &[u8]) -> Result<Self, Refusal> {
         let object: Map<String, Value> =
             serde_json::from_slice(json).map_err(|_| Refusal::Parameters)?;
@@ -182,7 +182,7 @@ impl Parameters {
         })
     }
 
-    /// Whether a server with such limits carries the test out.
+    /// Checks the test against a server's limits.
     pub fn check(&self, limits: &Limits) -> Result<(), Refusal> {
         if Nanos::from_secs(u64::from(self.omit_s) + u64::from(self.time_s)) > limits.duration_max {
             return Err(Refusal::TooLong);
@@ -191,18 +191,17 @@ impl Parameters {
         if total > limits.rate_max.0 { Err(Refusal::TotalRate) } else { Ok(()) }
     }
 
-    /// Streams in both directions together.
+    /// Streams of both directions together.
     pub fn streams(&self) -> usize {
         self.parallel as usize * if self.is_bidirectional { 2 } else { 1 }
     }
 
-    /// Whether the client sends by the stream of that place. In both directions its sending streams are
-    /// opened first.
+    /// Whether the client sends on this stream. In a bidirectional test its sending streams are opened first.
     pub fn client_sends(&self, place: usize) -> bool {
         if self.is_bidirectional { place < self.parallel as usize } else { !self.is_reverse }
     }
 
-    /// The longest that the test itself takes; nothing where an amount or the client ends it.
+    /// Length of the test, omitted part included; `None` if an amount or the client ends it.
     pub fn duration(&self) -> Option<Nanos> {
         let ends_by_time = self.time_s > 0 && self.bytes == 0 && self.blocks == 0;
         ends_by_time.then(|| Nanos::from_secs(u64::from(self.omit_s) + u64::from(self.time_s)))

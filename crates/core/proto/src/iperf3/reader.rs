@@ -1,28 +1,26 @@
-//! The words and blocks of a control connection as they arrive, and the values of JSON as the original reads
-//! them: by their type, and absent where that is another one.
+//! Input of a control connection, and JSON values as iperf3 reads them: by type, and absent if of another type.
 
 use serde_json::{Map, Value};
 
-/// Why a block is not what it should be.
+/// A JSON block is too long or invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a block of JSON cannot be read")]
 pub struct Malformed;
 
-/// A block on the wire: its length, then itself.
+/// A JSON block with its length prefix.
 pub(super) fn framed(json: &[u8]) -> Vec<u8> {
     let length = u32::try_from(json.len()).unwrap_or(u32::MAX);
     [&length.to_be_bytes()[..], json].concat()
 }
 
-/// Bytes that have arrived and not been used.
+/// Bytes received and not consumed.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     bytes: Vec<u8>,
 }
 
 impl Reader {
-    /// Takes bytes as they arrive; refuses them when `most` would be waiting, so that nobody fills the
-    /// memory before it is his turn.
+    /// Appends received bytes; fails if more than `most` would be pending, to bound memory.
     pub(super) fn push(&mut self, bytes: &[u8], most: usize) -> Result<(), Malformed> {
         if self.bytes.len() + bytes.len() > most {
             return Err(Malformed);
@@ -31,19 +29,19 @@ impl Reader {
         Ok(())
     }
 
-    /// The next byte.
+    /// Consumes the next byte.
     pub(super) fn byte(&mut self) -> Option<u8> {
         if self.bytes.is_empty() { None } else { Some(self.bytes.remove(0)) }
     }
 
-    /// The next so many bytes.
+    /// Consumes the next `N` bytes.
     pub(super) fn fixed<const N: usize>(&mut self) -> Option<[u8; N]> {
         let fixed = self.bytes.get(..N)?.try_into().ok()?;
         self.bytes.drain(..N);
         Some(fixed)
     }
 
-    /// The next block of JSON, without its length; refused by that alone when it is longer than `most`.
+    /// Consumes the next JSON block, without its length; fails at once if that is more than `most`.
     pub(super) fn block(&mut self, most: usize) -> Result<Option<Vec<u8>>, Malformed> {
         let Some(length) = self.bytes.get(..4) else { return Ok(None) };
         let length = length.iter().fold(0, |length, &byte| length << 8 | usize::from(byte));
@@ -59,16 +57,15 @@ impl Reader {
     }
 }
 
-/// A whole number. Numbers may come as fractions and with exponents, since the original writes some of
-/// them so; -1 comes as 18446744073709551615 from versions up to 3.12.
+/// An integer. iperf3 writes some with fractions or exponents; up to 3.12, -1 is written as 18446744073709551615.
 pub(super) fn integer(object: &Map<String, Value>, key: &str) -> Option<i64> {
     let number = object.get(key)?.as_number()?;
     let whole = number.as_i64().or_else(|| number.as_u64().map(|bits| bits as i64));
-    // The conversion saturates, and what is no number becomes 0.
+    // The cast saturates, and NaN becomes 0.
     whole.or_else(|| number.as_f64().map(|fraction| fraction as i64))
 }
 
-/// A number with a fraction.
+/// A floating-point number.
 pub(super) fn fraction(object: &Map<String, Value>, key: &str) -> Option<f64> {
     object.get(key)?.as_f64()
 }
@@ -78,7 +75,7 @@ pub(super) fn is_true(object: &Map<String, Value>, key: &str) -> bool {
     object.get(key) == Some(&Value::Bool(true))
 }
 
-/// A text.
+/// A string.
 pub(super) fn text(object: &Map<String, Value>, key: &str) -> Option<String> {
     object.get(key)?.as_str().map(str::to_owned)
 }

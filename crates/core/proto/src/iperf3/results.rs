@@ -1,58 +1,57 @@
-//! What each end counted: the second block of JSON.
+//! Results of one end: the second JSON block.
 
 use serde_json::{Map, Value, json};
 
 use super::STREAMS_MAX;
 use super::reader::{Malformed, Reader, fraction, integer, text};
 
-/// Longest block of results: 256 streams take 65 KB. The server's own output, which may be longer, is
-/// not asked for.
+/// Longest block of results in bytes: 256 streams take 65 KB. The server's text output, maybe longer, is not
+/// requested.
 pub(super) const RESULTS_BYTES_MAX: usize = 256 << 10;
 
-/// What one end counted.
+/// Results of one end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
-    /// Processor time over time, in percent: in all, in the program, in the kernel.
+    /// CPU utilization in percent: total, user, system.
     pub cpu_percent: [f64; 3],
-    /// Whether this end counts retransmissions; nothing at one that sends nothing.
+    /// Whether this end counts retransmissions; `None` at an end that sends nothing.
     pub has_retransmits: Option<bool>,
-    /// Congestion control that was in use.
+    /// Congestion control in use.
     pub congestion: Option<String>,
-    /// Each stream.
+    /// Results of each stream.
     pub streams: Vec<StreamResults>,
 }
 
-/// What one end counted of one stream.
+/// Results of one stream at one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamResults {
-    /// See [`super::stream_id`].
+    /// ID of the stream, see [`super::stream_id`].
     pub id: u32,
-    /// Application bytes, those of the omitted part left out.
+    /// Application bytes, without the omitted part.
     pub bytes: u64,
-    /// Segments sent again, at a sender that counts them.
+    /// Retransmitted segments, at a sender that counts them.
     pub retransmits: Option<u64>,
-    /// At a receiver of datagrams: interarrival jitter in seconds (RFC 3550).
+    /// Interarrival jitter in seconds (RFC 3550), at a receiver of datagrams.
     pub jitter_s: f64,
-    /// Datagrams that count as lost, those of the omitted part included.
+    /// Lost datagrams, omitted part included.
     pub errors: u64,
-    /// Datagrams: at a sender those sent, at a receiver the highest counter; those of the omitted part
-    /// included.
+    /// Datagrams sent at a sender, highest counter at a receiver; omitted part included.
     pub packets: u64,
-    /// Datagrams lost in the omitted part; nothing from old versions.
+    /// Datagrams lost in the omitted part; `None` from old versions.
     pub omitted_errors: Option<u64>,
-    /// Datagrams of the omitted part; nothing from old versions.
+    /// Datagrams of the omitted part; `None` from old versions.
     pub omitted_packets: Option<u64>,
-    /// Length of what counts, in seconds; nothing from versions before 3.2.
+    /// Length of the measured part in seconds; `None` from versions before 3.2.
     pub duration_s: Option<f64>,
 }
 
 impl StreamResults {
-    /// Datagrams that arrived, of those that count.
+    /// Datagrams received, without the omitted part.
     pub fn received(&self) -> u64 {
         self.packets.saturating_sub(self.omitted_packets.unwrap_or(0)).saturating_sub(self.lost())
     }
 
-    /// Datagrams that were lost, of those that count.
+    /// Datagrams lost, without the omitted part.
     pub fn lost(&self) -> u64 {
         self.errors.saturating_sub(self.omitted_errors.unwrap_or(0))
     }
@@ -93,12 +92,12 @@ impl StreamResults {
 }
 
 impl Results {
-    /// The block that has arrived next, once it is whole.
+    /// Consumes the next results block, once it is complete.
     pub(super) fn next(input: &mut Reader) -> Result<Option<Self>, Malformed> {
         input.block(RESULTS_BYTES_MAX)?.map(|block| Self::parse(&block)).transpose()
     }
 
-    /// The JSON text, without its length.
+    /// Serializes to JSON, without the length prefix.
     pub fn emit(&self) -> Vec<u8> {
         let [total, user, system] = self.cpu_percent;
         let streams: Vec<Value> = self.streams.iter().map(StreamResults::emit).collect();
@@ -115,7 +114,7 @@ impl Results {
         object.to_string().into_bytes()
     }
 
-    /// Reads what the other end sent; keys that the original requires must be there.
+    /// Parses the other end's results; keys that iperf3 requires must be present.
     pub fn parse(json: &[u8]) -> Result<Self, Malformed> {
         let object: Map<String, Value> = serde_json::from_slice(json).map_err(|_| Malformed)?;
         let percent = |key| fraction(&object, key).ok_or(Malformed);
@@ -143,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// What a server of 3.12 sent after five datagrams.
+    /// Sent by a server of version 3.12 after five datagrams.
     const UDP: &[u8] = br#"{"cpu_util_total":0.39262493325376135,"cpu_util_user":0.38634293432170114,"cpu_util_system":0,"sender_has_retransmits":18446744073709551615,"streams":[{"id":1,"bytes":5000,"retransmits":18446744073709551615,"jitter":1.9845184326171877e-05,"errors":0,"packets":5,"start_time":0,"end_time":0.031824}]}"#;
 
     #[test]

@@ -1,4 +1,4 @@
-//! The server's side of one test.
+//! The server's side of a test.
 
 use std::collections::VecDeque;
 
@@ -9,58 +9,58 @@ use super::reader::{Reader, framed};
 use super::results::{RESULTS_BYTES_MAX, Results};
 use super::state::{Refusal, State};
 
-/// Time for the client's next word where no data flows, and beyond the end of a test for its own word of
-/// it: what the original allows a message that has begun.
+/// Time limit for the client's next message while no data flow, and for its TEST_END after the end of a test: what
+/// iperf3 allows for a message that has begun.
 const WORD_WITHIN: Nanos = Nanos::from_secs(10);
 
-/// Time for a client's streams to be open, its turn included.
+/// Time limit for a client to open its streams, including the wait for its turn.
 const STREAMS_WITHIN: Nanos = Nanos::from_secs(30);
 
-/// What the server's edge is to do.
+/// Action for the server's I/O layer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServerAction {
-    /// Check the client's token, if there are users, and await its streams; then call
-    /// [`Server::on_ready`], or [`Server::refuse`].
+    /// Check the client's token, if users exist, and listen for its streams; then call [`Server::on_ready`] or
+    /// [`Server::refuse`].
     Await(Box<Parameters>),
     /// Send and receive.
     Run,
-    /// Stop that and count; then call [`Server::on_results`].
+    /// Stop that and collect the counts; then call [`Server::on_results`].
     Stop,
-    /// Send what is still to be sent, and close everything.
+    /// Send the remaining output, and close everything.
     End(ServerEnd),
 }
 
 /// How a test ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServerEnd {
-    /// As it should; with what the client counted.
+    /// Completed; with the client's results.
     Done(Box<Results>),
-    /// The server refused it, or gave it up.
+    /// The server refused or aborted it.
     Refused(Refusal),
-    /// The client's user stopped it.
+    /// The client's user aborted it.
     Stopped,
-    /// The server itself is stopping.
+    /// The server is stopping.
     Terminated,
-    /// The client's connection closed in mid-test.
+    /// The client's connection closed during the test.
     Vanished,
-    /// The client said what makes no sense there.
+    /// The client sent something that is not allowed in this state.
     Malformed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Parameters,
-    /// The edge checks and opens.
+    /// The I/O layer checks the token and opens the streams.
     Opening,
     Running,
-    /// Results of both ends are to come.
+    /// Results of both ends are awaited.
     Results,
-    /// The client is to say that it is finished.
+    /// The client's IPERF_DONE is awaited.
     Showing,
     Over,
 }
 
-/// The server's side of one test, from the moment its cookie has arrived.
+/// State of a test whose cookie has arrived.
 #[derive(Debug)]
 pub struct Server {
     limits: Limits,
@@ -69,14 +69,14 @@ pub struct Server {
     output: VecDeque<Vec<u8>>,
     actions: VecDeque<ServerAction>,
     deadline: Option<Instant>,
-    /// How long the test may run until the client ends it.
+    /// Time limit for the client to end the test.
     longest: Nanos,
     own: Option<Results>,
     theirs: Option<Box<Results>>,
 }
 
 impl Server {
-    /// A test whose cookie has arrived now.
+    /// Starts a test whose cookie has just arrived.
     pub fn new(now: Instant, limits: Limits) -> Self {
         Self {
             limits,
@@ -91,21 +91,21 @@ impl Server {
         }
     }
 
-    /// Takes bytes of the control connection.
+    /// Handles bytes of the control connection.
     pub fn on_bytes(&mut self, now: Instant, bytes: &[u8]) {
         let most = match self.step {
             Step::Over => return,
             Step::Parameters => PARAMETERS_BYTES_MAX,
             _ => RESULTS_BYTES_MAX,
         };
-        // A length, and the few words that may come behind a block.
+        // Room for a length prefix, and for the few state bytes that may follow a block.
         if self.input.push(bytes, most + 8).is_err() {
             return self.end(ServerEnd::Malformed);
         }
         while self.step != Step::Over && self.go_on(now) {}
     }
 
-    /// Uses what has arrived; false when that is not enough for the next step.
+    /// Processes received bytes; returns false if they do not suffice for the next step.
     fn go_on(&mut self, now: Instant) -> bool {
         match self.step {
             Step::Parameters => match self.input.block(PARAMETERS_BYTES_MAX) {
@@ -156,14 +156,14 @@ impl Server {
         }
     }
 
-    /// The edge awaits the streams.
+    /// Reports that the I/O layer listens for the streams.
     pub fn on_ready(&mut self) {
         if self.step == Step::Opening {
             self.say(State::CreateStreams);
         }
     }
 
-    /// The streams are open.
+    /// Reports that the streams are open.
     pub fn on_streams(&mut self, now: Instant) {
         if self.step == Step::Opening {
             self.say(State::TestStart);
@@ -174,7 +174,7 @@ impl Server {
         }
     }
 
-    /// What this end counted.
+    /// Reports the counts of this end.
     pub fn on_results(&mut self, now: Instant, own: Results) {
         if self.step == Step::Results {
             self.own = Some(own);
@@ -182,7 +182,7 @@ impl Server {
         }
     }
 
-    /// The client waits for the server's results after it has sent its own.
+    /// Sends this end's results after the client's have arrived: iperf3 clients send theirs first.
     fn answer(&mut self, now: Instant) {
         if self.theirs.is_some()
             && let Some(own) = self.own.take()
@@ -194,16 +194,16 @@ impl Server {
         }
     }
 
-    /// Takes note that the client's connection is closed.
+    /// Handles the end of the client's connection.
     pub fn on_closed(&mut self) {
         match self.step {
-            // Both have everything; only the client's farewell is missing.
+            // Both ends have all results; only IPERF_DONE is missing.
             Step::Showing => self.done(),
             _ => self.end(ServerEnd::Vanished),
         }
     }
 
-    /// Takes note of the time; does nothing before the deadline.
+    /// Ends the test at the deadline; does nothing before.
     pub fn on_timeout(&mut self, now: Instant) {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return;
@@ -216,7 +216,7 @@ impl Server {
         }
     }
 
-    /// Refuses the test, or gives it up.
+    /// Refuses or aborts the test.
     pub fn refuse(&mut self, refusal: Refusal) {
         if self.step != Step::Over {
             self.output.push_back(refusal.emit().to_vec());
@@ -224,7 +224,7 @@ impl Server {
         }
     }
 
-    /// The server is stopping.
+    /// Aborts the test because the server is stopping.
     pub fn terminate(&mut self) {
         if self.step != Step::Over {
             self.say(State::ServerTerminate);
@@ -232,17 +232,17 @@ impl Server {
         }
     }
 
-    /// The next bytes to be sent.
+    /// The next bytes to send.
     pub fn poll_output(&mut self) -> Option<Vec<u8>> {
         self.output.pop_front()
     }
 
-    /// What is to be done next.
+    /// The next action.
     pub fn poll_action(&mut self) -> Option<ServerAction> {
         self.actions.pop_front()
     }
 
-    /// When [`Self::on_timeout`] wants to be called.
+    /// When to call [`Self::on_timeout`].
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }

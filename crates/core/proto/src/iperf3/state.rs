@@ -1,37 +1,36 @@
-//! The one-byte words of the conversation, and the reasons of a refusal.
+//! State bytes of the protocol, and the errors of a refusal.
 
-/// A state change, as one of the two says it to the other (`iperf_api.h`).
+/// A state change that one end sends to the other (`iperf_api.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
 #[repr(u8)]
 pub enum State {
     /// Server: the streams are open.
     TestStart = 1,
-    /// Server: the test runs from now on.
+    /// Server: the test has started.
     TestRunning = 2,
-    /// Client: its time or amount is reached.
+    /// Client: the time or amount is reached.
     TestEnd = 4,
-    /// Server: it waits for the parameters.
+    /// Server: waits for the parameters.
     ParamExchange = 9,
-    /// Server: it waits for the streams.
+    /// Server: waits for the streams.
     CreateStreams = 10,
-    /// Server: it ends before the test does.
+    /// Server: aborts the test.
     ServerTerminate = 11,
-    /// Client: its user has stopped it.
+    /// Client: its user aborted the test.
     ClientTerminate = 12,
-    /// Server: it waits for the client's results.
+    /// Server: waits for the client's results.
     ExchangeResults = 13,
-    /// Server: it has no more to say.
+    /// Server: has sent everything.
     DisplayResults = 14,
-    /// Client: it is finished.
+    /// Client: done.
     IperfDone = 16,
-    /// Server: two numbers of 32 bits follow, see [`Refusal`].
+    /// Server: two 32-bit error numbers follow, see [`Refusal`].
     ServerError = 0xfe,
-    /// Server: it serves somebody else, or knows no such cookie.
+    /// Server: busy with another client, or the cookie is unknown.
     AccessDenied = 0xff,
 }
 
-/// Why a server refuses or ends a test: the original's error numbers (`iperf_api.h`), of which a client
-/// prints its own text.
+/// Why a server refuses or aborts a test: iperf3's error numbers (`iperf_api.h`); clients print their own text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr, thiserror::Error)]
 #[repr(i32)]
 #[expect(missing_docs, reason = "where the message says all that there is to say")]
@@ -70,10 +69,10 @@ pub enum Refusal {
     Results = 117,
     #[error("the server does not speak this protocol")]
     Protocol = 131,
-    /// A congestion control that the server does not have, or may not use.
+    /// A congestion control that the server does not have or may not use.
     #[error("the server cannot use this congestion control")]
     Congestion = 134,
-    /// No user, a wrong password, or clocks that are too far apart.
+    /// Unknown user, wrong password, or clocks that are too far apart.
     #[error("test authorization failed")]
     Authorization = 142,
     #[error("no message was received in time")]
@@ -87,7 +86,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// What is sent: SERVER_ERROR, the number, and 0 for no error of the system.
+    /// Serializes to SERVER_ERROR, the error number, and 0 as errno.
     pub fn emit(self) -> [u8; 9] {
         let [a, b, c, d] = (self as i32).to_be_bytes();
         [State::ServerError as u8, a, b, c, d, 0, 0, 0, 0]

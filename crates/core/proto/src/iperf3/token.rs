@@ -1,23 +1,23 @@
-//! User and password as a client encrypts them.
+//! Authentication token: user and password, which the client encrypts.
 
-/// What an authentication token says once it is decrypted.
+/// Content of a decrypted authentication token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// The user's name.
+    /// User name.
     pub user: String,
-    /// The password.
+    /// Password, in plain text.
     pub password: String,
-    /// The client's clock, in seconds since 1970.
+    /// Time of the client's clock, in seconds since 1970.
     pub seconds: u64,
 }
 
-/// Why a user or password does not go into a token.
+/// The user name or the password is empty or contains whitespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("iperf3 allows no blanks and no empty text in a user's name and password")]
 pub struct TokenError;
 
 impl Token {
-    /// The text that is encrypted. The server scans it for words.
+    /// Text to encrypt. The server splits it at whitespace.
     pub fn emit(&self) -> Result<String, TokenError> {
         let Self { user, password, seconds } = self;
         let is_word = |text: &str| !text.is_empty() && !text.contains(char::is_whitespace);
@@ -27,7 +27,7 @@ impl Token {
         Ok(format!("user: {user}\npwd:  {password}\nts:   {seconds}"))
     }
 
-    /// Reads a decrypted text; nothing where it is no token, as what a wrong padding leaves.
+    /// Parses a decrypted text; `None` if it is not a token, as after decryption with a wrong padding.
     pub fn parse(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let ["user:", user, "pwd:", password, "ts:", seconds] = words.as_slice() else {

@@ -1,39 +1,38 @@
-//! One message, 656 bytes, and what three kinds of it say.
+//! The message of 656 bytes, and the content of three types of it.
 
 use std::ops::Range;
 
-/// Length of every message.
+/// Length of every message in bytes.
 pub const MESSAGE_BYTES: usize = 656;
 
-/// Type and second word stand before the content.
+/// Offset of the content, after the type and the second word.
 const CONTENT_AT: usize = 8;
 
-/// One message; any bytes are one. The meaning of its content depends on its type.
+/// A message; any bytes are valid. The meaning of its content depends on its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message(pub [u8; MESSAGE_BYTES]);
 
 impl Message {
-    /// Switch diagnostics on.
+    /// Turns diagnostics on.
     pub const DEBUG_ON: u32 = 1;
-    /// Switch diagnostics off.
+    /// Turns diagnostics off.
     pub const DEBUG_OFF: u32 = 2;
-    /// Diagnostics are switched.
+    /// Acknowledges [`Self::DEBUG_ON`] and [`Self::DEBUG_OFF`].
     pub const DEBUG_OK: u32 = 3;
-    /// Who are you? No netperf since 2.5 asks, no netserver since then answers.
+    /// Identification: no netperf since 2.5 requests it, and no netserver since then answers it.
     pub const IDENTIFY: u32 = 4;
-    /// How fast does your processor count when idle? And the answer.
+    /// Requests the idle counting rate of the CPU (calibration), and answers that.
     pub const CALIBRATE: u32 = 5;
-    /// A word that lets the client in, where the server has one. No answer.
+    /// Passphrase, for a server that requires one. Not answered.
     pub const PASSPHRASE: u32 = 6;
-    /// Request of a test.
+    /// Requests a test.
     pub const OMNI_REQUEST: u32 = 97;
     /// The server is ready for a test.
     pub const OMNI_RESPONSE: u32 = 98;
-    /// What the server counted. netserver 2.7.1 sends 98 in the order of its processor's bytes instead,
-    /// and netperf does not look at it.
+    /// The server's counts. netserver 2.7.1 sends 98 in host byte order instead, and netperf ignores the type.
     pub const OMNI_RESULTS: u32 = 99;
 
-    /// A message without content.
+    /// A message with zeros as content.
     pub fn new(kind: u32, second: i32) -> Self {
         let mut bytes = [0; MESSAGE_BYTES];
         bytes[..4].copy_from_slice(&kind.to_be_bytes());
@@ -41,17 +40,17 @@ impl Message {
         Self(bytes)
     }
 
-    /// Its type.
+    /// The message type.
     pub fn kind(&self) -> u32 {
         u32::read(&self.0[..4])
     }
 
-    /// Of an answer: an error number of Linux (errno(3)), or 0. Of a request: a processor, or -1.
+    /// In a response: a Linux error number (errno(3)), or 0. In a request: a CPU number, or -1.
     pub fn second(&self) -> i32 {
         i32::read(&self.0[4..CONTENT_AT])
     }
 
-    /// Writes a value into some words of the content, counted from 0.
+    /// Writes a value to words of the content, which are numbered from 0.
     pub(super) fn set(&mut self, words: Range<usize>, value: &impl Field) {
         value.write(&mut self.0[CONTENT_AT + 4 * words.start..CONTENT_AT + 4 * words.end]);
     }
@@ -61,7 +60,7 @@ impl Message {
     }
 }
 
-/// What stands in some words of a message.
+/// A value in one or more words of a message.
 pub(super) trait Field: Sized {
     fn read(bytes: &[u8]) -> Self;
     fn write(&self, bytes: &mut [u8]);
@@ -72,7 +71,7 @@ impl Field for u64 {
         bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
     }
 
-    /// What has no room is cut off: it wraps.
+    /// Keeps the low-order bytes that fit: counters wrap.
     fn write(&self, bytes: &mut [u8]) {
         bytes.copy_from_slice(&self.to_be_bytes()[8 - bytes.len()..]);
     }
@@ -98,7 +97,7 @@ impl Field for i32 {
     }
 }
 
-/// -1 for nothing.
+/// -1 is `None`.
 impl Field for Option<u32> {
     fn read(bytes: &[u8]) -> Self {
         u32::try_from(i32::read(bytes)).ok()
@@ -129,7 +128,7 @@ impl Field for [u32; 4] {
     }
 }
 
-/// Text up to its first zero, cut where it is too long; bytes that are no UTF-8 make none.
+/// Text up to its first NUL, truncated if too long; invalid UTF-8 reads as empty.
 impl Field for String {
     fn read(bytes: &[u8]) -> Self {
         let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -142,7 +141,7 @@ impl Field for String {
     }
 }
 
-/// Declares what a message of a type says: each field with the words of the content in which it stands.
+/// Declares the content of a message type: each field with its words.
 macro_rules! content {
     (
         $(#[$about:meta])* $name:ident = $kind:ident, $second:literal;
@@ -155,12 +154,12 @@ macro_rules! content {
         }
 
         impl $name {
-            /// Reads a message of that type.
+            /// Reads a message of this type.
             pub fn of(message: &Message) -> Self {
                 Self { $($field: message.get($words),)+ }
             }
 
-            /// The message.
+            /// Serializes to a message.
             pub fn message(&self) -> Message {
                 let mut message = Message::new(Message::$kind, $second);
                 $(message.set($words, &self.$field);)+
@@ -170,8 +169,7 @@ macro_rules! content {
     };
 }
 
-/// Bits of [`Request::direction`], from the server's view. Neither of them with
-/// [`flag::CONNECT_TEST`] is a test of opening and closing.
+/// Bits of [`Request::direction`], seen from the server. [`flag::CONNECT_TEST`] without any is a connect/close test.
 pub mod direction {
     /// The server sends.
     pub const TRANSMIT: u32 = 2;
@@ -179,59 +177,57 @@ pub mod direction {
     pub const RECEIVE: u32 = 4;
 }
 
-/// Bits of [`Request::flags`] that change what the server does. The others ask about the interface, or
-/// for options that make no difference to what is on the wire.
+/// Bits of [`Request::flags`] that change what the server does. The others request details of the interface, or
+/// options that do not change the traffic.
 pub mod flag {
     /// TCP_NODELAY on data sockets.
     pub const NO_DELAY: u32 = 0x1;
-    /// A connection for each transaction.
+    /// A connection per transaction.
     pub const CONNECT_TEST: u32 = 0x4;
-    /// Measure the use of the processors.
+    /// Measure CPU utilization.
     pub const MEASURE_CPU: u32 = 0x8;
-    /// Say which congestion control was in use. The same bit allows routing, and is always set over
-    /// TCP.
+    /// Report the congestion control in use. The same bit permits routing, and is always set over TCP.
     pub const WANT_CONGESTION: u32 = 0x20;
 }
 
 content! {
-    /// A request as it stands on the wire: nothing in it is checked. -1 is "as you like" in sizes and
-    /// options. Alignment, width and dirtying of buffers, SO_PRIORITY, the server's own
-    /// bursts and a file to send are not here: the server leaves them alone.
+    /// A request as received, without validation. -1 is the default in sizes and options. Not read, since the server
+    /// ignores them: alignment, width and dirtying of buffers, SO_PRIORITY, the server's bursts, a file to send.
     Request = OMNI_REQUEST, -1;
-    /// SO_SNDBUF of the server.
+    /// SO_SNDBUF of the server in bytes.
     send_buffer_bytes: i32 = 0..1,
-    /// Bytes of a send call.
+    /// Bytes per send call.
     send_bytes: i32 = 1..2,
-    /// Bytes of a request.
+    /// Bytes per request.
     request_bytes: i32 = 5..6,
-    /// SO_RCVBUF of the server.
+    /// SO_RCVBUF of the server in bytes.
     receive_buffer_bytes: i32 = 6..7,
-    /// Bytes of a receive call.
+    /// Bytes per receive call.
     receive_bytes: i32 = 7..8,
-    /// Bytes of a response.
+    /// Bytes per response.
     response_bytes: i32 = 11..12,
     /// See [`flag`].
     flags: u32 = 12..13,
-    /// Seconds; or, negative, how many transactions or bytes; 0 is "until I end it".
+    /// Positive: seconds; negative: number of transactions or bytes; 0: until the client ends the test.
     length: i32 = 14..15,
-    /// Port of the server's data socket; 0 lets the server choose.
+    /// Port of the server's data socket; 0: the server chooses.
     server_port: u32 = 20..21,
-    /// 4 or 6.
+    /// Address family, 4 or 6.
     family: u32 = 21..22,
-    /// 1 is a stream, 2 datagrams.
+    /// Socket type: 1 stream, 2 datagram.
     socket_type: u32 = 22..23,
-    /// As in the header of IP: 6 is TCP, 17 UDP.
+    /// IP protocol number: 6 TCP, 17 UDP.
     protocol: u32 = 23..24,
     /// See [`direction`].
     direction: u32 = 24..25,
-    /// Port of the client's data socket, where the server sends first over UDP.
+    /// Port of the client's data socket, if the server sends first over UDP.
     client_port: u32 = 25..26,
-    /// Address that the server's data socket is to have; zeros leave it to the server. An address of
-    /// IPv4 is the first word; words of IPv6 come in the order of the client's processor.
+    /// Address of the server's data socket; zeros: the server chooses. An IPv4 address is the first word; the words
+    /// of an IPv6 address come in the client's host byte order.
     server_address: [u32; 4] = 32..36,
-    /// The traffic class octet of IP.
+    /// Traffic class (TOS) octet of the IP header.
     traffic_class: i32 = 37..38,
-    /// TCP_CONGESTION by name; empty leaves it to the server.
+    /// Name for TCP_CONGESTION; empty: the server chooses.
     congestion: String = 38..42,
 }
 
@@ -240,24 +236,23 @@ content! {
     Response = OMNI_RESPONSE, 0;
     /// SO_RCVBUF as granted.
     receive_buffer_bytes: u32 = 0..1,
-    /// Bytes of a receive call; nothing where it makes none.
+    /// Bytes per receive call; `None` if there are none.
     receive_bytes: Option<u32> = 1..2,
     /// SO_SNDBUF as granted.
     send_buffer_bytes: u32 = 3..4,
-    /// Bytes of a send call; nothing where it makes none.
+    /// Bytes per send call; `None` if there are none.
     send_bytes: Option<u32> = 4..5,
-    /// The flags of the request that hold. Without [`flag::MEASURE_CPU`] the client prints that the
-    /// server's processors were not measured.
+    /// Flags of the request that are in effect. Without [`flag::MEASURE_CPU`] the client prints that the server's
+    /// CPU utilization was not measured.
     flags: u32 = 6..7,
     /// Port of the data socket.
     data_port: u32 = 11..12,
-    /// Traffic class octet as granted; nothing where it was not set.
+    /// Traffic class octet as granted; `None` if it was not set.
     traffic_class: Option<u32> = 17..18,
 }
 
 content! {
-    /// What the server counted. Counts of one word wrap. The use of processors is zero, with "method
-    /// unknown" beside it.
+    /// The server's counts. Counts of one word wrap. CPU utilization is zero, with the method "unknown".
     Results = OMNI_RESULTS, 0;
     /// Application bytes received.
     bytes_received: u64 = 0..2,
@@ -271,16 +266,16 @@ content! {
     send_calls: u64 = 6..7,
     /// SO_SNDBUF at the end.
     send_buffer_bytes: u32 = 7..8,
-    /// Send calls that the system refused for want of room.
+    /// Send calls that failed for lack of buffer space.
     failed_sends: u64 = 8..9,
     /// Transactions.
     transactions: u64 = 9..10,
     /// Seconds from the first connection or datagram to the last event.
     elapsed_s: f32 = 10..11,
-    /// Processors of the server.
+    /// Number of CPUs of the server.
     processors: u32 = 19..20,
-    /// Segments sent again; nothing where nobody counts.
+    /// Retransmitted segments; `None` if not counted.
     retransmissions: Option<u32> = 26..27,
-    /// Congestion control in use; empty where it was not asked for.
+    /// Congestion control in use; empty if not requested.
     congestion: String = 67..71,
 }

@@ -1,4 +1,4 @@
-//! The server's side of a control connection: which message may follow which.
+//! The server's side of a control connection: which messages each state allows.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -8,25 +8,24 @@ use fabricmark_units::{Instant, Nanos};
 use super::message::{MESSAGE_BYTES, Message, Request, Response, Results, flag};
 use super::test::{Refusal, Test, Traffic, Transport};
 
-/// Time that a client has for a whole message. netperf sends one as soon as it is connected, and the
-/// next when it has printed.
+/// Time limit for a whole message. netperf sends one when it is connected, and the next after printing its results.
 const MESSAGE_WITHIN: Nanos = Nanos::from_secs(60);
 
-/// Whose control connection it is. Addresses of IPv4 are such, not mapped into IPv6.
+/// Client of a control connection, and limits of its tests. IPv4 addresses are not mapped into IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// The client's address: where all data come from and go to.
+    /// The client's address, the only peer of data sockets.
     pub peer: IpAddr,
     /// The server's address.
     pub local: IpAddr,
-    /// Longest test.
+    /// Longest test that is allowed.
     pub duration_max: Nanos,
 }
 
-/// What the edge is to do.
+/// Action for the I/O layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Open the data socket of a test and say where it is; then carry the test out.
+    /// Open the data socket of a test and report it with [`Server::on_prepared`]; then run the test.
     Prepare(Test),
     /// Close the connection.
     Close,
@@ -35,12 +34,12 @@ pub enum Action {
 #[derive(Debug)]
 enum State {
     Idle,
-    /// The response will repeat some of the test.
+    /// The response repeats parts of the test.
     Preparing(Test),
     Busy,
 }
 
-/// A control connection with its client. Holds at most one message of either direction.
+/// State of a control connection. Buffers at most one message in each direction.
 #[derive(Debug)]
 pub struct Server {
     caller: Caller,
@@ -51,7 +50,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A connection that was just accepted.
+    /// A newly accepted connection.
     pub fn new(caller: Caller, now: Instant) -> Self {
         Self {
             caller,
@@ -62,8 +61,7 @@ impl Server {
         }
     }
 
-    /// Bytes that it takes now: none while a test is under way, so that what a client sends too early
-    /// stays with the system.
+    /// Bytes that it accepts now: none during a test, so that early messages stay in the socket buffer.
     pub fn room(&self) -> usize {
         match self.state {
             State::Idle => MESSAGE_BYTES - self.bytes.len(),
@@ -71,7 +69,7 @@ impl Server {
         }
     }
 
-    /// Takes bytes, at most [`room`](Self::room) of them; says what to do about them.
+    /// Handles received bytes, at most [`room`](Self::room) of them; returns the action to take.
     pub fn on_bytes(&mut self, now: Instant, bytes: &[u8]) -> Option<Action> {
         self.bytes.extend_from_slice(&bytes[..bytes.len().min(self.room())]);
         let whole = <[u8; MESSAGE_BYTES]>::try_from(self.bytes.as_slice()).ok()?;
@@ -90,16 +88,16 @@ impl Server {
                 Err(refusal) => self.say(Message::new(Message::OMNI_RESPONSE, refusal.errno())),
             },
             Message::DEBUG_ON | Message::DEBUG_OFF => self.say(Message::new(Message::DEBUG_OK, 0)),
-            // Its content, zero, says that nothing was measured.
+            // Zero content: nothing was measured.
             Message::CALIBRATE => self.say(Message::new(Message::CALIBRATE, 0)),
-            // No passphrase is asked for; netserver ignores one that it has not asked for.
+            // This server requires no passphrase; netserver, too, ignores one that it does not require.
             Message::PASSPHRASE => None,
             kind => self.say(Message::new(kind.wrapping_add(1), Refusal::Kind.errno())),
         }
     }
 
-    /// Takes note that the data socket waits for its client, with what the response says of the socket; or
-    /// of the error number that prevents it.
+    /// Reports that the data socket waits for its client, with the socket's part of the response; or the error
+    /// number that prevented it.
     pub fn on_prepared(&mut self, now: Instant, prepared: Result<Response, i32>) {
         let State::Preparing(test) = &self.state else { return };
         let (message, state) = match prepared {
@@ -111,7 +109,7 @@ impl Server {
         self.say(message);
     }
 
-    /// Takes what the test counted, or the error number that ended it.
+    /// Reports the counts of the test, or the error number that ended it.
     pub fn on_finished(&mut self, now: Instant, counted: Result<Results, i32>) {
         if !matches!(self.state, State::Busy) {
             return;
@@ -124,18 +122,17 @@ impl Server {
         });
     }
 
-    /// When to call [`on_timeout`](Self::on_timeout); nothing while a test is under way, which has
-    /// bounds of its own.
+    /// When to call [`on_timeout`](Self::on_timeout); `None` during a test, which has its own time limits.
     pub fn deadline(&self) -> Option<Instant> {
         matches!(self.state, State::Idle).then_some(self.deadline)
     }
 
-    /// Says what to do when the time is up.
+    /// Closes the connection once the deadline has passed.
     pub fn on_timeout(&mut self, now: Instant) -> Option<Action> {
         self.deadline().filter(|&deadline| now >= deadline).map(|_| Action::Close)
     }
 
-    /// The next message to be sent.
+    /// The next message to send.
     pub fn poll_output(&mut self) -> Option<Message> {
         self.output.pop_front()
     }
@@ -163,7 +160,7 @@ fn response(test: &Test, mut socket: Response) -> Message {
         socket.flags = flag::NO_DELAY;
     }
     let mut message = socket.message();
-    // One buffer of each kind, and SO_PRIORITY is left alone.
+    // One buffer of each kind; SO_PRIORITY is unchanged.
     message.set(2..3, &1_u32);
     message.set(5..6, &1_u32);
     message.set(16..17, &-1_i32);

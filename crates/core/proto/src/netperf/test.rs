@@ -1,4 +1,4 @@
-//! A request that is within its bounds.
+//! A validated test request.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -7,54 +7,53 @@ use fabricmark_units::Nanos;
 use super::message::{Request, direction, flag};
 use super::server::Caller;
 
-/// Bytes of one call at most, whatever the client asks for: what a test may cost in memory.
+/// Most bytes per call, whatever the client requests: bounds the memory of a test.
 const CALL_BYTES_MAX: u32 = 1 << 20;
 
-/// Bytes of a receive call over TCP where the client leaves it open: Linux's first receive buffer
-/// (ip-sysctl.rst, tcp_rmem), as netserver has it.
+/// Default bytes per receive call over TCP: Linux's initial receive buffer (ip-sysctl.rst, tcp_rmem), as in
+/// netserver.
 const RECEIVE_BYTES: u32 = 131_072;
 
-/// Bytes of a send call over TCP where the client leaves it open: Linux's first send buffer (tcp_wmem).
+/// Default bytes per send call over TCP: the initial send buffer of Linux (tcp_wmem).
 const SEND_BYTES: u32 = 16_384;
 
-/// Payload of the longest datagram over IPv4 (RFC 768, RFC 791).
+/// Payload of the largest datagram over IPv4 in bytes (RFC 768, RFC 791).
 const DATAGRAM_BYTES_MAX: u32 = 65_507;
 
-/// Time that a client has to say that a timed test is over, as with netserver.
+/// Extra time for the client to end a timed test, as in netserver.
 const PAD: Nanos = Nanos::from_secs(4);
 
-/// The same for connections of one transaction, where only silence says it: time for the first repetition
-/// of a SYN (RFC 6298).
+/// The same for TCP_CRR, whose end shows only as silence: time for the first retransmission of a SYN (RFC 6298).
 const PAD_OF_CONNECTIONS: Nanos = Nanos::from_secs(1);
 
-/// Ports below this belong to services (RFC 6335).
+/// Ports below this are system ports (RFC 6335).
 const FIRST_USER_PORT: u32 = 1024;
 
-/// Why a request is refused. The client prints the words of the error number.
+/// Why a request is refused. The client prints the text of the error number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A message of a type that is not served.
+    /// Message type that is not supported.
     Kind,
     /// Neither TCP nor UDP.
     Protocol,
-    /// Data of the other family than the control connection's.
+    /// Address family that differs from the control connection's.
     Family,
-    /// A data socket at another address than that of the control connection.
+    /// Data socket at another address than that of the control connection.
     Address,
-    /// A port of a service, below 1024.
+    /// System port, below 1024.
     Port,
-    /// Bytes that flow in a way that none of the tests has.
+    /// Combination of directions that no test has.
     Direction,
-    /// A size that is zero, negative, or more than a datagram.
+    /// Size that is zero, negative, or too large for a datagram.
     Size,
-    /// Longer than the server is allowed to serve.
+    /// Longer than the server allows.
     Length,
-    /// No connection and no datagram came.
+    /// No connection or datagram arrived.
     Silence,
 }
 
 impl Refusal {
-    /// The error number that the client gets (errno(3), numbers of Linux).
+    /// Error number for the client (errno(3), Linux numbers).
     pub fn errno(self) -> i32 {
         match self {
             Self::Kind | Self::Direction => 95, // EOPNOTSUPP
@@ -69,7 +68,7 @@ impl Refusal {
     }
 }
 
-/// What carries the data.
+/// Transport protocol of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// TCP.
@@ -78,7 +77,7 @@ pub enum Transport {
     Udp,
 }
 
-/// Which bytes flow; sizes are at least 1, and over UDP at most a datagram.
+/// Pattern and sizes; a size is at least 1, and over UDP at most a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the sizes are bytes of a call, of a request and of a response")]
 pub enum Traffic {
@@ -86,54 +85,54 @@ pub enum Traffic {
     Receive { call_bytes: u32 },
     /// The server sends: TCP_MAERTS.
     Send { call_bytes: u32 },
-    /// Each request is answered: TCP_RR, UDP_RR.
+    /// A response per request: TCP_RR, UDP_RR.
     Exchange { request_bytes: u32, response_bytes: u32 },
-    /// A connection for each request: TCP_CRR.
+    /// A connection per transaction: TCP_CRR.
     Crr { request_bytes: u32, response_bytes: u32 },
 }
 
 /// What ends a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Time; where the server receives, the client says when.
+    /// Time; if the server receives, the client signals the end.
     After(Nanos),
-    /// So many transactions, or bytes where they flow one way.
+    /// Number of transactions, or of bytes in one direction.
     Count(u64),
     /// The client.
     Client,
 }
 
-/// A test that the server is willing to carry out.
+/// A test that the server accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Test {
-    /// What carries the data.
+    /// Transport protocol of the data.
     pub transport: Transport,
-    /// Which bytes flow.
+    /// Pattern and sizes.
     pub traffic: Traffic,
     /// What ends the test.
     pub ending: Ending,
-    /// The server ends it after this, if nothing else has: time from the first connection or datagram.
+    /// Time limit at the server, from the first connection or datagram.
     pub within: Nanos,
-    /// SO_RCVBUF; nothing leaves it to the system.
+    /// SO_RCVBUF in bytes; `None`: kernel default.
     pub receive_buffer_bytes: Option<u32>,
-    /// SO_SNDBUF.
+    /// SO_SNDBUF in bytes; `None`: kernel default.
     pub send_buffer_bytes: Option<u32>,
     /// TCP_NODELAY.
     pub no_delay: bool,
-    /// Traffic class octet.
+    /// Traffic class octet of the IP header; `None`: unchanged.
     pub traffic_class: Option<u8>,
-    /// Congestion control by name.
+    /// Name for TCP_CONGESTION; `None`: kernel default.
     pub congestion: Option<String>,
-    /// Whether the results say which congestion control was in use.
+    /// Whether the results include the congestion control in use.
     pub tells_congestion: bool,
-    /// Port of the server's data socket; 0 leaves it to the system.
+    /// Port of the server's data socket; 0: the kernel chooses.
     pub server_port: u16,
-    /// Port of the client's data socket, where the server sends first over UDP; else 0.
+    /// Port of the client's data socket, if the server sends first over UDP; else 0.
     pub client_port: u16,
 }
 
 impl Test {
-    /// Transactions, or bytes where they flow one way, after which the server ends the test.
+    /// Transactions, or bytes in one direction, after which the server ends the test.
     pub fn count_max(&self) -> u64 {
         match self.ending {
             Ending::Count(count) => count,
@@ -141,7 +140,7 @@ impl Test {
         }
     }
 
-    /// The test that a request asks for.
+    /// Validates a request.
     pub fn of(request: &Request, caller: Caller) -> Result<Self, Refusal> {
         let transport = match (request.protocol, request.socket_type) {
             (6, 1) => Transport::Tcp,
@@ -207,7 +206,7 @@ fn traffic(request: &Request, transport: Transport) -> Result<Traffic, Refusal> 
     };
     let has_connections = request.flags & flag::CONNECT_TEST != 0;
     match (request.direction, has_connections, transport) {
-        // A datagram is taken whole.
+        // Room for any datagram.
         (direction::RECEIVE, false, Transport::Udp) => {
             Ok(Traffic::Receive { call_bytes: DATAGRAM_BYTES_MAX })
         }
@@ -239,7 +238,7 @@ fn traffic(request: &Request, transport: Transport) -> Result<Traffic, Refusal> 
 
 const EXCHANGE: u32 = direction::RECEIVE | direction::TRANSMIT;
 
-/// What ends a test, and the time after which the server ends it.
+/// What ends a test, and the time limit at the server.
 fn ending(length: i32, traffic: Traffic, duration_max: Nanos) -> Result<(Ending, Nanos), Refusal> {
     let Ok(seconds) = u32::try_from(length) else {
         return Ok((Ending::Count(length.unsigned_abs().into()), duration_max));
@@ -259,7 +258,7 @@ fn ending(length: i32, traffic: Traffic, duration_max: Nanos) -> Result<(Ending,
     Ok((Ending::After(length), Nanos(length.0 + pad.0)))
 }
 
-/// Whether words of a request are this address.
+/// Whether the words of a request are this address.
 fn names(words: [u32; 4], address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => Ipv4Addr::from_bits(words[0]) == address && words[1..] == [0; 3],

@@ -1,58 +1,57 @@
-//! Extensions behind the fixed part of a packet: flags, type, length and value (RFC 8972, section 4).
+//! TLV extensions after the fixed part of a packet: flags, type, length and value (RFC 8972, section 4).
 //!
 //! ```text
 //!  0       8      16              32
 //!  | U M I |  type |     length    | value ...      integers in network order
 //! ```
 //!
-//! A sender sets U (unrecognised), and a reflector that knows the type clears it; M says that the length
-//! is wrong, I that the code over all extensions is.
+//! A sender sets U (unrecognized), and a reflector that supports the type clears it. M says that the length is
+//! wrong, I that the HMAC over all extensions is.
 
 use super::key::{CODE_BYTES, Key};
 
 /// Octets of flags, type and length.
 const HEAD_BYTES: usize = 4;
 
-/// U: the reflector does not know the type.
+/// U: the reflector does not recognize the type.
 const UNRECOGNISED: u8 = 0x80;
-/// M: the length is none that the type has, or there are fewer octets.
+/// M: the length is invalid for the type, or exceeds the packet.
 const MALFORMED: u8 = 0x40;
-/// I: the extensions were not sent by whoever has the key.
+/// I: the HMAC of the extensions is wrong or missing.
 const UNAUTHENTIC: u8 = 0x20;
 
-/// Extra padding, whose octets mean nothing (section 4.1).
+/// Extra Padding; its value is ignored (section 4.1).
 const PADDING: u8 = 1;
-/// How the reflector got its times (section 4.3).
+/// Timestamp Information of the reflector (section 4.3).
 const TIMESTAMP_INFORMATION: u8 = 3;
-/// DSCP and ECN on both ways (section 4.4).
+/// Class of Service: DSCP and ECN in both directions (section 4.4).
 const CLASS_OF_SERVICE: u8 = 4;
-/// The code over all before it (section 4.8).
+/// HMAC over all extensions before it (section 4.8).
 const HMAC: u8 = 8;
 
-/// How a reflector got its times. Sources are 1 NTP, 2 PTP, 3 SSU/BITS, 4 a satellite or LORAN-C, 5 a
-/// clock that nobody sets; methods 1 hardware, 2 local software, 3 a clock elsewhere (RFC 8972, tables 7
-/// and 9).
+/// How a reflector gets its timestamps. Sources are 1 NTP, 2 PTP, 3 SSU/BITS, 4 satellites or LORAN-C, 5 a
+/// free-running local clock; methods 1 hardware, 2 local software, 3 a remote clock (RFC 8972, tables 7 and 9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimestampInformation {
-    /// What sets the clock of the arrival.
+    /// Synchronization source of the clock for arrivals.
     pub source_in: u8,
-    /// What stamped the arrival.
+    /// Timestamping method for arrivals.
     pub method_in: u8,
-    /// What sets the clock of the departure.
+    /// Synchronization source of the clock for departures.
     pub source_out: u8,
-    /// What stamped the departure.
+    /// Timestamping method for departures.
     pub method_out: u8,
 }
 
 impl TimestampInformation {
-    /// Of times that software took from a clock of this machine. The kernel says whether its clock
-    /// follows another, not how; its interface is that of NTP, and so is the source named here.
+    /// For software timestamps by a clock of this machine. The kernel says whether its clock is synchronized, not
+    /// by what; its interface is that of NTP, so the source is given as NTP.
     pub(super) fn of_software(is_synchronised: bool) -> Self {
         let source = if is_synchronised { 1 } else { 5 };
         Self { source_in: source, method_in: 2, source_out: source, method_out: 2 }
     }
 
-    /// Behind the four octets there may be more, of which none are defined.
+    /// Ignores octets after the first four: none are defined.
     fn parse(value: &[u8]) -> Option<Self> {
         let &[source_in, method_in, source_out, method_out] = value.first_chunk()?;
         Some(Self { source_in, method_in, source_out, method_out })
@@ -63,16 +62,16 @@ impl TimestampInformation {
     }
 }
 
-/// What a packet's IP header said about its class, at the reflector.
+/// DSCP and ECN of a packet as it arrived at the reflector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassOfService {
-    /// DSCP that the answer shall have; 6 bits.
+    /// DSCP requested for the reply; 6 bits.
     pub wanted_dscp: u8,
-    /// DSCP with which the packet arrived; 6 bits.
+    /// DSCP of the packet on arrival; 6 bits.
     pub dscp: u8,
-    /// ECN with which the packet arrived; 2 bits.
+    /// ECN of the packet on arrival; 2 bits.
     pub ecn: u8,
-    /// Whether the reflector refused the DSCP wanted and answered with the one that arrived.
+    /// Whether the reflector refused the requested DSCP and replied with the one that arrived.
     pub is_refused: bool,
 }
 
@@ -97,19 +96,19 @@ impl ClassOfService {
     }
 }
 
-/// What a sender asks for.
+/// Extensions that a sender requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// How the reflector gets its times.
+    /// Timestamp Information of the reflector.
     pub timestamp_information: bool,
-    /// The DSCP that answers shall have, and with which packets arrived; 6 bits.
+    /// DSCP for replies, 6 bits; also requests the DSCP and ECN with which packets arrived. `None`: neither.
     pub answer_dscp: Option<u8>,
-    /// Octets of padding, beside the 4 that say so; none for 0.
+    /// Octets of padding after its 4-octet header; 0: no padding extension.
     pub padding_bytes: u16,
 }
 
 impl Wanted {
-    /// The octets behind a packet of this number.
+    /// Extensions for the packet of this sequence number.
     pub(super) fn emit(&self, sequence: u32, key: Option<&Key>) -> Vec<u8> {
         let mut octets = Vec::new();
         if self.timestamp_information {
@@ -136,18 +135,18 @@ fn append(octets: &mut Vec<u8>, kind: u8, value: &[u8]) {
     octets.extend(value);
 }
 
-/// What a reflector said.
+/// Extensions of a reflector's reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extensions {
-    /// How it got its times.
+    /// How the reflector gets its timestamps.
     pub timestamp_information: Option<TimestampInformation>,
     /// DSCP and ECN of the packet on arrival.
     pub class_of_service: Option<ClassOfService>,
 }
 
 impl Extensions {
-    /// Reads the octets behind an answer of this number. Nothing is taken from extensions that fail the
-    /// code, and nothing from behind one that is malformed (section 4).
+    /// Parses the octets after a reply of this sequence number. Ignores all extensions if their HMAC is wrong, and
+    /// those after a malformed one (section 4).
     pub(super) fn parse(octets: &[u8], sequence: u32, key: Option<&Key>) -> Self {
         let mut found = Self::default();
         if key.is_some_and(|key| code_of(octets, key, sequence).is_err()) {
@@ -171,7 +170,7 @@ impl Extensions {
     }
 }
 
-/// What a reflector puts into the extensions that it knows.
+/// Values that a reflector fills into the extensions that it supports.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     pub(super) timestamp_information: TimestampInformation,
@@ -180,19 +179,18 @@ pub(super) struct Known {
     pub(super) ecn: u8,
 }
 
-/// With what a reflector signs the extensions of its answer.
+/// How a reflector checks and signs extensions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Signing<'a> {
     pub(super) key: &'a Key,
-    /// Number of the packet, under which the sender signed.
+    /// Sequence number of the packet, covered by the sender's HMAC.
     pub(super) asked: u32,
-    /// Number of the answer.
+    /// Sequence number of the reply.
     pub(super) answered: u32,
 }
 
-/// Answers the extensions in the octets behind a packet, in place, and gives the DSCP that the answer
-/// shall have where they ask for one. They keep their length, whatever they are: TWAMP-Light has padding
-/// there.
+/// Fills in the extensions after a packet, in place; returns the DSCP that they request for the reply. The length
+/// never changes: in TWAMP Light these octets are padding.
 pub(super) fn answer(octets: &mut [u8], known: &Known, signing: Option<Signing<'_>>) -> Option<u8> {
     let Some(Signing { key, asked, answered }) = signing else {
         return fill(octets, known, false);
@@ -210,8 +208,7 @@ pub(super) fn answer(octets: &mut [u8], known: &Known, signing: Option<Signing<'
     dscp
 }
 
-/// Fills in what is known and marks what is not, up to the first that is malformed; what follows that
-/// one stays as it is.
+/// Fills in the types that are supported and marks others, up to the first malformed one; the rest stays unchanged.
 fn fill(octets: &mut [u8], known: &Known, has_key: bool) -> Option<u8> {
     let mut dscp = None;
     let mut at = 0;
@@ -236,7 +233,7 @@ fn fill(octets: &mut [u8], known: &Known, has_key: bool) -> Option<u8> {
                 dscp = Some(asked.wanted_dscp);
                 0
             }
-            // Its place and length were judged with the code.
+            // Its position and length were checked together with the HMAC.
             HMAC if has_key => 0,
             TIMESTAMP_INFORMATION | CLASS_OF_SERVICE => MALFORMED,
             _ => UNRECOGNISED,
@@ -250,8 +247,8 @@ fn fill(octets: &mut [u8], known: &Known, has_key: bool) -> Option<u8> {
     dscp
 }
 
-/// Marks all extensions as not authentic, and the octets that are no whole one as malformed. U stays as
-/// the sender set it: nothing was processed.
+/// Marks all extensions as not authentic, and a trailing incomplete one also as malformed. U stays as the sender
+/// set it: nothing was processed.
 fn mark_unauthentic(octets: &mut [u8]) {
     let mut at = 0;
     while at < octets.len() {
@@ -261,7 +258,7 @@ fn mark_unauthentic(octets: &mut [u8]) {
     }
 }
 
-/// Where the extension that begins at `at` ends; nothing where there is no whole one.
+/// End of the extension that begins at `at`; `None` if it is incomplete.
 fn end_of(octets: &[u8], at: usize) -> Option<usize> {
     let &[_, _, high, low] = octets.get(at..)?.first_chunk()?;
     let end = at + HEAD_BYTES + usize::from(u16::from_be_bytes([high, low]));
@@ -272,8 +269,8 @@ fn end_of(octets: &[u8], at: usize) -> Option<usize> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Unauthentic;
 
-/// Where the right code over extensions begins. There may be none over a lone padding, and behind the
-/// code there may be nothing but padding (section 4.8). What cannot be told apart is not authentic.
+/// Offset of the HMAC extension, if it is correct; `None` for a lone padding, which needs no HMAC. Only padding may
+/// follow the HMAC (section 4.8). Octets that cannot be parsed are not authentic.
 fn code_of(octets: &[u8], key: &Key, sequence: u32) -> Result<Option<usize>, Unauthentic> {
     let mut code_at = None;
     let mut before = 0;
@@ -347,11 +344,11 @@ mod tests {
         for (asked, expected) in [
             // An unknown type, then a known one.
             (&[0x80, 9, 0, 1, 7, 0x80, 1, 0, 0][..], &[0x80, 9, 0, 1, 7, 0, 1, 0, 0][..]),
-            // A code where there is no key.
+            // An HMAC without a key.
             (&[0x80, 8, 0, 0], &[0x80, 8, 0, 0]),
-            // A known type of a wrong length; what follows stays.
+            // A known type with a wrong length; what follows is unchanged.
             (&[0x80, 4, 0, 1, 7, 0x80, 1, 0, 0], &[0x40, 4, 0, 1, 7, 0x80, 1, 0, 0]),
-            // Fewer octets than the length says, and fewer than a head.
+            // Fewer octets than the length says, and fewer than a header.
             (&[0x80, 1, 0, 9, 7], &[0xc0, 1, 0, 9, 7]),
             (&[0x80, 1, 0, 0, 1, 2], &[0, 1, 0, 0, 0x41, 2]),
         ] {

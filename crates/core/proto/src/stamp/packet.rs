@@ -1,62 +1,62 @@
-//! The packets of both ends, without authentication and with it (RFC 8762, sections 4.2 and 4.3; the
-//! session identifier of RFC 8972, section 3).
+//! Packets of sender and reflector, unauthenticated and authenticated (RFC 8762, sections 4.2 and 4.3; session
+//! identifier: RFC 8972, section 3).
 //!
-//! A packet of a sender has the fields up to the session identifier, one of a reflector all of them; the
-//! last 16 octets of an authenticated one are its code. The rest is 0. Integers are in network order.
+//! A sender's packet has the fields up to the session identifier, a reflector's has all. The last 16 octets of an
+//! authenticated packet are its HMAC. The rest is 0. Integers are in network byte order.
 
 use super::key::{CODE_BYTES, Key};
 use super::time::{ErrorEstimate, Timestamp};
 
-/// Octets of a packet without authentication and extensions.
+/// Octets of an unauthenticated packet without extensions.
 pub const PACKET_BYTES: usize = 44;
 
-/// Octets of a packet with authentication and without extensions.
+/// Octets of an authenticated packet without extensions.
 pub const AUTHENTICATED_BYTES: usize = 112;
 
-/// Why octets are no packet.
+/// Why octets are not a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
-    /// There are too few of them.
+    /// Too short; with the number of octets.
     #[error("{0} octets are no packet")]
     Short(usize),
-    /// They were not sent by whoever has the key.
+    /// The HMAC is wrong.
     #[error("the authentication of the packet is wrong")]
     Forged,
 }
 
-/// What a sender sends.
+/// Packet of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderPacket {
-    /// Number of the packet in its session, from 0.
+    /// Sequence number in the session, from 0.
     pub sequence: u32,
-    /// When it departed, in the form that `error` says.
+    /// Departure time, in the format that `error` states.
     pub sent: Timestamp,
     /// The bits of an [`ErrorEstimate`].
     pub error: u16,
-    /// Session identifier; 0 where the sender has none.
+    /// Session identifier; 0: none.
     pub session: u16,
 }
 
-/// What a reflector sends back.
+/// Reply of a reflector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReflectorPacket {
-    /// Number of the answer: of a reflector with state its own, of one without that of the sender.
+    /// Sequence number of the reply: a stateful reflector's own, or that of the sender's packet.
     pub sequence: u32,
-    /// When the answer departed.
+    /// Departure time of the reply.
     pub sent: Timestamp,
-    /// The bits of an [`ErrorEstimate`] of both its times.
+    /// The bits of an [`ErrorEstimate`] for both timestamps of the reflector.
     pub error: u16,
-    /// Session identifier of the packet that it answers; 0 from reflectors that do not know it.
+    /// Session identifier of the sender's packet; 0 from reflectors that do not support it.
     pub session: u16,
-    /// When that packet arrived.
+    /// Arrival time of the sender's packet.
     pub received: Timestamp,
-    /// Number, departure and error estimate of that packet.
+    /// Sequence number, departure time and error estimate of the sender's packet.
     pub sender: SenderPacket,
-    /// Its TTL or hop limit on arrival; 255 where the reflector could not tell.
+    /// TTL or hop limit of the sender's packet on arrival; 255: unknown.
     pub sender_ttl: u8,
 }
 
-/// Where a field begins: without authentication, and with it.
+/// Offset of a field: unauthenticated, and authenticated.
 type Place = [usize; 2];
 
 const SEQUENCE: Place = [0, 0];
@@ -70,24 +70,24 @@ const SENDER_ERROR: Place = [36, 72];
 const SENDER_TTL: Place = [40, 80];
 const EXTENSIONS: Place = [PACKET_BYTES, AUTHENTICATED_BYTES];
 
-/// Octets of a packet before its extensions.
+/// Octets of a packet without extensions.
 pub(super) fn base_bytes(key: Option<&Key>) -> usize {
     EXTENSIONS[usize::from(key.is_some())]
 }
 
 impl SenderPacket {
-    /// Octets of the shortest packet: that of TWAMP-Light without padding (RFC 5357, section 4.1.2).
+    /// Octets of the shortest packet: TWAMP Light without padding (RFC 5357, section 4.1.2).
     pub const LEAST_BYTES: usize = 14;
 
-    /// The octets, without extensions.
+    /// Serializes the packet, without extensions.
     pub fn emit(&self, key: Option<&Key>) -> Vec<u8> {
         let mut octets = Octets::new(key);
         self.put(&mut octets);
         octets.signed(key)
     }
 
-    /// Reads a packet with or without extensions. Without authentication it may be short, down to
-    /// [`Self::LEAST_BYTES`], and what is missing is 0 (RFC 8762, section 4.6).
+    /// Parses a packet with or without extensions. An unauthenticated one may be as short as [`Self::LEAST_BYTES`];
+    /// missing octets read as 0 (RFC 8762, section 4.6).
     pub fn parse(octets: &[u8], key: Option<&Key>) -> Result<Self, PacketError> {
         Octets::checked(octets, key, Self::LEAST_BYTES).map(|octets| Self::of(&octets))
     }
@@ -110,10 +110,10 @@ impl SenderPacket {
 }
 
 impl ReflectorPacket {
-    /// Octets of the shortest answer: that of TWAMP-Light (RFC 5357, section 4.2.1).
+    /// Octets of the shortest reply: that of TWAMP Light (RFC 5357, section 4.2.1).
     pub const LEAST_BYTES: usize = 41;
 
-    /// The octets, without extensions.
+    /// Serializes the reply, without extensions.
     pub fn emit(&self, key: Option<&Key>) -> Vec<u8> {
         let Self { sequence, sent, error, session, .. } = *self;
         let mut octets = Octets::new(key);
@@ -126,7 +126,7 @@ impl ReflectorPacket {
         octets.signed(key)
     }
 
-    /// Reads an answer with or without extensions.
+    /// Parses a reply with or without extensions.
     pub fn parse(octets: &[u8], key: Option<&Key>) -> Result<Self, PacketError> {
         let octets = Octets::checked(octets, key, Self::LEAST_BYTES)?;
         let SenderPacket { sequence, sent, error, session } = SenderPacket::of(&octets);
@@ -141,7 +141,7 @@ impl ReflectorPacket {
         Ok(Self { sequence, sent, error, session, received, sender, sender_ttl })
     }
 
-    /// Nanoseconds from arrival to departure at the reflector; negative where its clock was set back.
+    /// Nanoseconds from arrival to departure at the reflector; negative if its clock was set back.
     pub fn turnaround_ns(&self) -> i64 {
         if ErrorEstimate::is_ptp_in(self.error) {
             self.sent.ptp_since_ns(self.received)
@@ -151,10 +151,10 @@ impl ReflectorPacket {
     }
 }
 
-/// The fixed part of a packet, behind which zeros may stand.
+/// Fixed part of a packet, with room for the authenticated format.
 struct Octets {
     whole: [u8; AUTHENTICATED_BYTES],
-    /// Which one of a [`Place`].
+    /// Index into a [`Place`].
     form: usize,
 }
 
@@ -163,7 +163,7 @@ impl Octets {
         Self { whole: [0; AUTHENTICATED_BYTES], form: usize::from(key.is_some()) }
     }
 
-    /// Of a packet of at least `least` octets; with a key it is whole and of whoever has it.
+    /// From a packet of at least `least` octets; with a key, the packet must be complete and its HMAC correct.
     fn checked(octets: &[u8], key: Option<&Key>, least: usize) -> Result<Self, PacketError> {
         let least = if key.is_some() { AUTHENTICATED_BYTES } else { least };
         if octets.len() < least {
@@ -179,7 +179,7 @@ impl Octets {
         }
     }
 
-    /// The packet, with its code where there is a key.
+    /// The packet, with its HMAC if there is a key.
     fn signed(mut self, key: Option<&Key>) -> Vec<u8> {
         if let Some(key) = key {
             let (text, code) = self.whole.split_at_mut(AUTHENTICATED_BYTES - CODE_BYTES);

@@ -1,4 +1,4 @@
-//! The end that answers.
+//! The reflector's side.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -10,45 +10,45 @@ use super::key::Key;
 use super::packet::{PacketError, ReflectorPacket, SenderPacket, base_bytes};
 use super::time::{ErrorEstimate, Timestamp};
 
-/// TTL of a packet whose TTL nobody could tell (RFC 5357, section 4.2.1).
+/// TTL to report if it is unknown (RFC 5357, section 4.2.1).
 const UNKNOWN_TTL: u8 = 255;
 
-/// What is known of a packet beside its octets.
+/// Metadata of a received packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Who sent it.
+    /// Source address.
     pub source: SocketAddr,
-    /// When it came, by the clock that answers are stamped with.
+    /// Arrival time, by the clock that timestamps replies.
     pub received: Timestamp,
-    /// The same by a clock that is never set, to tell sessions that have ended.
+    /// Arrival time by a monotonic clock, to expire sessions.
     pub now: Instant,
-    /// TTL or hop limit, where it is known.
+    /// TTL or hop limit; `None`: unknown.
     pub ttl: Option<u8>,
-    /// DSCP and ECN as the octet of the IP header has them; 0 where they are not known.
+    /// Traffic class octet of the IP header (DSCP and ECN); 0 if unknown.
     pub traffic_class: u8,
 }
 
-/// What goes back to the source.
+/// Reply to the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<'a> {
-    /// The packet: as long as the one that it answers, or one without extensions where that was shorter.
+    /// The packet: as long as the one received, but not shorter than one without extensions.
     pub octets: &'a [u8],
-    /// DSCP that it shall have: the one that its sender asks for, or else the one that arrived.
+    /// DSCP of the reply: the one that the sender requests, else the one that arrived.
     pub dscp: u8,
 }
 
-/// Why a packet has no answer.
+/// Why a packet gets no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Dropped {
-    /// It is none, or none of whoever has the key.
+    /// It is invalid, or its HMAC is wrong.
     #[error(transparent)]
     Packet(#[from] PacketError),
-    /// It would begin a session, and there are as many as there may be.
+    /// It would start a session beyond the limit.
     #[error("there are too many sessions")]
     Crowded,
 }
 
-/// Answers packets of STAMP and TWAMP-Light; with a key those of its holders alone, which are of STAMP.
+/// Answers STAMP and TWAMP Light packets; with a key only authenticated STAMP packets.
 #[derive(Debug)]
 pub struct Reflector {
     key: Option<Key>,
@@ -57,20 +57,19 @@ pub struct Reflector {
 }
 
 impl Reflector {
-    /// Without state: answers have the numbers of the packets that they answer.
+    /// A stateless reflector: replies repeat the sequence numbers of the packets.
     pub fn stateless(key: Option<Key>) -> Self {
         Self { key, sessions: None, answer: Vec::new() }
     }
 
-    /// With state: the answers of a session are numbered from 0, so that its sender can tell loss on the
-    /// way to the reflector from loss on the way back. Remembers so many sessions at most; one that was
-    /// silent for two minutes makes room.
+    /// A stateful reflector: the replies of a session are numbered from 0, so that its sender can distinguish
+    /// forward loss from backward loss. Keeps at most `sessions_max` sessions; one that was silent for two minutes
+    /// may be replaced.
     pub fn stateful(key: Option<Key>, sessions_max: usize) -> Self {
         Self { key, sessions: Some(Sessions::new(sessions_max)), answer: Vec::new() }
     }
 
-    /// The answer to a packet. `sent` is the time at which it departs, read just before, and `error`
-    /// how uncertain this time and that of the arrival are.
+    /// The reply to a packet. `sent` is its departure time, read just before, and `error` the error of both times.
     pub fn answer(
         &mut self,
         octets: &[u8],
@@ -108,11 +107,10 @@ impl Reflector {
     }
 }
 
-/// A session that was silent for so long may be given up for a new one: senders send at least once a
-/// minute.
+/// Silence after which a session may be replaced by a new one: senders send at least once a minute.
 const SILENCE: Nanos = Nanos::from_secs(120);
 
-/// Which session a packet belongs to: its source, and the identifier in it (RFC 8972, section 3).
+/// Identity of a session: source address and session identifier (RFC 8972, section 3).
 type Name = (SocketAddr, u16);
 
 #[derive(Debug)]
@@ -121,7 +119,7 @@ struct Session {
     heard: Instant,
 }
 
-/// The sessions, of which there are never more than were allowed.
+/// Sessions, at most `most`.
 #[derive(Debug)]
 struct Sessions {
     most: usize,
@@ -133,8 +131,7 @@ impl Sessions {
         Self { most, by_name: HashMap::new() }
     }
 
-    /// The number of the next answer in a session, from 0; nothing for a new session where there is no
-    /// room.
+    /// Sequence number of the next reply in a session, from 0; `None` for a new session beyond the limit.
     fn number(&mut self, name: Name, now: Instant) -> Option<u32> {
         if !self.by_name.contains_key(&name) && self.by_name.len() >= self.most {
             self.by_name.retain(|_, session| now - session.heard < SILENCE);

@@ -1,4 +1,4 @@
-//! The end that asks: when to send the next packet, and what the answers tell.
+//! The sender's side: when to send the next packet, and what the replies say.
 
 use std::collections::VecDeque;
 
@@ -9,126 +9,122 @@ use super::key::Key;
 use super::packet::{PacketError, ReflectorPacket, SenderPacket, base_bytes};
 use super::time::{ErrorEstimate, Timestamp};
 
-/// What the other end speaks.
+/// Protocol of the reflector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// RFC 8762 and RFC 8972.
     #[default]
     Stamp,
-    /// TWAMP-Light: no key, no session identifier, and padding in place of extensions.
+    /// TWAMP Light: no key, no session identifier, and padding in place of extensions.
     TwampLight,
 }
 
-/// What a sender shall do.
+/// Parameters of a session.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// What the other end speaks. To [`Protocol::TwampLight`] the key, the identifier and all that is
-    /// wanted but padding do not matter.
+    /// Protocol of the reflector. [`Protocol::TwampLight`] ignores key, identifier and all extensions but padding.
     pub protocol: Protocol,
-    /// The key that the reflector has, too.
+    /// Key shared with the reflector; `None`: unauthenticated.
     pub key: Option<Key>,
-    /// Identifier, for reflectors and people to tell sessions apart; 0 for none.
+    /// Session identifier, by which reflectors and people distinguish sessions; 0: none.
     pub identifier: u16,
-    /// What is asked of the reflector in each packet.
+    /// Extensions requested in each packet.
     pub wanted: Wanted,
-    /// How many packets.
+    /// Number of packets.
     pub packets: u32,
-    /// Time from one packet to the next.
+    /// Time between packets.
     pub interval: Nanos,
-    /// How long an answer is waited for; its packet counts as lost then.
+    /// How long to wait for a reply before the packet counts as lost.
     pub timeout: Nanos,
 }
 
-/// What was counted. A packet whose answer came in time is in `answered`, another one in `lost`.
+/// Counts of a session. A packet is in `answered` if its reply came in time, else in `lost`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets sent.
     pub sent: u64,
-    /// Packets whose answer came in time.
+    /// Packets whose reply came in time.
     pub answered: u64,
-    /// Packets without an answer in time, or given up because 1,048,576 later ones were under way.
+    /// Packets without a reply in time, or dropped from the window by 1,048,576 later ones.
     pub lost: u64,
-    /// Answers that came when their packet had been given up: it stays lost.
+    /// Replies to packets that were already lost, and stay so.
     pub late: u64,
-    /// Answers to packets that had been answered and were not given up yet.
+    /// Further replies to answered packets that have not timed out.
     pub duplicates: u64,
     /// Packets that were answered after one that was sent later (RFC 4737, section 3.3).
     pub reordered: u64,
-    /// Answers in time whose times contradict each other: a clock was set meanwhile, or they are
-    /// untrue. They have no round trip.
+    /// Replies in time whose timestamps contradict each other, since a clock was set or they are false; no RTT.
     pub implausible: u64,
-    /// Packets of others, damaged ones, and answers to nothing that was asked.
+    /// Packets from elsewhere, damaged ones, and replies to packets that were not sent.
     pub ignored: u64,
 }
 
-/// Differences of the clocks of both ends on the two ways. Their sum is the round trip.
+/// One-way clock differences in both directions. Their sum is the RTT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OneWay {
-    /// Arrival at the reflector less departure here, in nanoseconds.
+    /// Arrival at the reflector minus departure here, in nanoseconds.
     pub forward_ns: i64,
-    /// Arrival here less departure at the reflector, in nanoseconds.
+    /// Arrival here minus departure at the reflector, in nanoseconds.
     pub backward_ns: i64,
-    /// By how much both may be wrong, one as much too long as the other too short: the error estimates
-    /// of both ends together.
+    /// Largest error of both, of opposite sign: the sum of the error estimates of both ends.
     pub uncertainty: Nanos,
-    /// S of the sender: whether its clock follows UTC.
+    /// S bit of the sender: its clock follows UTC.
     pub is_sender_synchronised: bool,
-    /// S of the reflector.
+    /// S bit of the reflector.
     pub is_reflector_synchronised: bool,
 }
 
-/// What one answer in time told.
+/// Result of a reply in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Return {
-    /// Number of the packet.
+    /// Sequence number of the packet.
     pub sequence: u32,
-    /// Number that the reflector gave to the answer.
+    /// Sequence number of the reply.
     pub answer_sequence: u32,
-    /// Round trip without the time at the reflector, `(T4 - T1) - (T3 - T2)`, which needs no agreement of
-    /// clocks; nothing where it would be negative, or the time at the reflector.
+    /// RTT without the time at the reflector, `(T4 - T1) - (T3 - T2)`, which is independent of clock offsets;
+    /// `None` if either of the two would be negative.
     pub rtt: Option<Nanos>,
-    /// Differences of the clocks; nothing where neither follows UTC, where an end has no error estimate,
-    /// and where the reflector stamps in PTP's form, which does not say whether leap seconds count
-    /// (RFC 8186).
+    /// Clock differences; `None` if neither clock follows UTC, if an end has no error estimate, or if the reflector
+    /// uses PTP timestamps, which do not say whether leap seconds count (RFC 8186).
     pub one_way: Option<OneWay>,
-    /// Z of the reflector: whether it stamps in PTP's form.
+    /// Z bit of the reflector: its timestamps are in PTP format.
     pub is_ptp: bool,
-    /// TTL or hop limit that the packet had at the reflector; 255 where it could not tell.
+    /// TTL or hop limit of the packet at the reflector; 255: unknown.
     pub ttl: u8,
-    /// What the reflector said beside.
+    /// Extensions of the reply.
     pub extensions: Extensions,
 }
 
-/// Why an arrival is none of an answer in time.
+/// Why a received packet is not a reply in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ignored {
-    /// Not a packet of a reflector, or of none that has the key.
+    /// Not a packet of a reflector, or its HMAC is wrong.
     #[error(transparent)]
     Packet(#[from] PacketError),
-    /// It answers nothing that was asked in this session.
+    /// Not a reply to a packet of this session.
     #[error("the packet answers nothing that was asked")]
     Foreign,
-    /// The packet was answered before.
+    /// A further reply to a packet.
     #[error("the packet was answered before")]
     Duplicate,
-    /// The packet had been given up.
+    /// A reply to a packet that was already lost.
     #[error("the answer came too late")]
     Late,
 }
 
-/// One session.
+/// State of a session.
 #[derive(Debug)]
 pub struct Sender {
     session: Session,
     begin: Instant,
     window: Window,
     counts: Counts,
-    /// The highest number that was answered.
+    /// Highest sequence number that was answered.
     highest: Option<u32>,
 }
 
 impl Sender {
-    /// Begins a session whose first packet departs at `begin`.
+    /// Starts a session whose first packet departs at `begin`.
     pub fn new(session: Session, begin: Instant) -> Self {
         let session = match session.protocol {
             Protocol::Stamp => session,
@@ -139,8 +135,8 @@ impl Sender {
         Self { session, begin, window, counts: Counts::default(), highest: None }
     }
 
-    /// When there is something to do again; nothing when the session has ended, because all packets were
-    /// sent and each was answered or given up.
+    /// When to call [`Self::on_time`] and [`Self::packet`]; `None` when the session has ended, with all packets
+    /// sent and each answered or lost.
     pub fn deadline(&self) -> Option<Instant> {
         let given_up = self.window.deadline().filter(|_| self.window.open > 0);
         self.next_departure().into_iter().chain(given_up).min()
@@ -152,14 +148,13 @@ impl Sender {
         (next < u64::from(self.session.packets)).then(|| self.begin + after)
     }
 
-    /// Gives up what waited too long. To be called when the deadline has come, before [`Self::packet`].
+    /// Counts packets that have timed out as lost. Call it at the deadline, before [`Self::packet`].
     pub fn on_time(&mut self, now: Instant) {
         self.counts.lost += self.window.give_up(now);
     }
 
-    /// The next packet, if it is due. `sent` is the time of its departure, read just before, and `error`
-    /// how uncertain that is. To be called until there is none: a sender that was kept from sending
-    /// catches up.
+    /// The next packet, if it is due. `sent` is its departure time, read just before, and `error` the uncertainty
+    /// of that. Call it until it returns `None`: a sender that was delayed catches up.
     pub fn packet(
         &mut self,
         now: Instant,
@@ -185,7 +180,7 @@ impl Sender {
         Some(octets)
     }
 
-    /// Takes what arrived: `received` is its time, by the clock that packets are stamped with.
+    /// Handles a received packet; `received` is its arrival time, by the clock that timestamps packets.
     pub fn on_packet(
         &mut self,
         now: Instant,
@@ -210,12 +205,12 @@ impl Sender {
         found
     }
 
-    /// What was counted so far; packets under way are sent, and neither answered nor lost.
+    /// Counts so far; packets in flight are only in `sent`.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Ends the session early: what is under way counts as lost, and nothing is sent any more.
+    /// Ends the session early: packets in flight count as lost, and no more are sent.
     pub fn stop(&mut self) {
         self.session.packets = 0;
         self.counts.lost += self.window.clear();
@@ -224,8 +219,7 @@ impl Sender {
     fn judge(&mut self, octets: &[u8], received: Timestamp) -> Result<Return, Ignored> {
         let key = self.session.key.as_ref();
         let answer = ReflectorPacket::parse(octets, key)?;
-        // A reflector that does not know identifiers leaves 0 (RFC 8972, section 3); one of TWAMP-Light
-        // may have anything there.
+        // Reflectors without identifiers return 0 (RFC 8972, section 3); those of TWAMP Light return anything.
         let is_ours = answer.session == self.session.identifier
             || answer.session == 0
             || self.session.protocol == Protocol::TwampLight;
@@ -270,10 +264,10 @@ fn one_way(answer: &ReflectorPacket, departed: Departed, received: Timestamp) ->
     })
 }
 
-/// When a packet departed, and how uncertain that is.
+/// Departure time of a packet, and its uncertainty.
 type Departed = (Timestamp, ErrorEstimate);
 
-/// Packets remembered at most, 24 octets each: a million packets a second that wait for a second.
+/// Most packets kept, 24 octets each: a million packets a second with a time-out of a second.
 const PACKETS_MAX: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -284,29 +278,29 @@ struct Packet {
     is_answered: bool,
 }
 
-/// The last packets of a session, in the order of their numbers.
+/// The latest packets of a session, by sequence number.
 #[derive(Debug)]
 struct Window {
     timeout: Nanos,
-    /// Number of the first that is remembered.
+    /// Sequence number of the first packet kept.
     first: u64,
     packets: VecDeque<Packet>,
-    /// How many of them have no answer yet.
+    /// Packets kept that have no reply yet.
     open: usize,
 }
 
 impl Window {
-    /// The number of the next packet.
+    /// Sequence number of the next packet.
     fn next(&self) -> u64 {
         self.first + self.packets.len() as u64
     }
 
-    /// When the oldest packet is given up.
+    /// When the oldest packet times out.
     fn deadline(&self) -> Option<Instant> {
         self.packets.front().map(|packet| packet.departed + self.timeout)
     }
 
-    /// Gives up all that departed a timeout ago, and tells how many of them had no answer.
+    /// Drops packets that have timed out; returns how many of them had no reply.
     fn give_up(&mut self, now: Instant) -> u64 {
         let mut lost = 0;
         while self.deadline().is_some_and(|deadline| deadline <= now) {
@@ -315,15 +309,14 @@ impl Window {
         lost
     }
 
-    /// The same for whatever is left.
+    /// Drops all packets; returns how many of them had no reply.
     fn clear(&mut self) -> u64 {
         self.first = self.next();
         self.packets.clear();
         std::mem::take(&mut self.open) as u64
     }
 
-    /// Notes a departure; gives the number of the packet, and whether one without an answer was given up
-    /// for it.
+    /// Adds a packet; returns its sequence number, and whether an unanswered one was dropped to make room.
     fn send(&mut self, departed: Instant, sent: Timestamp, error: ErrorEstimate) -> (u32, bool) {
         let given_up = self.packets.len() >= PACKETS_MAX && self.forget_first();
         let number = self.next() as u32;
@@ -332,8 +325,8 @@ impl Window {
         (number, given_up)
     }
 
-    /// Notes an answer to the packet of this number and departure, as the reflector gives them back; gives
-    /// the departure as it was here.
+    /// Marks the packet as answered whose sequence number and departure time the reflector returned; returns the
+    /// recorded departure time.
     fn answer(&mut self, number: u32, sent: Timestamp) -> Result<Departed, Ignored> {
         let place = u64::from(number).checked_sub(self.first).ok_or(Ignored::Late)?;
         let packet = self.packets.get_mut(usize::try_from(place).unwrap_or(usize::MAX));
@@ -345,7 +338,7 @@ impl Window {
         Ok((packet.sent, packet.error))
     }
 
-    /// Whether the first packet had no answer.
+    /// Drops the first packet; returns whether it had no reply.
     fn forget_first(&mut self) -> bool {
         let Some(packet) = self.packets.pop_front() else { return false };
         self.first += 1;

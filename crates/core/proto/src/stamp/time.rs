@@ -1,37 +1,36 @@
-//! Points in time and their uncertainty as packets carry them.
+//! Timestamps and error estimates as packets carry them.
 
 use fabricmark_units::Nanos;
 
-/// Seconds from the epoch of NTP, 1900, to that of Unix, 1970 (RFC 5905, section 6).
+/// Seconds from the NTP epoch, 1900, to the Unix epoch, 1970 (RFC 5905, section 6).
 const UNIX_EPOCH_S: u64 = 2_208_988_800;
 
-/// A point in time as a packet carries it. What it means is said by [`ErrorEstimate::is_ptp`] of the
-/// estimate beside it:
+/// Timestamp of a packet, in the format that [`ErrorEstimate::is_ptp`] of the estimate beside it states:
 ///
-/// - NTP's form, which every packet of ours has: seconds since 1900 in the upper 32 bits, which begin
-///   anew in 2036, and their fraction in the lower (RFC 5905, section 6);
-/// - PTP's truncated form: seconds in the upper 32 bits, nanoseconds in the lower (RFC 8186, section 2).
+/// - NTP format, used in all packets sent here: seconds since 1900 in the upper 32 bits, which wrap in 2036, and
+///   their fraction in the lower (RFC 5905, section 6);
+/// - truncated PTP format: seconds in the upper 32 bits, nanoseconds in the lower (RFC 8186, section 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// The time so long after the epoch of Unix, in NTP's form.
+    /// A time since the Unix epoch, in NTP format.
     pub fn from_unix(Nanos(ns): Nanos) -> Self {
         let seconds = ns / 1_000_000_000 + UNIX_EPOCH_S;
         let fraction = ((ns % 1_000_000_000) << 32) / 1_000_000_000;
         Self(seconds << 32 | fraction)
     }
 
-    /// Nanoseconds from an earlier time to this one, both in NTP's form; negative where it is later. Right
-    /// for times that are less than 68 years apart, also across 2036.
+    /// Nanoseconds from an earlier time to this one, both in NTP format; negative if `earlier` is later. Correct
+    /// for times less than 68 years apart, also across 2036.
     pub fn since_ns(self, earlier: Self) -> i64 {
         let units = self.0.wrapping_sub(earlier.0).cast_signed();
         let ns = (i128::from(units) * 1_000_000_000) >> 32;
-        // Below 2^63 units of a quarter of a nanosecond.
+        // Fits: less than 2^63 units of a quarter of a nanosecond.
         ns as i64
     }
 
-    /// The same for two times in PTP's form.
+    /// The same for two times in PTP format.
     pub fn ptp_since_ns(self, earlier: Self) -> i64 {
         let [(seconds, ns), (earlier_seconds, earlier_ns)] =
             [self, earlier].map(|Self(bits)| ((bits >> 32) as u32, bits as u32));
@@ -40,23 +39,21 @@ impl Timestamp {
     }
 }
 
-/// How far a clock may be from UTC (RFC 4656, section 4.1.2, with the bit Z of RFC 8186, section 2).
+/// Largest deviation of a clock from UTC (RFC 4656, section 4.1.2, with the Z bit of RFC 8186, section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorEstimate {
-    /// Whether the clock follows UTC.
+    /// S bit: the clock follows UTC.
     pub is_synchronised: bool,
-    /// Whether the timestamp beside it has the form of PTP, 32 bits of seconds and 32 of nanoseconds,
-    /// instead of NTP's.
+    /// Z bit: timestamps beside it are in PTP format, 32 bits of seconds and 32 of nanoseconds, not in NTP format.
     pub is_ptp: bool,
-    /// The error is `multiplier * 2^scale` units of 2^-32 s; 0 to 63.
+    /// Scale, 0 to 63: the error is `multiplier * 2^scale` units of 2^-32 s.
     pub scale: u8,
-    /// Not 0 in a valid estimate.
+    /// 0 is invalid.
     pub multiplier: u8,
 }
 
 impl ErrorEstimate {
-    /// The smallest estimate, in NTP's form, that is not below an error; the largest that there is for
-    /// longer ones.
+    /// The smallest estimate in NTP format that is at least this error, or the largest estimate for longer errors.
     pub fn of(is_synchronised: bool, Nanos(error_ns): Nanos) -> Self {
         let units = ((u128::from(error_ns) << 32).div_ceil(1_000_000_000)).max(1);
         let mut scale = 0;
@@ -67,7 +64,7 @@ impl ErrorEstimate {
         Self { is_synchronised, is_ptp: false, scale, multiplier }
     }
 
-    /// From its 16 bits; nothing where the multiplier is 0, which says that there is no estimate.
+    /// Parses 16 bits; `None` if the multiplier is 0, which means no estimate.
     pub fn parse(bits: u16) -> Option<Self> {
         let [flags, multiplier] = bits.to_be_bytes();
         (multiplier != 0).then_some(Self {
@@ -78,18 +75,18 @@ impl ErrorEstimate {
         })
     }
 
-    /// Whether times beside these bits have PTP's form, be there an estimate or not.
+    /// Whether timestamps beside these bits are in PTP format, whether or not the estimate is valid.
     pub(super) fn is_ptp_in(bits: u16) -> bool {
         bits & 0x4000 != 0
     }
 
-    /// Its 16 bits.
+    /// Serializes to 16 bits.
     pub fn emit(self) -> u16 {
         let flags = u8::from(self.is_synchronised) << 7 | u8::from(self.is_ptp) << 6;
         u16::from_be_bytes([flags | self.scale & 0x3f, self.multiplier])
     }
 
-    /// The error, rounded up; the longest time there is for what exceeds it.
+    /// The error, rounded up; saturates at the longest [`Nanos`].
     pub fn error(self) -> Nanos {
         let units = u128::from(self.multiplier) << self.scale;
         let ns = units.saturating_mul(1_000_000_000).div_ceil(1 << 32);

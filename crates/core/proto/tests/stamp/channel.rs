@@ -1,4 +1,4 @@
-//! A sender and a reflector with a channel between them, all in virtual time.
+//! A sender and a reflector joined by a channel, all in virtual time.
 
 use std::net::SocketAddr;
 
@@ -7,14 +7,14 @@ use fabricmark_proto::stamp::{
 };
 use fabricmark_units::{Instant, Nanos, Stream};
 
-/// What the channel does to each packet, on both ways.
+/// What the channel does to each packet, in both directions.
 #[derive(Clone, Copy)]
 pub struct Channel {
     pub seed: u64,
-    /// Shares of packets, 0 to 1.
+    /// Probabilities per packet, 0 to 1.
     pub loss: f64,
     pub duplication: f64,
-    /// Shortest time on the way, and by how much it is longer at most.
+    /// Shortest delay in one direction, and the most by which it is exceeded.
     pub delay: Nanos,
     pub jitter: Nanos,
 }
@@ -24,13 +24,13 @@ impl Channel {
         Self { seed: 1, loss: 0.0, duplication: 0.0, delay: Nanos(1_000_000), jitter: Nanos(0) };
 }
 
-/// The clocks of both ends: what they show, less the time that there is, and how certain they are.
+/// Clocks of both ends: their error estimates and their offsets from true time.
 #[derive(Clone, Copy)]
 pub struct Clocks {
     pub sender: ErrorEstimate,
     pub reflector: ErrorEstimate,
     pub reflector_ahead_ns: u64,
-    /// How long the reflector takes.
+    /// Time from arrival to departure at the reflector.
     pub turnaround: Nanos,
 }
 
@@ -41,14 +41,14 @@ impl Clocks {
     }
 }
 
-/// When time begins: 2026, by Unix.
+/// Start time, since the Unix epoch: in 2026.
 const BEGIN: Nanos = Nanos(1_780_000_000_000_000_000);
 
 fn clock(at: Instant, ahead_ns: u64) -> Timestamp {
     Timestamp::from_unix(BEGIN + Nanos(at.0 + ahead_ns))
 }
 
-/// Something that arrives: when, at which end, and its octets.
+/// A packet in flight: arrival time, destination and octets.
 struct Passing {
     at: Instant,
     number: u64,

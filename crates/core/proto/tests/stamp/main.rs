@@ -1,5 +1,5 @@
-//! STAMP: packets to the octet, a reflector by what it answers, and sessions over a channel that loses,
-//! repeats and reorders, in virtual time.
+//! STAMP: packets octet by octet, replies of a reflector, and sessions over a channel that loses, duplicates and
+//! reorders, in virtual time.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod channel;

@@ -1,4 +1,4 @@
-//! Both packets, in both modes.
+//! Packets of both ends, in both modes.
 
 use fabricmark_proto::stamp::{
     AUTHENTICATED_BYTES, Key, PACKET_BYTES, PacketError, ReflectorPacket, SenderPacket, Timestamp,
@@ -26,14 +26,14 @@ const ANSWERED: ReflectorPacket = ReflectorPacket {
     sender_ttl: 63,
 };
 
-/// Octets from hexadecimal digits; `.` is an octet 0.
+/// Octets from hexadecimal digits; `.` is a zero octet.
 fn octets(text: &str) -> Vec<u8> {
     let digits = text.replace('.', "00").replace(|c: char| c.is_whitespace(), "");
     let octet = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
     (0..digits.len()).step_by(2).map(octet).collect()
 }
 
-/// As RFC 8972 draws them in figures 1 to 4; the codes were computed by Python's `hmac`.
+/// As in figures 1 to 4 of RFC 8972; the HMACs were computed by Python's `hmac`.
 #[test]
 fn packets_have_the_octets_of_the_rfc() {
     let asked = "...07 83aa7e80 80... 8101 1234 .... .... .... .... .... .... ....";

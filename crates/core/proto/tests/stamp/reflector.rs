@@ -1,4 +1,4 @@
-//! What a reflector answers to single packets.
+//! Replies of a reflector to single packets.
 
 use std::net::SocketAddr;
 

@@ -23,7 +23,7 @@ fn session() -> Session {
     }
 }
 
-/// Stamps have a resolution of a quarter of a nanosecond, cut: a difference of two is 1 ns off.
+/// Timestamps are truncated to a quarter of a nanosecond: a difference of two is up to 1 ns off.
 fn near(found: i64, expected: i64) -> bool {
     (found - expected).abs() <= 1
 }

@@ -1,4 +1,4 @@
-//! The runs of a calibration, point by point, and what was asked for and what came, row by row.
+//! Groups the runs of a calibration by point, and computes a row for each requested property.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use fabricmark_wire::{Stack, frame, stream_goodput};
 use super::{CalibrationRow, DELAY_GOAL_NS, EmulatedWay, Quantity, RATE_GOAL, THE_EMULATOR, Unit};
 use crate::record::{Outcome, Record};
 
-/// Longest round trip whose 99th percentile is read from round trips, in ns: their histogram is exact to
-/// a thousandth, which is a tenth of the goal here. For longer ones lateness stands.
+/// Longest RTT whose 99th percentile is read from RTTs, in ns: their histogram is exact to a thousandth, which is a
+/// tenth of the goal at this RTT. For longer ones the lateness is used.
 const RESOLVED_NS: f64 = 100.0 * DELAY_GOAL_NS;
 
-/// Runs that an interval of a mean needs here. Student's from two runs says nothing at the confidence of
-/// a calibration: at 99 % it is 64 standard errors to either side.
+/// Runs needed for an interval of a mean. Student's interval of two runs is meaningless at the confidence of a
+/// calibration: at 99 % it is 64 standard errors to either side.
 const RUNS_MIN: usize = 3;
 
-/// What a point of a calibration is for.
+/// Purpose of a point in a calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Delay,
@@ -28,7 +28,7 @@ pub(super) enum Kind {
     Highest,
 }
 
-/// The runs of a point that count.
+/// The valid runs of a point.
 pub(super) struct Group<'a> {
     pub(super) kind: Kind,
     pub(super) point: &'a Point,
@@ -37,7 +37,7 @@ pub(super) struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// What each run gives, of those that give it.
+    /// Values of all runs that have one.
     pub(super) fn values(&self, value: impl Fn(&Record) -> Option<f64>) -> Vec<f64> {
         self.runs.iter().filter_map(|run| value(run)).collect()
     }
@@ -52,7 +52,7 @@ impl Group<'_> {
     }
 }
 
-/// The points in the order of their plans.
+/// Runs grouped by point, in the order of their plans.
 pub(super) fn groups(records: &[Record]) -> Vec<Group<'_>> {
     let mut plans: Vec<&str> = Vec::new();
     let mut groups: Vec<((usize, u32), Group<'_>)> = Vec::new();
@@ -76,7 +76,7 @@ pub(super) fn groups(records: &[Record]) -> Vec<Group<'_>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// A run for which the emulator was too late is what a calibration looks for, though it counts nowhere else.
+/// Runs that are invalid because the emulator was late count here, since its lateness is what a calibration measures.
 fn counts(record: &Record) -> bool {
     let is_measured = match &record.outcome {
         Outcome::Completed => true,
@@ -99,7 +99,7 @@ fn kind(point: &Point) -> Option<Kind> {
     })
 }
 
-/// The rows of all points, in their order.
+/// Rows of all points, in order.
 pub(super) fn rows(groups: &[Group<'_>], confidence: f64) -> Vec<CalibrationRow> {
     let host_ns: BTreeMap<u32, f64> = groups
         .iter()
@@ -118,12 +118,12 @@ pub(super) fn rows(groups: &[Group<'_>], confidence: f64) -> Vec<CalibrationRow>
     groups.iter().flat_map(of).collect()
 }
 
-/// The mean; without an interval where there are too few runs for one that says something.
+/// The mean; without an interval if there are too few runs.
 fn mean_of(values: &[f64], confidence: f64) -> Option<Estimate> {
     mean(values, confidence).map(with_enough)
 }
 
-/// The same of what cannot be negative: a rate, a time, a spread.
+/// The same for quantities that cannot be negative: a rate, a time, a spread.
 fn positive_mean(values: &[f64], confidence: f64) -> Option<Estimate> {
     geometric_mean(values, confidence).map(with_enough)
 }
@@ -136,7 +136,7 @@ fn with_enough(mut estimate: Estimate) -> Estimate {
     estimate
 }
 
-/// A row without a judgement.
+/// A row without a goal.
 fn row(
     group: &Group<'_>,
     what: Quantity,
@@ -162,13 +162,13 @@ fn row(
     }
 }
 
-/// With whether the error is no larger than a goal.
+/// Sets whether the error is at most `goal`.
 fn within(goal: f64, row: CalibrationRow) -> CalibrationRow {
     CalibrationRow { holds: row.error.map(|error| error.abs() <= goal), ..row }
 }
 
-/// With whether what was asked for lies in the interval of what came, and that says something: it is no
-/// wider than twice what was asked for.
+/// Sets whether the requested value lies in the interval of the delivered value, and the interval is at most twice
+/// the requested value wide.
 fn in_interval(row: CalibrationRow) -> CalibrationRow {
     let holds = match (row.asked, row.low, row.high) {
         (Some(asked), Some(low), Some(high)) => {
@@ -183,7 +183,7 @@ fn asked_ns(group: &Group<'_>) -> f64 {
     group.point.rtt.unwrap_or_default().0 as f64
 }
 
-/// The round trip over an idle link, less what the hosts took in the same block.
+/// RTT over an idle link, minus the host RTT in the same block.
 fn delay(group: &Group<'_>, host_ns: &BTreeMap<u32, f64>, confidence: f64) -> Vec<CalibrationRow> {
     let asked = asked_ns(group);
     let found = |what, asked, estimate: Option<Estimate>| {
@@ -207,7 +207,7 @@ fn delay(group: &Group<'_>, host_ns: &BTreeMap<u32, f64>, confidence: f64) -> Ve
     [middle, p99].into_iter().flatten().map(|row| within(DELAY_GOAL_NS, row)).collect()
 }
 
-/// 99th percentile of the lateness of the later direction.
+/// 99th percentile of the lateness in the later direction.
 fn late_ns(run: &Record) -> Option<f64> {
     let emulation = run.emulation.as_ref()?;
     let late = |way: &EmulatedWay| way.late_p99_ns;
@@ -215,7 +215,7 @@ fn late_ns(run: &Record) -> Option<f64> {
     Some(latest as f64)
 }
 
-/// The round trip beside a stream, what of it is the emulator's lateness, and what the load was.
+/// RTT beside a stream, the emulator's part of it, and the rate of the stream.
 fn loaded(group: &Group<'_>, confidence: f64) -> Vec<CalibrationRow> {
     let p99 = group.values(|run| Some(run.figures.get(Figure::LoadedRttP99)?.value));
     let of = |what, asked, values: &[f64]| {
@@ -234,7 +234,7 @@ fn goodput_bps(run: &Record) -> Option<f64> {
     Some(run.figures.get(Figure::Goodput)?.value)
 }
 
-/// Goodput beside the ceiling of TCP with time stamps, as Linux sends them.
+/// Goodput against the ceiling of TCP with timestamps, which Linux sends.
 fn rate(group: &Group<'_>, confidence: f64) -> Option<CalibrationRow> {
     let stack = Stack::Tcp { family: group.point.family, option_bytes: frame::TCP_TIMESTAMPS };
     let ceiling = stream_goodput(group.point.link, stack).ok()?.goodput_bps.as_f64();
@@ -242,8 +242,8 @@ fn rate(group: &Group<'_>, confidence: f64) -> Option<CalibrationRow> {
     Some(within(RATE_GOAL, row(group, Quantity::Rate, Unit::BitsPerSecond, Some(ceiling), &found)))
 }
 
-/// The share that was lost on the way, without what sockets had no room for. Where packets do not share
-/// a fate it is binomial; else the runs are the samples.
+/// Share lost on the path, without drops of sockets. Binomial if losses are independent; otherwise the runs are the
+/// samples.
 fn loss(group: &Group<'_>, confidence: f64) -> Option<CalibrationRow> {
     let losses = group.point.words()?.losses()?;
     let counts = |run: &Record| {
@@ -263,7 +263,7 @@ fn loss(group: &Group<'_>, confidence: f64) -> Option<CalibrationRow> {
     Some(in_interval(row(group, Quantity::Loss, Unit::Share, Some(losses.mean()), &found)))
 }
 
-/// Spread of the round trip over the square root of two: its two delays are drawn alike and apart.
+/// Standard deviation of the RTT over the square root of two: its two delays are independent and equally distributed.
 fn jitter(group: &Group<'_>, confidence: f64) -> Option<CalibrationRow> {
     let asked = group.point.words()?.jitter()?.0 as f64;
     let one_way = |run: &Record| {

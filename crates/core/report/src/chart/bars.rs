@@ -1,4 +1,4 @@
-//! Groups of bars from zero, as figures 10 and 11 of P1, with intervals as whiskers.
+//! Grouped bars from zero, like figures 10 and 11 of P1, with intervals as whiskers.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::plot::Plot;
 use super::scale::Scale;
 use super::svg::{COLOURS, hatching, open_point, open_series};
 
-/// The part of a group's width that its bars fill.
+/// Share of a group's width that its bars fill.
 const FILLED: f64 = 0.78;
 
 pub(super) fn draw(plot: &Plot, stem: &str, form: Form) -> String {

@@ -1,4 +1,4 @@
-//! Lines against time on linear axes. What does not count is shaded, what is modelled is dashed.
+//! Lines over time on linear axes. The part that does not count is shaded, models are dashed.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use super::scale::Scale;
 use super::svg::{COLOURS, line_swatch, marker, open_line, open_point};
 use crate::course::{CoursePlot, Line, Span};
 
-/// Most points of a line that have a marker each; more would hide the line.
+/// Maximum number of points per line with markers; more would hide the line.
 const MARKERS_MAX: usize = 40;
 
-/// How far above the highest figure the model is still drawn.
+/// Height up to which the model is drawn, as a multiple of the highest figure.
 const MODEL_ROOM: f64 = 1.25;
 
 pub(super) fn draw(course: &CoursePlot, form: Form) -> String {
@@ -66,7 +66,7 @@ fn plot(course: &CoursePlot, time: &Scale) -> Plot {
     }
 }
 
-/// Where several lines leave a part out, the shades add up.
+/// Shades the part of a line that does not count. Shades of several lines add up.
 fn left_out(out: &mut String, frame: &Frame, at: &impl Fn(f64) -> f64, line: &Line, index: usize) {
     let _ = write!(
         out,
@@ -77,7 +77,7 @@ fn left_out(out: &mut String, frame: &Frame, at: &impl Fn(f64) -> f64, line: &Li
     );
 }
 
-/// Steps, as far as they lie in the frame.
+/// The model as steps, clipped to the frame.
 fn model(out: &mut String, frame: &Frame, at: &impl Fn(f64) -> f64, line: &Line, index: usize) {
     let mut path = String::new();
     for Span { from_s, to_s, value } in &line.modelled {

@@ -1,4 +1,4 @@
-//! All changes between two levels below each other: each with its interval, beside the tie band.
+//! Forest plot: all changes between two levels with their intervals, and the tie band.
 
 use std::fmt::Write as _;
 
@@ -13,23 +13,23 @@ use crate::label;
 use crate::number;
 use crate::table::TableView;
 
-/// The axis begins behind the labels of the rows.
+/// Start of the axis, right of the row labels.
 const LEFT: f64 = 104.0;
 const RIGHT: f64 = WIDTH - 22.0;
 const ROW: f64 = 21.0;
-/// Height of the title of a table's group.
+/// Height of a section title.
 const TITLE: f64 = 32.0;
 
-/// Changes beyond this share are drawn at the edge: the small ones would not be told apart.
+/// Changes beyond this share are drawn at the edge, so that small ones remain distinguishable.
 const EDGE: f64 = 0.3;
 
-/// A group of a table.
+/// A section: a group of a table.
 struct Section<'a> {
     title: String,
     rows: Vec<(&'a str, &'a Comparison)>,
 }
 
-/// The changes of means of a comparison; `None` where there are none.
+/// The changes of means of a comparison; `None` if there are none.
 pub(super) fn draw(tables: &[TableView<'_>], compare: &Compare, form: Form) -> Option<ChartFile> {
     let sections = sections(tables, compare);
     let all = || sections.iter().flat_map(|section| &section.rows).map(|(_, found)| *found);
@@ -83,7 +83,7 @@ fn signed(tick: f64) -> String {
     format!("{sign}{}", Scale::written(tick.abs()))
 }
 
-/// The groups that have changes of means between these levels.
+/// Table groups with changes of means between these levels.
 fn sections<'a>(tables: &'a [TableView<'_>], compare: &Compare) -> Vec<Section<'a>> {
     let mut sections = Vec::new();
     for table in tables.iter().filter(|table| !table.spec.figure.spec().is_median) {
@@ -100,7 +100,7 @@ fn sections<'a>(tables: &'a [TableView<'_>], compare: &Compare) -> Vec<Section<'
     sections
 }
 
-/// Both ends of what is drawn of a change.
+/// Both ends of the drawn interval of a change.
 fn ends(found: &Comparison) -> [f64; 2] {
     let value = found.change.value;
     found.change.interval.map_or([value; 2], |interval| [interval.low, interval.high])
@@ -122,7 +122,7 @@ fn row(out: &mut String, y: f64, label: &str, found: &Comparison, at: &impl Fn(f
     );
 }
 
-/// The class and the marker of a verdict, so that nothing rests on colour alone.
+/// CSS class and marker of a verdict, which does not rely on colour alone.
 fn look(verdict: Verdict) -> (&'static str, usize) {
     match verdict {
         Verdict::Same => ("fm-same", 0),

@@ -1,4 +1,4 @@
-//! What all charts share: the sheet, the axes, the grid and the legend.
+//! Common parts of charts: the sheet, the axes, the grid and the legend.
 
 use std::fmt::Write as _;
 
@@ -7,23 +7,23 @@ use super::plot::{Key, Plot};
 use super::scale::Scale;
 use super::svg::{COLOURS, escaped};
 
-/// Rules for both themes and for narrow screens, where letters grow.
+/// Styles for both themes and for narrow screens, where letters are larger.
 const STYLE: &str = include_str!("style.css");
 
 pub(super) const WIDTH: f64 = 600.0;
 pub(super) const LEFT: f64 = 84.0;
 pub(super) const RIGHT: f64 = WIDTH - 14.0;
 const PLOT_HEIGHT: f64 = 320.0;
-/// Room above the plot for the name of the vertical axis.
+/// Space above the plot for the title of the vertical axis.
 const HEAD: f64 = 40.0;
 const TITLE_LINE: f64 = 26.0;
 const LEGEND_LINE: f64 = 28.0;
-/// Width of a letter on a narrow screen, where letters are largest.
+/// Width of a letter on a narrow screen, the largest case.
 const LETTER: f64 = 9.2;
-/// Letters that fit one line of a title, also on a narrow screen and in a wide font.
+/// Letters per title line, on a narrow screen and in a wide font.
 const TITLE_LETTERS: usize = 46;
 
-/// The area in which values are drawn, from [`LEFT`] to [`RIGHT`].
+/// The plot area, from [`LEFT`] to [`RIGHT`].
 pub(super) struct Frame {
     pub top: f64,
     pub y: Scale,
@@ -42,8 +42,8 @@ impl Frame {
         self.bottom() - self.y.at(value) * PLOT_HEIGHT
     }
 
-    /// The whole drawing around `body`, which is drawn in this frame; `places` are those of the
-    /// levels of x, `swatch` draws the sign of a series in the legend.
+    /// The whole drawing around `body`, which is drawn in this frame. `places` are the positions of the levels of x,
+    /// `swatch` draws the symbol of a series in the legend.
     pub(super) fn sheet(
         &self,
         plot: &Plot,
@@ -98,7 +98,7 @@ impl Frame {
         );
     }
 
-    /// Draws the legend and gives the height of the whole sheet.
+    /// Draws the legend; returns the height of the whole sheet.
     fn legend(&self, out: &mut String, plot: &Plot, swatch: impl Fn(usize) -> String) -> f64 {
         let (mut x, mut y) = (6.0, self.bottom() + 84.0);
         let mut place = |label: &str| {
@@ -140,7 +140,7 @@ impl Frame {
     }
 }
 
-/// What stands above a drawing, and how high that is: of a file its styles and its title.
+/// Content above a drawing and its height: styles and title of a file.
 pub(super) fn head(title: &str, form: Form) -> (String, f64) {
     if form == Form::Inline {
         return (String::new(), 0.0);
@@ -163,7 +163,7 @@ pub(super) fn sheet(inside: &str, height: f64, label: &str) -> String {
     )
 }
 
-/// Which levels can be labelled, from the left, without labels touching.
+/// Which levels get a label, from the left, so that labels do not overlap.
 fn labelled(plot: &Plot, places: &[f64]) -> Vec<bool> {
     let mut free_from = f64::NEG_INFINITY;
     let levels = plot.x.iter().zip(places);

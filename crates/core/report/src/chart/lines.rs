@@ -9,7 +9,7 @@ use super::reference::Reference;
 use super::scale::Scale;
 use super::svg::{COLOURS, line_swatch, marker, open_line, open_point, path};
 
-/// Room between the axis and the outermost points.
+/// Space between the axis and the outermost points.
 const INSET: f64 = 16.0;
 
 pub(super) fn draw(plot: &Plot, form: Form) -> String {
@@ -34,7 +34,7 @@ pub(super) fn draw(plot: &Plot, form: Form) -> String {
         };
         let _ = write!(body, r#"<path class="fm-reference {class}" d="{path}"/>"#);
     }
-    // Limits lie below all series, so that they never hide a figure.
+    // Limits are drawn below all series, so that they do not hide figures.
     for (index, series) in plot.series.iter().enumerate() {
         limit(&mut body, &frame, &places, series, index);
     }
@@ -44,23 +44,23 @@ pub(super) fn draw(plot: &Plot, form: Form) -> String {
     frame.sheet(plot, form, &places, line_swatch, &body)
 }
 
-/// All that the vertical axis has to reach.
+/// Values that the vertical axis must cover.
 fn values(plot: &Plot) -> impl Iterator<Item = f64> {
     let of_dots = plot.dots().flat_map(|dot| {
         let (low, high) = dot.interval.unwrap_or((dot.value, dot.value));
         [Some(dot.value), Some(low), Some(high), dot.limit].into_iter().flatten()
     });
-    // A bound far above all figures would press them together.
+    // A bound far above all figures would compress them, so it does not extend the axis.
     let highest = plot.dots().map(|dot| dot.value).fold(0.0, f64::max);
     let near = plot.references.iter().flat_map(|reference| &reference.points);
     let near = near.map(|&(_, value)| value).filter(move |value| *value < REFERENCE_ROOM * highest);
     of_dots.chain(near).chain(plot.references.iter().filter_map(Reference::level))
 }
 
-/// How far above the highest figure a reference still widens the axis.
+/// Multiple of the highest figure up to which a reference extends the axis.
 const REFERENCE_ROOM: f64 = 3.0;
 
-/// The part of a line that lies below `most`; it is straight over the logarithms of its values.
+/// The part of a line below `most`; lines are straight in the logarithm of the value.
 fn clipped(points: impl Iterator<Item = (f64, f64)>, most: f64) -> Vec<(f64, f64)> {
     let mut out = Vec::new();
     let mut before: Option<(f64, f64)> = None;

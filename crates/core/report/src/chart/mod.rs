@@ -1,7 +1,7 @@
-//! Charts as SVG: inline in the page, or as files of their own.
+//! Charts as SVG: inline in the page, or as separate files.
 //!
-//! Colours are CSS variables, so one drawing serves light and dark. Nothing is told by colour alone:
-//! lines differ in dash and marker, bars in their hatching.
+//! Colours are CSS variables, so one drawing serves light and dark themes. Series do not rely on colour alone: lines
+//! differ in dash and marker, bars in their hatching.
 
 mod bars;
 mod course;
@@ -28,11 +28,11 @@ use plot::Plot;
 /// A chart as a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChartFile {
-    /// Name of the file: `01-udp-goodput.svg`.
+    /// File name: `01-udp-goodput.svg`.
     pub name: String,
     /// Title of the chart.
     pub title: String,
-    /// The whole file.
+    /// Content of the file.
     pub svg: String,
 }
 
@@ -43,16 +43,16 @@ pub fn charts(e: &Experiment<'_>) -> Vec<ChartFile> {
     all
 }
 
-/// The changes of each comparison of the plan.
+/// A forest plot per comparison of the plan.
 pub(crate) fn forests(e: &Experiment<'_>, tables: &[TableView<'_>], form: Form) -> Vec<ChartFile> {
     e.plan.compare.iter().filter_map(|compare| forest::draw(tables, compare, form)).collect()
 }
 
-/// Where a drawing will stand.
+/// Where a drawing is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     File,
-    /// In a page that holds `style.css` and prints the titles itself.
+    /// In a page that includes `style.css` and prints the titles.
     Inline,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn drawings(e: &Experiment<'_>, form: Form) -> Vec<ChartFile> {
     e.plan.presentation.charts.iter().enumerate().filter_map(drawn).collect()
 }
 
-/// Letters and digits of a title, parted by hyphens.
+/// Letters and digits of a title, separated by hyphens.
 fn slug(title: &str) -> String {
     let words: Vec<String> = title
         .split(|c: char| !c.is_ascii_alphanumeric())

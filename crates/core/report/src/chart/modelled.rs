@@ -1,4 +1,4 @@
-//! Modelled goodput by payload and through time: lines without records behind them.
+//! Charts of modelled goodput over payload or time, without records.
 
 use fabricmark_units::Nanos;
 
@@ -6,32 +6,32 @@ use super::plot::{Dot, Plot, Series, XLevel};
 use super::{Form, lines};
 use crate::number;
 
-/// A line of a chart of modelled goodput, by payload in bytes or by time.
+/// A line of modelled goodput, over payload in bytes or over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve<X> {
-    /// What it is of, with where it comes from or how firmly it stands: `IPv4 (bound)`.
+    /// Label with provenance or kind of limit: `IPv4 (bound)`.
     pub label: String,
-    /// Payload, or the end of each stretch of time in order, and goodput in bit/s.
+    /// Payload, or end of each interval in order, and goodput in bit/s.
     pub points: Vec<(X, f64)>,
 }
 
-/// A chart of goodput by payload as a self-contained SVG file that follows the reader's light or dark
-/// theme. Both axes are logarithmic.
+/// A chart of goodput over payload on logarithmic axes, as a self-contained SVG file that follows the reader's light
+/// or dark theme.
 pub fn goodput_chart(title: &str, curves: &[Curve<u64>]) -> String {
     let at = |payload| format!("{} B", number::fixed(payload as f64, 0));
     let plot = plot(title, curves, XLevel::of_size, at);
     lines::draw(&Plot { x_title: "payload (B)".to_owned(), ..plot }, Form::File)
 }
 
-/// A chart of goodput by time as a self-contained SVG file that follows the reader's light or dark
-/// theme. Both axes are linear, and that of goodput begins at 0.
+/// A chart of goodput over time on linear axes from 0, as a self-contained SVG file that follows the reader's light
+/// or dark theme.
 pub fn course_chart(title: &str, courses: &[Curve<Nanos>]) -> String {
     let level = |time: Nanos| XLevel { label: seconds(time), place: time.as_secs_f64() };
     let plot = plot(title, courses, level, |time| format!("{} s", seconds(time)));
     lines::draw(&Plot { x_title: "time (s)".to_owned(), is_linear: true, ..plot }, Form::File)
 }
 
-/// To a millisecond, without zeros at its end.
+/// Seconds to a millisecond, without trailing zeros.
 fn seconds(time: Nanos) -> String {
     let text = number::fixed(time.as_secs_f64(), 3);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

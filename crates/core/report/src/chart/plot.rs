@@ -1,4 +1,4 @@
-//! What a chart shows, in the unit of its axis, before it is drawn.
+//! Contents of a chart in the unit of its axis, before it is drawn.
 
 use fabricmark_plan::{Chart, ChartKind, Factor, Figure, Level, Plan, Point};
 use fabricmark_record::Provenance;
@@ -17,22 +17,22 @@ pub(crate) struct Plot {
     pub title: String,
     pub x_title: String,
     pub y_title: String,
-    /// Whether lines stand on a linear axis from 0, else on a logarithmic one.
+    /// Whether the vertical axis is linear from 0, else logarithmic.
     pub is_linear: bool,
     pub x: Vec<XLevel>,
     pub series: Vec<Series>,
-    /// `ceiling` or `floor`; nothing where no dot has a limit.
+    /// `ceiling` or `floor`; empty if no dot has a limit.
     pub limit: &'static str,
-    /// Lines that are no runs.
+    /// Lines that are not runs.
     pub references: Vec<Reference>,
-    /// What the legend explains beside the series and their limits.
+    /// Legend entries beside the series and their limits.
     pub keys: Vec<Key>,
 }
 
-/// An entry of the legend.
+/// A legend entry.
 #[derive(Clone)]
 pub(crate) struct Key {
-    /// Its sign, 32 wide on the line of the text.
+    /// SVG of its symbol, 32 wide, on the baseline of the text.
     pub sign: String,
     pub label: String,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Key {
 /// A level on the horizontal axis.
 pub(crate) struct XLevel {
     pub label: String,
-    /// Where it stands: the logarithm of a size or a duration, else its number.
+    /// Position: the logarithm of a size or a duration, else its number.
     pub place: f64,
 }
 
@@ -57,12 +57,12 @@ pub(crate) struct Dot {
     pub value: f64,
     pub interval: Option<(f64, f64)>,
     pub limit: Option<f64>,
-    /// What it is, how sure, and how near the limit: lines of text.
+    /// Tooltip: figure, uncertainty and ratio to the limit, in lines.
     pub tip: String,
 }
 
 impl Plot {
-    /// Nothing where no point of the plan belongs to the chart.
+    /// `None` if no point of the plan belongs to the chart.
     pub(crate) fn of(plan: &Plan, chart: &Chart, runs: &ByPoint<'_>) -> Option<Self> {
         let points = select::points(plan, chart.figure, &chart.filter);
         let mut used = chart.series.clone();
@@ -122,10 +122,10 @@ fn x_levels(factor: Factor, levels: &[Level]) -> Vec<XLevel> {
     levels.iter().enumerate().map(level).collect()
 }
 
-/// Decades between the least duration above 0, and 0, which has no logarithm.
+/// Distance in decades from the smallest duration above 0 to 0, which has no logarithm.
 const BELOW: f64 = 0.5;
 
-/// Durations in milliseconds by their logarithms; 0 stands apart on the left.
+/// Durations in milliseconds on a logarithmic axis; 0 is placed apart on the left.
 fn durations(levels: &[Level]) -> Vec<XLevel> {
     let ms = |level: &Level| level.parse().ok().map(|Nanos(ns)| ns as f64 / 1e6);
     let above = levels.iter().filter_map(ms).filter(|&ms| ms > 0.0);
@@ -139,7 +139,7 @@ fn durations(levels: &[Level]) -> Vec<XLevel> {
 }
 
 impl XLevel {
-    /// A payload by its logarithm: `512`, `4Ki`, short enough to stand below a tick.
+    /// A payload on a logarithmic axis, with a short label: `512`, `4Ki`.
     pub(crate) fn of_size(bytes: u64) -> Self {
         let label = match bytes {
             _ if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{}Mi", bytes >> 20),

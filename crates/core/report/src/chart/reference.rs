@@ -1,4 +1,4 @@
-//! Lines of a chart that are no runs: what TCP's window allows over each round trip, and published figures.
+//! Reference lines of a chart: the goodput that TCP's window allows per RTT, and published figures.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +11,27 @@ use crate::number::{self, Scale};
 use crate::published;
 use crate::runs::ByPoint;
 
-/// Class of published lines.
+/// CSS class of published lines.
 const PUBLISHED: &str = "fm-published";
 
 /// A line through some levels of the horizontal axis.
 pub(crate) struct Reference {
     pub label: String,
-    /// Class of its style: `fm-window`, `fm-asked`, `fm-published`.
+    /// CSS class: `fm-window`, `fm-asked`, `fm-published`.
     pub class: &'static str,
-    /// Index of the level, and the value in the unit of the axis.
+    /// Index of the level, and value in the unit of the axis.
     pub points: Vec<(usize, f64)>,
 }
 
 impl Reference {
-    /// The value of a line that is the same everywhere, and is drawn across the whole chart.
+    /// Value of a published constant, which is drawn across the whole chart.
     pub(crate) fn level(&self) -> Option<f64> {
         let &(_, first) = self.points.first()?;
         let is_level = self.points.iter().all(|&(_, value)| value == first);
         (is_level && self.class == PUBLISHED).then_some(first)
     }
 
-    /// The lines that belong to a chart over these levels of its x, from the limits in its records.
+    /// References of a chart over these levels of its x axis; window limits are those of the records.
     pub(crate) fn of(
         chart: &Chart,
         points: &[&Point],
@@ -72,7 +72,7 @@ impl Reference {
     }
 }
 
-/// One line where all points of a level agree on it.
+/// A line, if all points of each level have the same value.
 fn of_all(values: impl Iterator<Item = (usize, f64)>) -> Option<Vec<(usize, f64)>> {
     let mut line: BTreeMap<usize, f64> = BTreeMap::new();
     for (place, value) in values {

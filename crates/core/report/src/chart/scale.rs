@@ -1,4 +1,4 @@
-//! From values to places on an axis, and where its ticks stand.
+//! Axes: positions of values, and ticks.
 
 use crate::number;
 
@@ -11,10 +11,10 @@ pub(crate) struct Scale {
     pub ticks: Vec<f64>,
 }
 
-/// Ticks that a logarithmic axis of few decades may have within a decade.
+/// Tick multiples within a decade, on a logarithmic axis of few decades.
 const STEPS: [f64; 3] = [1.0, 2.0, 5.0];
 
-/// Ticks that a linear axis should have.
+/// Desired number of ticks on a linear axis.
 const LINEAR_TICKS: f64 = 5.0;
 
 impl Scale {
@@ -57,19 +57,19 @@ impl Scale {
         Self { low: 0.0, high: f64::from(count) * step, is_log: false, ticks }
     }
 
-    /// A linear axis from -`reach` to `reach` and a little beyond.
+    /// A linear axis from at most -`reach` to at least `reach`.
     pub(crate) fn around_zero(reach: f64) -> Self {
         let half = Self::linear([reach].into_iter());
         let below = half.ticks.iter().skip(1).rev().map(|tick| -tick);
         let ticks: Vec<f64> = below.chain(half.ticks.iter().copied()).collect();
-        // Every other one, 0 among them, has room for its label.
+        // Only every other tick, including 0, so that labels fit.
         let middle = half.ticks.len() - 1;
         let ticks = ticks.into_iter().enumerate();
         let ticks = ticks.filter(|(place, _)| place.abs_diff(middle) % 2 == 0);
         Self { low: -half.high, ticks: ticks.map(|(_, tick)| tick).collect(), ..half }
     }
 
-    /// Where a value stands: 0 at the lower end, 1 at the upper one; what is outside sits at the end.
+    /// Position of a value: 0 at the lower end, 1 at the upper end; values outside are clamped.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let place = if self.is_log {
             (value.max(self.low) / self.low).log10() / (self.high / self.low).log10()
@@ -84,7 +84,7 @@ impl Scale {
         self.high
     }
 
-    /// A tick as text, with the decimals that its size needs.
+    /// A tick as text with the decimals that it needs.
     pub(crate) fn written(tick: f64) -> String {
         let decimals = if tick == 0.0 || tick >= 1.0 && tick.fract() == 0.0 {
             0

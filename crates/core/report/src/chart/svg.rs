@@ -1,6 +1,6 @@
-//! Text that is safe in SVG and HTML, and the shapes that tell series apart.
+//! Escaped text for SVG and HTML, and shapes that distinguish series.
 
-/// Text with the characters that markup uses replaced.
+/// Text with markup characters escaped.
 pub(crate) fn escaped(text: &str) -> String {
     let marks = [
         ("&", "&amp;"),
@@ -13,51 +13,50 @@ pub(crate) fn escaped(text: &str) -> String {
     marks.iter().fold(text.to_owned(), |text, (mark, name)| text.replace(mark, name))
 }
 
-/// The points of a path.
+/// Path data through `points`.
 pub(crate) fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
     let points: Vec<String> = points.map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
     format!("M{}", points.join("L"))
 }
 
-/// The beginning of a group of a series.
+/// Start tag of the group of a series.
 pub(crate) fn open_series(series: usize) -> String {
     format!(r#"<g class="fm-series fm-s{}" data-series="{series}">"#, series % COLOURS)
 }
 
-/// The beginning of a group of a series with a line through `points`.
+/// Start tag of the group of a series, with a line through `points`.
 pub(crate) fn open_line(series: usize, points: impl Iterator<Item = (f64, f64)>) -> String {
     let (open, dashes, path) = (open_series(series), dashes(series), path(points));
     format!(r#"{open}<path class="fm-line" stroke-dasharray="{dashes}" d="{path}"/>"#)
 }
 
-/// The beginning of a group of a point at level `x` that says `tip`.
+/// Start tag of the group of a point at level `x` with tooltip `tip`.
 pub(crate) fn open_point(x: usize, tip: &str) -> String {
     let tip = escaped(tip);
     format!(r#"<g class="fm-point" role="img" data-x="{x}" aria-label="{tip}" data-tip="{tip}">"#)
 }
 
-/// The sign of a line in the legend.
+/// Legend symbol of a line.
 pub(crate) fn line_swatch(series: usize) -> String {
     let (dashes, marker) = (dashes(series), marker(series, 16.0, -5.0));
     format!(r#"<path class="fm-line" stroke-dasharray="{dashes}" d="M0 -5H32"/>{marker}"#)
 }
 
-/// How many series have colours of their own; further ones start anew with other dashes.
+/// Number of series colours; further series repeat them with other dashes.
 pub(crate) const COLOURS: usize = 6;
 
 const DASHES: [&str; 6] = ["none", "8 4", "3 3", "10 3 3 3", "14 5", "5 2"];
 
-/// Which of six shapes a series has; they shift against the colours when those start anew.
+/// Index of the shape of a series, out of six; shifted when colours repeat.
 fn shape(series: usize) -> usize {
     (series + series / COLOURS) % 6
 }
 
-/// The dashes of a series' line.
 fn dashes(series: usize) -> &'static str {
     DASHES[shape(series)]
 }
 
-/// A series' marker around `(x, y)`.
+/// Marker of a series at `(x, y)`.
 pub(crate) fn marker(series: usize, x: f64, y: f64) -> String {
     format!(r#"<path class="fm-marker" d="{}"/>"#, outline(series, x, y))
 }
@@ -90,7 +89,7 @@ fn outline(series: usize, x: f64, y: f64) -> String {
     path(corners.iter().map(|(dx, dy)| (x + dx, y + dy))) + "Z"
 }
 
-/// The hatching of a series' bars as the content of a pattern of 8 by 8 units.
+/// Hatching of a series' bars, as the content of a pattern of 8 by 8 units.
 pub(crate) fn hatching(series: usize) -> String {
     let lines = match shape(series) {
         0 => return r#"<rect class="fm-fill" width="8" height="8"/>"#.to_owned(),

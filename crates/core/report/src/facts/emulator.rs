@@ -1,15 +1,15 @@
-//! How true the emulated links were.
+//! Accuracy of the emulated links.
 
 use fabricmark_record::{Calibrated, EmulatedWay, Emulation, Record};
 
 use crate::number::{fixed, share};
 
-/// What is known of the emulator that carried the runs: `emulated by fabricmark: true to 10 Gbit/s
-/// (2026-11-22), delay within 21 µs (p99), late p99 12 µs in these runs`; `None` where it carried none.
+/// Accuracy of the emulator in the runs: `emulated by fabricmark: true to 10 Gbit/s (2026-11-22), delay within 21 µs
+/// (p99), late p99 12 µs in these runs`; `None` if no link was emulated.
 pub(super) fn line(records: &[Record]) -> Option<String> {
     let counted = records.iter().filter(|record| !record.place.warm_up);
     let runs: Vec<&Emulation> = counted.filter_map(|record| record.emulation.as_ref()).collect();
-    // An experiment that was interrupted may go on after a calibration: the latest one speaks.
+    // An experiment may be continued after a new calibration: the latest is used.
     let calibration = runs.last()?.calibration.as_ref();
     let known = calibration.map_or_else(
         || "not calibrated on this machine: run fabricmark lab calibrate".to_owned(),
@@ -23,7 +23,7 @@ pub(super) fn line(records: &[Record]) -> Option<String> {
     Some(format!("emulated by fabricmark: {known}{late}"))
 }
 
-/// What a calibration found of the kinds of packets that the runs had.
+/// Results of a calibration for the kinds of packets of the runs.
 fn told(calibration: &Calibrated, runs: &[&Emulation]) -> String {
     let rate = |bps: Option<f64>| {
         bps.map_or_else(

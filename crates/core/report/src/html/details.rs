@@ -1,4 +1,4 @@
-//! What stands behind the cells of a table: medians, probabilities, limits, loss.
+//! Details of the cells of a table: medians, p-values, limits and losses.
 
 use fabricmark_stats::Comparison;
 
@@ -7,10 +7,10 @@ use crate::label;
 use crate::number::{self, Scale};
 use crate::table::{Group, Row, TableView};
 
-/// A row of a table of plain text: each value with the heading of its column.
+/// A row of a detail table: each value with the heading of its column.
 pub(super) type Detail = Vec<(&'static str, String)>;
 
-/// Tables without the columns that are empty in every row, and without those that have no rows.
+/// Detail tables, without columns that are empty in all rows, and without tables that have no rows.
 pub(super) fn of_group(table: &TableView<'_>, group: &Group<'_>) -> Vec<Vec<Detail>> {
     let changes = group.rows.iter().flat_map(change_details).collect();
     let of_row = |row: &Row<'_>| -> Vec<Detail> {
@@ -33,7 +33,7 @@ pub(super) fn of_group(table: &TableView<'_>, group: &Group<'_>) -> Vec<Vec<Deta
     tables
 }
 
-/// The median with its interval, or why it has none.
+/// The median with its interval, or with the number of runs that an interval needs.
 pub(super) fn median(cell: &Cell<'_>, unit: Scale) -> String {
     let Some(median) = &cell.median else {
         return String::new();

@@ -1,4 +1,4 @@
-//! A report as one page that needs no network.
+//! A report as one self-contained page.
 
 mod details;
 mod table;
@@ -14,13 +14,13 @@ use crate::view::tables;
 use crate::{Experiment, notes, summary};
 use table::TablePart;
 
-/// The page: one self-contained HTML file with its styles, script, charts and aggregates.
+/// The page: one HTML file with its styles, script, charts and aggregates.
 pub fn html(e: &Experiment<'_>) -> String {
     let tables = tables(e);
     let runs = ByPoint::of(e.records);
     let all: Vec<_> = e.plan.points.iter().filter_map(|point| runs.get(point)).collect();
     let presentation = &e.plan.presentation;
-    // Without `<` no text of the data can end the script element.
+    // Without `<` no text in the data can end the script element.
     let json = summary::summary_json(e).to_string().replace('<', "\\u003c");
     let page = Page {
         title: &presentation.title,
@@ -59,7 +59,7 @@ struct Page<'a> {
     json: String,
 }
 
-/// The class of a verdict.
+/// CSS class of a verdict.
 fn class(verdict: Option<&Verdict>) -> &'static str {
     match verdict {
         Some(Verdict::Faster) => "verdict faster",

@@ -9,7 +9,6 @@ use crate::label;
 use crate::number::{self, Scale};
 use crate::table::{Change, Group, Row, TableView};
 
-/// A table as the page prints it.
 pub(super) struct TablePart<'a> {
     pub table: &'a TableView<'a>,
     pub groups: Vec<GroupPart<'a>>,
@@ -18,8 +17,7 @@ pub(super) struct TablePart<'a> {
 pub(super) struct GroupPart<'a> {
     pub group: &'a Group<'a>,
     pub columns: Vec<Column>,
-    /// Widths of the pieces of cells in digits, as CSS variables, so that they stand below each
-    /// other.
+    /// Widths of the parts of cells in digits, as CSS variables, which align them vertically.
     pub widths: String,
     pub details: Vec<Vec<Detail>>,
 }
@@ -27,14 +25,14 @@ pub(super) struct GroupPart<'a> {
 pub(super) struct Column {
     pub heading: String,
     pub class: &'static str,
-    /// One for each row.
+    /// One per row.
     pub cells: Vec<CellPart>,
 }
 
-/// A table cell in up to three pieces of falling weight.
+/// A table cell of up to three parts with decreasing emphasis.
 #[derive(Default)]
 pub(super) struct CellPart {
-    /// Whether it says why there is no figure.
+    /// Whether the cell has a reason instead of a figure.
     pub is_missing: bool,
     pub title: String,
     pub main: String,
@@ -58,7 +56,7 @@ impl<'a> TablePart<'a> {
     }
 }
 
-/// The width of a text in digits, generously: points are narrower than a digit, signs wider.
+/// Approximate width of a text in digits, rounded up: dots are narrower than a digit, signs wider.
 fn digits(text: &str) -> f64 {
     let width = |letter| match letter {
         ' ' | '.' | ',' | '[' | ']' | '/' => 0.6,

@@ -1,4 +1,4 @@
-//! The papers' claims, on what they print and on fabricated records.
+//! The papers' claims, on published figures and on fabricated records.
 
 use fabricmark_plan::Figure;
 use fabricmark_plan::{Pattern, Size, Transport};
@@ -19,8 +19,8 @@ fn of(experiment: &Fabricated, id: &str) -> Value {
     claims.iter().find(|claim| claim["id"] == id).unwrap().clone()
 }
 
-/// The full plan's records with the goodput of IPv6 over TCP made `ratio` times that of IPv4, all runs
-/// of a payload alike.
+/// Records of the full plan, in which the goodput of IPv6 over TCP is `ratio` times that of IPv4, equal in all runs
+/// of a payload.
 fn with_ratio(ratio: f64) -> Fabricated {
     let mut experiment = Fabricated::of(Size::Full, 7);
     for Record { point, figures, .. } in &mut experiment.records {
@@ -70,7 +70,7 @@ fn a_difference_within_the_tie_band_is_a_tie() {
 #[test]
 fn a_difference_within_the_intervals_is_a_tie() {
     let mut experiment = with_ratio(0.95);
-    // Runs that swing by 30 %: the mean of ten is known to about 20 %.
+    // Runs that vary by 30 %: the mean of ten is known to about 20 %.
     for record in &mut experiment.records {
         let swing = if record.place.block.is_multiple_of(2) { 1.3 } else { 0.7 };
         if let Some(Sourced { value, .. }) = record.figures.get_mut(Figure::Goodput) {

@@ -1,4 +1,4 @@
-//! Two sets of records against each other.
+//! Comparisons of two sets of records.
 
 use crate::fabricated::{Fabricated, assert_snapshot};
 use fabricmark_plan::{Figure, Size};
@@ -12,7 +12,7 @@ fn records() -> Vec<Record> {
     records
 }
 
-/// The same records with every goodput multiplied.
+/// The records with every goodput multiplied by `factor`.
 fn scaled(factor: f64) -> Vec<Record> {
     let mut records = records();
     for record in &mut records {

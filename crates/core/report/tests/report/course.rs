@@ -1,4 +1,4 @@
-//! Charts of runs through time.
+//! Charts of runs over time.
 
 use crate::fabricated::Fabricated;
 use fabricmark_plan::Size;
@@ -35,7 +35,7 @@ figure = "retransmits"
 where = { family = 6 }
 "#;
 
-/// A second in tenths: each moves a megabyte more than the one before; half of it does not count.
+/// One second in intervals of 0.1 s, each with a megabyte more than the one before; half of it does not count.
 fn series(cpu_ns: u64) -> Series {
     let interval = |number: u64| Interval {
         start_ns: number * 100_000_000,
@@ -58,7 +58,7 @@ fn drawn() -> Vec<ChartFile> {
     for (number, record) in fabricated.records.iter_mut().enumerate() {
         let flow = &mut record.flows[0];
         flow.sent_series = Some(series(0));
-        // 20 % or 60 % of a processor, by turns of warm-up and block.
+        // 20 % of a CPU in block 0, 60 % in later blocks.
         let cpu_ns = if record.place.block == 0 { 20_000_000 } else { 60_000_000 };
         flow.received_series = Some(series(cpu_ns));
         flow.received.ramp_bytes = 10_000_000;

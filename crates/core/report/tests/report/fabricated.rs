@@ -1,4 +1,4 @@
-//! A fabricated experiment in the manner of P1: tests only, no figure here was measured.
+//! A fabricated experiment like P1's, for tests only: no figure here was measured.
 
 use fabricmark_plan::{Factor, Figure, Pattern, Plan, Point, Size, Transport, parse};
 use fabricmark_record::{
@@ -11,7 +11,6 @@ use fabricmark_stats as stats;
 use fabricmark_units::Stream;
 use fabricmark_wire::{self as wire, Family, Path, Stack};
 
-/// The plan of the fabricated experiment.
 const PLAN: &str = include_str!("plan.toml");
 
 /// An experiment that owns what [`Experiment`] borrows.
@@ -82,7 +81,7 @@ fn records(plan: &Plan, seed: u64) -> Vec<Record> {
     records
 }
 
-/// What the coordinator puts into the last run of a point whose runs follow one another.
+/// Adds the coordinator's warning to the last run of each point with correlated runs.
 fn warn_of_correlation(plan: &Plan, records: &mut [Record]) {
     for point in 0..u32::try_from(plan.points.len()).unwrap() {
         let is_its = |record: &&mut Record| record.place.point == point && !record.place.warm_up;
@@ -95,7 +94,7 @@ fn warn_of_correlation(plan: &Plan, records: &mut [Record]) {
     }
 }
 
-/// Times of one payload through a host: a fixed cost and a cost for each byte, in nanoseconds.
+/// Time of one payload through a host: a fixed cost and a cost per byte, in nanoseconds.
 fn host_ns(point: &Point) -> f64 {
     let fixed = match (point.transport, point.family) {
         (Transport::Udp, Family::V4) => 950.0,
@@ -163,7 +162,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
                 Some(ceiling) if goodput < host => {
                     Some(Bottleneck::Wire { share: goodput / ceiling })
                 }
-                // Nothing shows what limits the longest payload.
+                // The bottleneck of the longest payload is unknown.
                 _ => (payload < 32_768)
                     .then(|| Bottleneck::Cpu { node: "a".to_owned(), share: 0.97 }),
             };
@@ -274,7 +273,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
     }
 }
 
-/// A quarter of the time of four processors.
+/// Usage of a quarter of the time of four CPUs.
 fn usage() -> Usage {
     let shares = CpuShares { system: 0.25, idle: 0.75, ..CpuShares::default() };
     let per_cpu = (0..4).map(|cpu| CpuUsage { cpu, shares }).collect();
@@ -286,7 +285,7 @@ fn usage() -> Usage {
     }
 }
 
-/// Two ends with clocks of their own.
+/// A different clock for each end.
 fn clock(node: &str) -> ClockFacts {
     let (name, read_cost_ns, uncertainty_ppm) = match node {
         "a" => ("TSC", 15.2, Some(0.5)),
@@ -320,7 +319,7 @@ fn node(name: &str) -> Node {
     }
 }
 
-/// Compares with a stored text; `UPDATE_SNAPSHOTS=1` writes it anew.
+/// Compares with a stored text; `UPDATE_SNAPSHOTS=1` rewrites it.
 pub fn assert_snapshot(name: &str, stored: &str, found: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name);
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
@@ -331,7 +330,7 @@ pub fn assert_snapshot(name: &str, stored: &str, found: &str) {
     }
 }
 
-/// Writes a file for people to look at or for later runs to compare with.
+/// Writes a file to look at, or for later runs to compare with.
 #[expect(clippy::disallowed_methods, reason = "tests may write files")]
 pub fn write(path: &std::path::Path, text: &str) {
     std::fs::write(path, text).unwrap();

@@ -1,4 +1,4 @@
-//! Runs that are invalid: shown and counted, and in no figure.
+//! Invalid runs are shown and counted, but are in no figure.
 
 use fabricmark_papers::claims::Figures;
 use fabricmark_plan::{Figure, Pattern, Size, Transport};
@@ -21,8 +21,8 @@ fn is_meant(record: &Record) -> bool {
         && point.link.has_wire()
 }
 
-/// Ten runs of each point, none of them invalid but the first `invalid` of one point, whose goodput is
-/// ten times what the wire allows.
+/// Ten runs of each point, all valid except the first `invalid` of one point, whose goodput is ten times what the
+/// wire allows.
 fn with_invalid(invalid: u32) -> Fabricated {
     let mut experiment = Fabricated::of(Size::Full, 7);
     for record in &mut experiment.records {
@@ -40,14 +40,14 @@ fn with_invalid(invalid: u32) -> Fabricated {
     experiment
 }
 
-/// The same without those runs.
+/// The same without the invalid runs.
 fn without(invalid: u32) -> Fabricated {
     let mut experiment = with_invalid(invalid);
     experiment.records.retain(|record| record.outcome == Outcome::Completed);
     experiment
 }
 
-/// What a summary says of the point's row in the table of TCP goodput.
+/// The row of that point in the JSON table of TCP goodput.
 fn row(experiment: &Fabricated) -> Value {
     let summary = summary_json(&experiment.experiment());
     let tables = summary["tables"].as_array().unwrap();
@@ -58,7 +58,7 @@ fn row(experiment: &Fabricated) -> Value {
     rows.iter().find(|row| row["level"] == "1024").unwrap().clone()
 }
 
-/// The line of the point in the terminal's table of TCP goodput.
+/// The line of that point in the terminal's table of TCP goodput.
 fn line(experiment: &Fabricated) -> String {
     let found = text(&experiment.experiment(), 150);
     let (_, table) = found.split_once("\nTCP goodput (").unwrap();

@@ -10,7 +10,7 @@ use fabricmark_wire::{Ceiling, Family, Kind};
 
 const PLAN: &str = include_str!("../../../../../plans/lfn.toml");
 
-/// P3's plan, whose records have windows for ceilings, as the coordinator writes them.
+/// P3's plan with records whose ceilings are windows, as the coordinator computes them.
 fn fabricated(size: Size) -> Fabricated {
     let names = published_names();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -95,8 +95,8 @@ fn the_claims_of_p3_are_judged_by_round_trip_family_and_window() {
     };
     let words = |verdict: &str, holds, of| (verdict.to_owned(), holds, of);
     let printed = || words("UNSUPPORTED", 0, 0);
-    // Five kinds of jumbo frames and two of others, each over both families: 8 round trips up to 400 ms
-    // where all are, else one. Windows: 3 against 1 and 2 at 7 Gbit/s and, as fabricated, at 10.
+    // Five kinds of jumbo frames and two others, each over both families: 8 RTTs up to 400 ms with all of them, else
+    // one. Windows: 3 against 1 and 2 at 7 Gbit/s and, as fabricated, at 10.
     let (rtts, families) = (2 * (4 * 8 + 3), 4 * 10 + 6 + 3);
     let even = judged(|_| 5.0);
     assert_eq!(

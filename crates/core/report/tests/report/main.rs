@@ -1,7 +1,7 @@
-//! Reports of a fabricated experiment, whole.
+//! Reports of a fabricated experiment as a whole.
 //!
-//! `UPDATE_SNAPSHOTS=1 cargo test -p fabricmark-report` writes the stored texts anew; `PAGE=FILE`
-//! also keeps the page to look at, `LFN_PAGE=FILE` that of long fat networks.
+//! `UPDATE_SNAPSHOTS=1 cargo test -p fabricmark-report` rewrites the stored texts. `PAGE=FILE` also writes the page
+//! to look at, `LFN_PAGE=FILE` that of long fat networks.
 
 #![expect(clippy::unwrap_used, reason = "a broken fixture may end its test")]
 

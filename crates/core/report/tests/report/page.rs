@@ -15,7 +15,7 @@ fn script(page: &str) -> &str {
     between(page, "</script>\n<script>", "</script>")
 }
 
-/// Fails unless each element is closed in turn; `void` elements need no end.
+/// Fails unless all elements are closed in order; `void` elements need no end tag.
 fn assert_balanced(text: &str, void: &[&str]) {
     let mut open: Vec<&str> = Vec::new();
     for tag in text.split('<').skip(1) {
@@ -111,7 +111,7 @@ fn a_chart_without_a_figure_is_drawn_empty() {
     assert_balanced(&page.replace(script(&page), ""), &["meta"]);
 }
 
-/// As the emulator of a run on this machine, calibrated or not.
+/// The emulator of a run on this machine, calibrated or not.
 fn emulated(is_calibrated: bool) -> Emulation {
     let calibration = Calibrated {
         at: "2026-01-04T08:00:00Z".to_owned(),

@@ -1,4 +1,4 @@
-//! What the terminal and the exports print, whole.
+//! Complete outputs for the terminal and exports.
 
 use crate::fabricated::{Fabricated, assert_snapshot};
 use fabricmark_record::Outcome;

@@ -1,4 +1,4 @@
-//! Plans that compare a level with itself in slices, until each comparison is decided: how often they say that it differs.
+//! Plans that compare a level with itself in slices until decided: how often do they report a difference?
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -6,11 +6,11 @@ use std::sync::LazyLock;
 use fabricmark_stats::{Better, Comparison, Sample, StopRule, Verdict, holm, paired_ratios};
 use fabricmark_units::Stream;
 
-/// Plans, and the comparisons of each, which are one family.
+/// Simulated plans, and the comparisons of each, which form one family.
 const PLANS: usize = 400;
 const ROWS: usize = 10;
 
-/// Rounds of a block that count; the shipped plan has 8 to 10 (`plans/ipv6-vs-ipv4.toml`).
+/// Counted rounds of a block; the shipped plan has 8 to 10 (`plans/ipv6-vs-ipv4.toml`).
 const ROUNDS: usize = 8;
 
 /// The rule of the shipped plan.
@@ -21,25 +21,25 @@ fn rule(confidence: f64) -> StopRule {
 /// Two standard errors of a share of 5 % of the plans.
 const NOISE: f64 = 0.022;
 
-/// The changes within which both count as the same.
+/// Tie band.
 const TIE: f64 = 0.02;
 
-/// True differences: none, one at the edge of the tie band, where it is hardest to decide, and one that is found.
+/// True differences: none, the edge of the tie band, which is hardest to decide, and one that is found.
 const EFFECTS: [f64; 3] = [0.0, TIE, 0.05];
 
-/// What disturbs a machine, which both levels share.
+/// Disturbances of a machine, shared by both levels.
 #[derive(Clone, Copy)]
 struct Machine {
     name: &'static str,
-    /// Standard deviation of a slice by itself.
+    /// Standard deviation of independent noise per slice.
     noise: f64,
-    /// Standard deviation of the steps of a random walk, a step each slice.
+    /// Standard deviation of a random walk's step per slice.
     drift: f64,
-    /// Correlation of a slice with the one before, and the standard deviation of that part.
+    /// Autocorrelated part: correlation with the previous slice, and standard deviation.
     follows: (f64, f64),
-    /// Share of slices with which a burst of steal begins. It halves six slices on average.
+    /// Share of slices at which a burst of steal time starts. It halves six slices on average.
     steal: f64,
-    /// Standard deviation of what a level's connections of one block have by themselves.
+    /// Standard deviation between the connections of a level in different blocks.
     connections: f64,
 }
 
@@ -60,7 +60,7 @@ const MACHINES: [Machine; 5] = [
     Machine { name: "all of these", drift: 0.01, follows: (0.8, 0.1), steal: 0.02, ..QUIET },
 ];
 
-/// A machine at work.
+/// State of a simulated machine.
 struct Work {
     machine: Machine,
     walk: f64,
@@ -73,7 +73,7 @@ impl Work {
         Self { machine, walk: 0.0, following: 0.0, is_stolen: false }
     }
 
-    /// What a slice gives of a level whose long-term mean is 1.
+    /// Result of a slice of a level whose long-term mean is 1.
     fn slice(&mut self, stream: &mut Stream) -> f64 {
         let Machine { noise, drift, follows: (phi, spread), steal, .. } = self.machine;
         self.walk += drift * stream.normal();
@@ -84,7 +84,7 @@ impl Work {
         log.exp() * if self.is_stolen { 0.5 } else { 1.0 }
     }
 
-    /// The slices of two levels in a block and their sums; the second is better by `effect`.
+    /// Slices of two levels in a block and their sums; the second level is better by `effect`.
     fn block(&mut self, effect: f64, stream: &mut Stream) -> [Sample; 2] {
         let of_connections = [0, 1].map(|_| (self.machine.connections * stream.normal()).exp());
         let better = [1.0, 1.0 + effect];
@@ -101,7 +101,7 @@ impl Work {
     }
 }
 
-/// A comparison, when its time is over.
+/// A comparison at the check that decides it, or at `runs_max`.
 fn decided(work: &mut Work, effect: f64, rule: &StopRule, stream: &mut Stream) -> Comparison {
     let mut ratios = Vec::new();
     loop {
@@ -122,16 +122,16 @@ fn decided(work: &mut Work, effect: f64, rule: &StopRule, stream: &mut Stream) -
 #[derive(Default)]
 struct Row {
     machine: &'static str,
-    /// Share of the plans that found any difference, and of the comparisons.
+    /// Share of plans with any false difference, and share of comparisons.
     wrong_plans: f64,
     wrong: f64,
-    /// Share of the comparisons whose interval held the truth, at both confidences, over all of [`EFFECTS`].
+    /// Share of comparisons whose interval contains the true value, at both confidences, over all of [`EFFECTS`].
     held: [f64; 2],
-    /// Blocks of the comparisons of equal levels, in the mean.
+    /// Mean number of blocks of comparisons of equal levels.
     blocks: f64,
-    /// Share of the comparisons of levels that differ by the tie band that said that they are the same.
+    /// Share of comparisons of levels at the edge of the tie band that call them the same.
     same: f64,
-    /// Share of the comparisons of levels 5 % apart that found that, and that found the contrary.
+    /// Share of comparisons of levels 5 % apart that find it, and that find the opposite.
     found: f64,
     contrary: f64,
 }
@@ -183,8 +183,8 @@ const INTRODUCTION: &str = "
 A plan compares 10 pairs in slices until each is decided, as `plans/ipv6-vs-ipv4.toml` does: after 8, 16, 32 and 64 blocks. 400
 plans for each machine and each true difference: 0, 2 % (the edge of the tie band) and 5 %. *Plans* is the share of plans that
 find a difference where there is none, *rows* that of their comparisons; at most 5 % of the plans may (two standard errors: 2.2
-points). The probability of a difference pays for the four looks (Bonferroni) and for the ten rows (Holm). *Held* is how often
-the interval at the look that decides holds the truth, over all three differences. *Blocks* is the mean number of blocks where
+points). P-values are corrected for the four checks (Bonferroni) and for the ten rows (Holm). *Held* is how often the interval
+at the deciding check contains the true difference, over all three differences. *Blocks* is the mean number of blocks where
 there is no difference, *same* how many differences of 2 % are called the same, *found* how many differences of 5 % are found,
 *contrary* how many of these with the wrong sign.
 
@@ -192,7 +192,7 @@ there is no difference, *same* how many differences of 2 % are called the same, 
 |---|---|---|---|---|---|---|---|---|
 ";
 
-/// The table as a text.
+/// The table as text.
 pub(super) fn table() -> String {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let mut text = INTRODUCTION.to_owned();

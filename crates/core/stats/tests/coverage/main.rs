@@ -1,4 +1,4 @@
-//! How often intervals hold the truth, by simulation; `COVERAGE.md` shows the same numbers.
+//! Coverage of intervals, by simulation; `COVERAGE.md` has the same numbers.
 
 mod deciding;
 
@@ -9,7 +9,7 @@ use fabricmark_units::Stream;
 
 const REPETITIONS: usize = 10_000;
 
-/// The rule under test: a look after each of 10 to 30 runs, until 5 % at 95 %.
+/// The rule under test: a check after each of 10 to 30 runs, until 5 % at 95 %.
 const RULE: StopRule = StopRule {
     confidence: 0.95,
     half_width: Some(0.05),
@@ -18,7 +18,7 @@ const RULE: StopRule = StopRule {
     decides: false,
 };
 
-/// Nominal coverage, and how far simulated coverage may lie from it.
+/// Nominal coverage, and the largest deviation allowed in simulation.
 const NOMINAL: f64 = 0.95;
 const ALLOWANCE: f64 = 0.01;
 
@@ -29,11 +29,11 @@ enum Source {
     Normal(f64),
     /// The exponential of a normal with this standard deviation.
     Lognormal(f64),
-    /// Normal with mean 1 and cv 0.1, each run correlated with the one before by this much.
+    /// Normal with mean 1 and cv 0.1; consecutive runs have this correlation.
     Autoregressive(f64),
 }
 
-/// Normal sources on both sides of where the rule stops: cv 0.02 at the first look, 0.2 at the last.
+/// Normal sources on both sides of where the rule stops: cv 0.02 at the first check, 0.2 at the last.
 const NORMAL: [f64; 7] = [0.02, 0.06, 0.08, 0.1, 0.12, 0.14, 0.2];
 
 impl Source {
@@ -52,7 +52,7 @@ impl Source {
         }
     }
 
-    /// As many runs as a test can use; it reads a prefix.
+    /// As many runs as a test can use; a test reads a prefix.
     fn runs(self, stream: &mut Stream) -> Vec<f64> {
         let mut state = stream.normal();
         (0..RULE.runs_max)
@@ -71,24 +71,24 @@ impl Source {
     }
 }
 
-/// Shares of the repetitions of one source, and the mean number of runs.
+/// Shares of the repetitions of one source, and mean numbers of runs.
 struct Row {
     source: Source,
-    /// The interval held the mean, when peeking was not paid for.
+    /// Interval contains the mean, without correction for peeking.
     naive: f64,
-    /// The interval held the mean, when the sample stopped by itself.
+    /// Interval contains the mean, if the sample stopped by itself.
     alone: f64,
     runs_alone: f64,
-    /// The same for both members of a pair that left together.
+    /// The same for both members of a pair that stopped together.
     pair: f64,
     runs_pair: f64,
-    /// The paired t test told two equal members apart, at 5 %.
+    /// The paired t test distinguished two equal members, at 5 %.
     t_rejects: f64,
-    /// The rank test beside it did.
+    /// The rank test distinguished them.
     rank_rejects: f64,
 }
 
-/// How many runs it takes until `is_enough` of that many.
+/// Number of runs at which `is_enough` first holds.
 fn stop(is_enough: impl Fn(usize) -> bool) -> usize {
     (RULE.runs_min..RULE.runs_max).find(|&n| is_enough(n)).unwrap_or(RULE.runs_max)
 }
@@ -142,7 +142,7 @@ fn simulate(source: Source) -> Row {
     }
 }
 
-/// The median of `n` runs of a source, and how often its interval holds the truth.
+/// Coverage of the interval of the median of `n` runs.
 struct MedianRow {
     source: Source,
     n: usize,
@@ -159,7 +159,7 @@ fn simulate_median(source: Source, n: usize) -> MedianRow {
     MedianRow { source, n, coverage: held.count() as f64 / REPETITIONS as f64 }
 }
 
-/// Each source once for all tests of this file.
+/// Each source is simulated once for all tests of this file.
 static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
     let others = [Source::Lognormal(0.5), Source::Autoregressive(0.3), Source::Autoregressive(0.6)];
     NORMAL.map(Source::Normal).into_iter().chain(others).map(simulate).collect()
@@ -220,7 +220,7 @@ it keeps more: by the binomial distribution 97.9 % at 10 runs and 95.7 % at 30.
 |---|---|---|
 ";
 
-/// What 99.9 % of simulated shares deviate by from a true share of 95 % or 5 %: 0.0072.
+/// Deviation of 99.9 % of simulated shares from a true share of 95 % or 5 %: 0.0072.
 fn noise() -> f64 {
     3.29 * (NOMINAL * (1.0 - NOMINAL) / REPETITIONS as f64).sqrt()
 }
@@ -262,7 +262,7 @@ fn equal_members_are_told_apart_no_more_often_than_promised() {
     }
 }
 
-/// Measured, not promised: pinned so that a change of the damage is noticed.
+/// Measured values, pinned so that a change is noticed.
 #[test]
 fn dependent_runs_are_covered_as_badly_as_measured() {
     for (phi, measured) in [(0.3, 0.854), (0.6, 0.665)] {

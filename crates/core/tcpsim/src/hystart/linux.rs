@@ -1,29 +1,28 @@
-//! HyStart as CUBIC of Linux has it (`hystart_update` in net/ipv4/tcp_cubic.c, 6.12).
+//! HyStart of Linux's CUBIC (`hystart_update` in net/ipv4/tcp_cubic.c, 6.12).
 //!
-//! Left out: the half millisecond at most by which Linux lets a train of answers be longer, for
-//! super-packets.
+//! Not modelled: the up to half a millisecond by which Linux extends the threshold of an ACK train for super-packets.
 
 use fabricmark_units::{Instant, Nanos};
 
 use super::{Advice, SAMPLES, threshold};
 use crate::window::Answer;
 
-/// Smaller windows are never judged (`hystart_low_window`).
+/// Smaller windows are not judged (`hystart_low_window`).
 const WINDOW_LEAST: f64 = 16.0;
-/// Answers at most so far apart are a train (`hystart_ack_delta_us`).
+/// Largest gap between acknowledgements of an ACK train (`hystart_ack_delta_us`).
 const GAP_MOST: Nanos = Nanos::from_millis(2);
-/// What was seen of this round.
+/// State of the current round.
 #[derive(Clone, Debug)]
 pub(crate) struct Linux {
-    /// Whether a train of answers counts (`hystart_detect`).
+    /// Whether ACK trains are detected (`hystart_detect`).
     sees_trains: bool,
     paced: bool,
-    /// Transmission whose answer ends the round.
+    /// Transmission whose acknowledgement ends the round.
     ends: u64,
     began: Instant,
-    /// The last answer of the train with which the round began.
+    /// Last acknowledgement of the ACK train that started the round.
     last: Instant,
-    /// The least round trip of the connection and of this round.
+    /// Minimum RTT of the connection, and of this round.
     least: Nanos,
     current: Nanos,
     samples: u32,
@@ -49,7 +48,7 @@ impl Linux {
         if self.is_long_train(now) || self.is_delayed(rtt) { Advice::Leave } else { Advice::Slow }
     }
 
-    /// Answers come without a gap for half a round trip; for a whole one where segments are spread.
+    /// Whether acknowledgements arrive without a gap for half an RTT; for a whole RTT if the sender is paced.
     fn is_long_train(&mut self, now: Instant) -> bool {
         if !self.sees_trains || now - self.last > GAP_MOST {
             return false;
@@ -73,8 +72,8 @@ impl Linux {
 mod tests {
     use super::*;
 
-    /// Whether slow start ends in a round of answers that come so many µs apart, after a round trip of
-    /// 100 ms before and with `rtt_ms` in it.
+    /// Whether slow start ends in a round of acknowledgements `apart_us` µs apart, with an RTT of 100 ms before and
+    /// `rtt_ms` in the round.
     fn leaves(paced: bool, cwnd: f64, answers: u64, apart_us: u64, rtt_ms: u64) -> bool {
         leaves_slow_start(Linux::new(true, paced), cwnd, answers, apart_us, rtt_ms)
     }
@@ -108,7 +107,7 @@ mod tests {
         assert!(leaves(false, 52.0, 52, 1000, 100));
         assert!(!leaves(false, 52.0, 49, 1000, 100));
         assert!(!leaves(false, 52.0, 52, 2001, 100));
-        // Paced segments come spread over half a round trip anyway.
+        // Paced segments are spread over half an RTT anyway.
         assert!(!leaves(true, 52.0, 52, 1000, 100));
         assert!(leaves(true, 102.0, 102, 1000, 100));
     }
@@ -122,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_longer_round_trip_ends_slow_start_at_once() {
-        // An eighth of 100 ms is 12.5 ms; eight answers are not judged.
+        // An eighth of 100 ms is 12.5 ms; the first eight acknowledgements are not judged.
         assert!(leaves(false, 20.0, 9, 1, 113));
         assert!(!leaves(false, 20.0, 9, 1, 112));
         assert!(!leaves(false, 20.0, 8, 1, 113));

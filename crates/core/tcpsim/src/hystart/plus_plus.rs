@@ -1,4 +1,4 @@
-//! HyStart++: leaves slow start when the round trip grows, before anything is lost (RFC 9406).
+//! HyStart++: leaves slow start when the RTT grows, before a loss (RFC 9406).
 
 use fabricmark_units::Nanos;
 
@@ -7,10 +7,10 @@ use super::{Advice, SAMPLES, threshold};
 /// Rounds of conservative slow start (`CSS_ROUNDS`).
 const ROUNDS: u32 = 5;
 
-/// The least round trips of this round and the last.
+/// Minimum RTTs of the current and the last round.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PlusPlus {
-    /// Transmission whose answer ends the round.
+    /// Transmission whose acknowledgement ends the round.
     ends: u64,
     last: Option<Nanos>,
     current: Option<Nanos>,
@@ -25,8 +25,7 @@ struct Conservative {
 }
 
 impl PlusPlus {
-    /// An answer came for transmissions below `answered` after `rtt`, when `next` is the number of the
-    /// next transmission.
+    /// Transmissions below `answered` were acknowledged after `rtt`; `next` is the next transmission.
     pub fn advise(&mut self, rtt: Nanos, answered: u64, next: u64) -> Advice {
         if answered > self.ends {
             self.ends = next;
@@ -64,7 +63,7 @@ impl PlusPlus {
 mod tests {
     use super::*;
 
-    /// Advice at the end of rounds of 10 answers with these least round trips in ms.
+    /// Advice at the end of rounds of 10 acknowledgements with these minimum RTTs in ms.
     fn rounds(least_ms: &[u64]) -> Vec<Advice> {
         let mut hystart = PlusPlus::default();
         let mut answered = 0u64;
@@ -87,7 +86,7 @@ mod tests {
     fn slow_start_goes_on_while_the_round_trip_stays() {
         // An eighth of 100 ms is 12.5 ms.
         assert_eq!(rounds(&[100, 112, 124, 136]), [Advice::Slow; 4]);
-        // At 10 ms the least that counts is 4, at 1 s the most is 16.
+        // At 10 ms the smallest increase that counts is 4 ms, at 1 s it is 16 ms.
         assert_eq!(rounds(&[10, 13, 16]), [Advice::Slow; 3]);
         assert_eq!(rounds(&[1000, 1016])[1], Advice::Conservative);
     }

@@ -1,19 +1,19 @@
-//! What a law needs to know of a connection.
+//! Parameters of a connection for the laws.
 
 use fabricmark_units::Nanos;
 
-/// How many segments an ACK answers.
+/// How many segments the receiver acknowledges with one ACK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Acks {
-    /// One ACK for each segment; the window also grows so where a stack counts bytes (RFC 3465).
+    /// One ACK per segment. Byte counting (RFC 3465) gives the same growth of the window.
     #[default]
     Each,
-    /// One ACK for two segments (RFC 9293, section 3.8.6.3).
+    /// One ACK per two segments (RFC 9293, section 3.8.6.3).
     Delayed,
 }
 
 impl Acks {
-    /// Segments for each ACK: the `b` of the laws.
+    /// Segments per ACK: `b` in the laws.
     pub fn segments(self) -> u8 {
         match self {
             Self::Each => 1,
@@ -22,20 +22,20 @@ impl Acks {
     }
 }
 
-/// The constant of the square-root law, which CUBIC and HighSpeed TCP fall back to as well.
+/// The constant of the square-root law. CUBIC and HighSpeed TCP fall back to that law.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Fit {
-    /// Losses at equal distances: `sqrt(3 / 2b)`, 1.2247 and 0.8660.
+    /// Periodic losses: `sqrt(3 / 2b)`, 1.2247 and 0.8660.
     #[default]
     Periodic,
     /// Random losses: the measured 1.31 and 0.93 of Mathis et al. 1997.
     Random,
-    /// The 1.2 of RFC 3649 and of the tables of RFC 9438, for an ACK each.
+    /// The 1.2 of RFC 3649 and of the tables of RFC 9438, for one ACK per segment.
     Rounded,
 }
 
 impl Fit {
-    /// Segments times the square root of the loss.
+    /// The constant: average window in segments times the square root of the loss rate.
     pub fn constant(self, acks: Acks) -> f64 {
         match (self, acks) {
             (Self::Periodic, _) => (1.5 / f64::from(acks.segments())).sqrt(),
@@ -46,20 +46,20 @@ impl Fit {
     }
 }
 
-/// What a law needs to know of a connection.
+/// Parameters of a connection for the laws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// Payload of a full segment in bytes.
     pub mss_bytes: u64,
-    /// The round trip.
+    /// Round-trip time.
     pub rtt: Nanos,
-    /// The retransmission time-out, which only PFTK looks at; TFRC assumes four round trips.
+    /// Retransmission timeout. Only PFTK uses it; TFRC assumes four RTTs.
     pub timeout: Nanos,
-    /// The largest window in bytes, which only PFTK looks at.
+    /// Maximum window in bytes. Only PFTK uses it.
     pub window_bytes: u64,
-    /// Segments for each ACK, which Reno and PFTK look at: the others count bytes or assume 1.
+    /// Segments per ACK. Only Reno and PFTK use it; the other laws count bytes or assume 1.
     pub acks: Acks,
-    /// The constant of the square-root law.
+    /// Constant of the square-root law.
     pub fit: Fit,
 }
 

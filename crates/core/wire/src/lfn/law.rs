@@ -1,22 +1,20 @@
-//! How a connection's window answers losses: estimates, all of them.
+//! Response functions of congestion controls: goodput at a given loss rate. All are estimates.
 
 use super::connection::{Acks, Connection};
 use super::window::window;
 use super::{Figure, Value};
 use crate::exact::{Input, Kind, inputs};
 
-/// A published law of the window that a congestion control keeps at a given loss.
+/// A published response function: the average window of a congestion control at a given loss rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Law {
     /// The square-root law: `C / sqrt(p)` segments (Mathis, Semke, Mahdavi and Ott 1997).
     Reno,
-    /// Reno with time-outs and a largest window, in its short form (Padhye, Firoiu, Towsley and
-    /// Kurose 1998, the approximate model).
+    /// Reno with timeouts and a maximum window: approximate model of Padhye, Firoiu, Towsley and Kurose 1998 (PFTK).
     PftkShort,
-    /// The same in full (the full model there).
+    /// PFTK: the full model of the same paper.
     Pftk,
-    /// The rate that is fair to Reno: one segment an ACK, a time-out of four round trips (RFC 5348,
-    /// section 3.1).
+    /// TCP-friendly rate: one segment per ACK, a timeout of four RTTs (RFC 5348, section 3.1).
     Tfrc,
     /// CUBIC with its Reno-friendly region (RFC 9438, section 5).
     Cubic,
@@ -25,7 +23,7 @@ pub enum Law {
 }
 
 impl Law {
-    /// All laws, from the oldest.
+    /// All laws, oldest first.
     pub const ALL: [Self; 6] =
         [Self::Reno, Self::PftkShort, Self::Pftk, Self::Tfrc, Self::Cubic, Self::HighSpeed];
 
@@ -48,7 +46,7 @@ impl Law {
         }
     }
 
-    /// Where the law is published.
+    /// Publication of the law.
     pub fn source(self) -> &'static str {
         match self {
             Self::Reno => "Mathis et al. 1997",
@@ -61,10 +59,9 @@ impl Law {
     }
 }
 
-/// The goodput in bit/s that `law` expects at `loss` loss events for each segment: an estimate.
+/// Goodput in bit/s under `law` at `loss` loss events per segment. An estimate.
 ///
-/// `None` unless `loss` lies strictly between 0 and 1 and the connection has a segment, a round trip
-/// and a window.
+/// `None` unless `loss` is strictly between 0 and 1, and the connection's MSS, RTT and window are above 0.
 pub fn law_goodput(law: Law, connection: &Connection, loss: f64) -> Option<Figure> {
     let is_loss = loss > 0.0 && loss < 1.0;
     if !is_loss || !connection.is_sound() {
@@ -76,22 +73,22 @@ pub fn law_goodput(law: Law, connection: &Connection, loss: f64) -> Option<Figur
     Some(estimate(law, connection, given, goodput_bps, law.formula()))
 }
 
-/// The loss, in loss events for each segment, at which `law` still expects `goodput_bps`: an estimate.
+/// Highest loss, in loss events per segment, at which `law` still gives `goodput_bps`. An estimate.
 ///
-/// `None` where even the smallest loss that is looked at, 1e-30, is too much, as where the window is
-/// too small; and where the connection has no segment, round trip or window.
+/// `None` if even the lowest loss that is tried, 1e-30, is too high, for example because the window is too small;
+/// also unless the goodput and the connection's MSS, RTT and window are above 0.
 pub fn tolerated_loss(law: Law, connection: &Connection, goodput_bps: f64) -> Option<Figure> {
     let is_rate = goodput_bps > 0.0 && goodput_bps.is_finite();
     if !is_rate || !connection.is_sound() {
         return None;
     }
     let wanted = goodput_bps * connection.rtt_s() / (8.0 * connection.mss_bytes as f64);
-    // The full model comes as near its largest window as one likes, but reaches it at no loss.
+    // The full model approaches its maximum window, but does not reach it at any loss rate.
     if law == Law::Pftk && wanted > connection.window_segments() * (1.0 - 1e-9) {
         return None;
     }
     let suffices = |exponent: f64| window(law, connection, 10f64.powf(exponent)) >= wanted;
-    // Every law falls with the loss: halve the decades between what suffices and what does not.
+    // Every law decreases with the loss rate: bisect the exponent.
     let (mut low, mut high) = (-30.0, -1e-9);
     if !suffices(low) {
         return None;
@@ -105,9 +102,9 @@ pub fn tolerated_loss(law: Law, connection: &Connection, goodput_bps: f64) -> Op
     Some(estimate(law, connection, given, 10f64.powf(low), formula))
 }
 
-/// The mean time in ns between loss events of a stream of `goodput_bps`: an estimate.
+/// Mean time in ns between loss events of a stream of `goodput_bps`. An estimate.
 ///
-/// `None` unless all three are above 0.
+/// `None` unless all three arguments are above 0.
 pub fn between_losses(goodput_bps: f64, mss_bytes: u64, loss: f64) -> Option<Figure> {
     let is_sound = goodput_bps > 0.0 && mss_bytes > 0 && loss > 0.0;
     is_sound.then(|| Figure {
@@ -123,7 +120,7 @@ pub fn between_losses(goodput_bps: f64, mss_bytes: u64, loss: f64) -> Option<Fig
     })
 }
 
-/// An estimate of a law from what is given and what of a connection the law looks at.
+/// Builds an estimate with `given` and the parameters of the connection that the law uses as inputs.
 fn estimate(
     law: Law,
     connection: &Connection,
@@ -190,7 +187,7 @@ mod tests {
         // The largest window reaches 21.5 Gbit/s over 400 ms.
         assert!(tolerated_loss(Law::Pftk, &narrow, 21e9).is_some());
         assert_eq!(tolerated_loss(Law::Pftk, &narrow, 22e9), None);
-        // Its own window is what the full model reaches at no loss at all.
+        // The full model reaches its maximum window only without loss.
         let all = 8.0 * WINDOW_MAX as f64 / narrow.rtt_s();
         assert_eq!(tolerated_loss(Law::Pftk, &narrow, all), None);
         assert_eq!(tolerated_loss(Law::Reno, &narrow, 0.0), None);

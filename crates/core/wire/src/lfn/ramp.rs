@@ -1,4 +1,4 @@
-//! How long a window takes to open, and to open again after a loss.
+//! Duration of slow start, and of the recovery of the window after a loss.
 
 use fabricmark_units::Nanos;
 
@@ -7,23 +7,22 @@ use super::window::{CUBIC_BETA, CUBIC_C};
 use super::{Figure, Value};
 use crate::exact::{Exact, Kind, inputs};
 
-/// What slow start takes until the window is open.
+/// Result of slow start up to a given window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ramp {
-    /// Round trips until the window is as large as wanted.
+    /// RTTs until the window is reached.
     pub rounds: u32,
-    /// Those round trips in ns.
+    /// Duration of these RTTs in ns.
     pub time_ns: Figure,
-    /// What is sent meanwhile, in bytes.
+    /// Bytes sent during these RTTs.
     pub sent_bytes: Figure,
 }
 
 /// Slow start from `initial_segments` to a window of `window_bytes`.
 ///
-/// Conditional: the time is the least for a stack that begins with that window and lets it grow as
-/// RFC 5681 allows, by one segment for each ACK: twofold in a round trip with an ACK for each
-/// segment, by half with delayed ones. `None` where there is nothing to begin with, or where the
-/// figures do not fit.
+/// Conditional: the time is the minimum for a stack that starts with that window and increases it by one segment per
+/// ACK, as RFC 5681 allows. The window doubles each RTT with one ACK per segment, and grows by half with delayed
+/// ACKs. `None` if the initial window is 0, or on overflow.
 pub fn slow_start(
     window_bytes: u64,
     mss_bytes: u64,
@@ -32,7 +31,7 @@ pub fn slow_start(
     rtt: Nanos,
 ) -> Option<Ramp> {
     let initial_bytes = mss_bytes.checked_mul(initial_segments).filter(|&bytes| bytes > 0)?;
-    // The window after n rounds is initial * numerator / denominator, exactly.
+    // The window after n rounds is exactly initial * numerator / denominator.
     let (grows, by) = match acks {
         Acks::Each => (2u128, 1u128),
         Acks::Delayed => (3, 2),
@@ -70,10 +69,10 @@ pub fn slow_start(
     })
 }
 
-/// The time in ns in which Reno regains a window of `window_bytes` after one loss: half of it, by one
-/// segment for each round trip. An estimate.
+/// Time in ns until Reno regains a window of `window_bytes` after one loss: it grows by half the window, one segment
+/// per RTT, or per two RTTs with delayed ACKs. An estimate.
 ///
-/// `None` where there is no segment or the figure does not fit.
+/// `None` for an MSS of 0, or on overflow.
 pub fn reno_recovery(
     window_bytes: Exact,
     mss_bytes: u64,
@@ -95,10 +94,9 @@ pub fn reno_recovery(
     })
 }
 
-/// The time in ns in which CUBIC regains a window of `window_bytes` after one loss: its `K`, whatever
-/// the round trip. An estimate.
+/// Time in ns until CUBIC regains a window of `window_bytes` after one loss: `K`, for any RTT. An estimate.
 ///
-/// `None` where there is no segment.
+/// `None` for an MSS of 0, or on overflow.
 pub fn cubic_recovery(window_bytes: Exact, mss_bytes: u64) -> Option<Figure> {
     let segments = window_bytes.scaled(1, mss_bytes.into())?.as_f64();
     Some(Figure {
@@ -130,7 +128,7 @@ mod tests {
             (14_601, Acks::Each, 1, 14_600.0),
             (29_200, Acks::Each, 1, 14_600.0),
             (29_201, Acks::Each, 2, 43_800.0),
-            // 10, 15 and 22.5 segments were sent before the window reaches 33.75.
+            // 10, 15 and 22.5 segments are sent before the window reaches 33.75.
             (49_275, Acks::Delayed, 3, 69_350.0),
             (49_276, Acks::Delayed, 4, 118_625.0),
         ] {

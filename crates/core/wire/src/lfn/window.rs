@@ -1,9 +1,9 @@
-//! The average window in segments that each law keeps: the formulas alone.
+//! Formulas of the laws: the average window in segments at a given loss rate.
 
 use super::Law;
 use super::connection::{Acks, Connection};
 
-/// The average window in segments that `law` keeps at a loss strictly between 0 and 1.
+/// Average window in segments under `law` at a loss rate strictly between 0 and 1.
 pub(super) fn window(law: Law, connection: &Connection, loss: f64) -> f64 {
     let reno = |acks| connection.fit.constant(acks) / loss.sqrt();
     match law {
@@ -16,7 +16,7 @@ pub(super) fn window(law: Law, connection: &Connection, loss: f64) -> f64 {
     }
 }
 
-/// Segments per second by the short form.
+/// Segments per second in the approximate PFTK model.
 fn pftk_short(connection: &Connection, p: f64) -> f64 {
     let b = f64::from(connection.acks.segments());
     let (rtt, t0) = (connection.rtt_s(), connection.timeout.as_secs_f64());
@@ -25,7 +25,7 @@ fn pftk_short(connection: &Connection, p: f64) -> f64 {
     by_loss.min(connection.window_segments() / rtt)
 }
 
-/// Segments per second by the full form.
+/// Segments per second in the full PFTK model.
 fn pftk(connection: &Connection, p: f64) -> f64 {
     let b = f64::from(connection.acks.segments());
     let (rtt, t0) = (connection.rtt_s(), connection.timeout.as_secs_f64());
@@ -43,18 +43,18 @@ fn pftk(connection: &Connection, p: f64) -> f64 {
     segments / (rtt * rounds + by_timeout * t0 * backoff / (1.0 - p))
 }
 
-/// PFTK's `Q`: the share of losses in a window of `w` segments that end in a time-out.
+/// PFTK's `Q`: the fraction of losses in a window of `w` segments that cause a timeout.
 fn timeout_share(w: f64, p: f64) -> f64 {
     if w <= 3.0 {
         return 1.0;
     }
-    // At least one loss among `n` segments, without cancellation where `p` is tiny.
+    // Probability of at least one loss among `n` segments, without cancellation if `p` is tiny.
     let any_of = |n: f64| -(n * (-p).ln_1p()).exp_m1();
     let share = any_of(3.0) * (1.0 + (1.0 - p).powi(3) * any_of(w - 3.0)) / any_of(w);
     share.min(1.0)
 }
 
-/// Round trips for each segment at a loss, by RFC 5348.
+/// RTTs per segment at a loss event rate `p` (RFC 5348).
 fn tfrc_rounds(p: f64) -> f64 {
     (2.0 * p / 3.0).sqrt() + 12.0 * (3.0 * p / 8.0).sqrt() * p * (1.0 + 32.0 * p * p)
 }
@@ -70,9 +70,8 @@ fn cubic_window(c: f64, rtt_s: f64, loss: f64) -> f64 {
     quarter * (rtt_s / loss).powf(0.75)
 }
 
-/// HighSpeed's average window in segments (RFC 3649, section 5, as printed there and as the tables
-/// of RFC 9438 take it). The rounded exponent gives 83,981 at a loss of 1e-7, where the law is
-/// anchored at 83,000.
+/// HighSpeed TCP's average window in segments (RFC 3649, section 5, as printed there and used in the tables of RFC
+/// 9438). The rounded exponent gives 83,981 at a loss of 1e-7, where the response function is defined as 83,000.
 fn highspeed_window(loss: f64) -> f64 {
     0.12 / loss.powf(0.835)
 }
@@ -90,7 +89,7 @@ mod tests {
         Connection { mss_bytes: 1460, rtt, timeout, window_bytes: u64::MAX, acks, fit }
     }
 
-    /// Loss; Reno, HighSpeed; CUBIC with C = 0.04, 0.4, 4. Segments.
+    /// Loss rate; Reno, HighSpeed; CUBIC with C = 0.04, 0.4, 4. In segments.
     type Row = (f64, [f64; 2], [f64; 3]);
 
     /// RFC 9438, table 1.
@@ -163,7 +162,7 @@ mod tests {
         assert_eq!((1e7 * tfrc_rounds(1e-4)).round(), 81_723.0);
         let ratio = window(Law::Tfrc, &each, 1e-4) / window(Law::PftkShort, &each, 1e-4);
         assert!((ratio - 1.0).abs() < 1e-12, "{ratio}");
-        // Where three of four losses time out, PFTK counts no more than all of them.
+        // At this loss PFTK limits the fraction of timeouts to 1.
         assert!(window(Law::Tfrc, &each, 0.9) < window(Law::PftkShort, &each, 0.9));
     }
 }

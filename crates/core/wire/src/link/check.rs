@@ -1,4 +1,4 @@
-//! Which rates, MTUs and tags a link may have.
+//! Validates the rate, MTU and number of tags of a link.
 
 use fabricmark_units::BitRate;
 
@@ -6,11 +6,11 @@ use super::text::ParseLinkError;
 use super::{IB_MTUS, Ib, Ipoib, IpoibMode, Link, MTU_MIN, VLAN_MAX};
 use crate::frame::{IPV4_MTU_MIN, ROCE_HEADERS_MAX};
 
-/// The MTUs that a link may have.
+/// Valid MTUs of a link.
 pub(super) struct Range {
     smallest: u16,
     largest: u16,
-    /// What sets the limits.
+    /// Reason for the limits, for error messages.
     why: &'static str,
 }
 
@@ -30,7 +30,7 @@ impl Range {
         Self { smallest: IPV4_MTU_MIN, largest: mode.mtu_max(ib_mtu), why }
     }
 
-    /// The number that `text` is.
+    /// Parses an MTU and checks its range; `None` gives the default.
     pub fn read(&self, text: Option<&str>, default: u16) -> Result<u16, ParseLinkError> {
         let Some(text) = text else { return Ok(default) };
         let mtu = text.parse().map_err(|_| self.error(text.to_owned()))?;
@@ -50,7 +50,7 @@ impl Range {
 }
 
 impl Link {
-    /// Whether the grammar would accept this value: rate, MTU and tags are in range.
+    /// Checks that rate, MTU and tags are in the range that the grammar accepts.
     pub fn check(self) -> Result<(), ParseLinkError> {
         match self {
             Self::Loopback => Ok(()),

@@ -1,11 +1,11 @@
-//! InfiniBand's widths, speeds and MTUs, with and without IP.
+//! InfiniBand and IPoIB: widths, speeds and MTUs.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::exact::Exact;
 
-/// What an InfiniBand packet may carry at most, in bytes (IBTA vol. 1; RFC 4391 section 7).
+/// Valid maximum payloads of an InfiniBand packet in bytes (IBTA vol. 1; RFC 4391 section 7).
 pub const IB_MTUS: [u16; 5] = [256, 512, 1024, 2048, 4096];
 
 /// IP over InfiniBand (RFC 4391, RFC 4755).
@@ -15,13 +15,13 @@ pub struct Ipoib {
     pub lanes: Lanes,
     /// Speed of each lane.
     pub speed: Speed,
-    /// Unreliable datagrams or reliable connections.
+    /// Datagram or connected mode.
     pub mode: IpoibMode,
-    /// The most payload bytes of an InfiniBand packet: 256 to 4096.
+    /// Maximum payload of an InfiniBand packet in bytes: 256 to 4096.
     pub ib_mtu: u16,
-    /// Largest IP packet in bytes.
+    /// Maximum IP packet in bytes.
     pub mtu: u16,
-    /// Whether packets carry a global route header: always between subnets, within one if wanted.
+    /// Whether packets carry a GRH: mandatory between subnets, optional within one.
     pub grh: bool,
 }
 
@@ -32,24 +32,24 @@ pub struct Ib {
     pub lanes: Lanes,
     /// Speed of each lane.
     pub speed: Speed,
-    /// The most payload bytes of a packet: 256 to 4096.
+    /// Maximum payload of a packet in bytes: 256 to 4096.
     pub mtu: u16,
-    /// Whether packets carry a global route header: always between subnets, within one if wanted.
+    /// Whether packets carry a GRH: mandatory between subnets, optional within one.
     pub grh: bool,
 }
 
-/// How IP packets cross InfiniBand.
+/// How IPoIB carries an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IpoibMode {
-    /// Each in one packet of the unreliable datagram service (RFC 4391).
+    /// In one packet of the unreliable datagram service (RFC 4391).
     Datagram,
-    /// Each in one message of a reliable connection, of as many packets as it takes (RFC 4755).
+    /// In one message of a reliable connection, of as many packets as needed (RFC 4755).
     Connected,
 }
 
 impl IpoibMode {
-    /// MTU of IP where none is stated: the IB MTU less the 4 bytes of the IPoIB header (RFC 4391
-    /// section 7); 2044 on a connection (RFC 4755 section 5).
+    /// Default IP MTU: the IB MTU minus the 4 bytes of the IPoIB header (RFC 4391 section 7), or 2044 in connected
+    /// mode (RFC 4755 section 5).
     pub fn mtu_default(self, ib_mtu: u16) -> u16 {
         match self {
             Self::Datagram => ib_mtu.saturating_sub(4),
@@ -57,7 +57,7 @@ impl IpoibMode {
         }
     }
 
-    /// The largest MTU of IP: Linux stops at 65,520 on a connection (`IPOIB_CM_MTU`).
+    /// Maximum IP MTU; 65,520 in connected mode, as in Linux (`IPOIB_CM_MTU`).
     pub fn mtu_max(self, ib_mtu: u16) -> u16 {
         match self {
             Self::Datagram => ib_mtu.saturating_sub(4),
@@ -71,10 +71,10 @@ impl IpoibMode {
 pub struct Lanes(u8);
 
 impl Lanes {
-    /// Every width there is.
+    /// All valid widths.
     pub const ALL: [Self; 5] = [Self(1), Self(2), Self(4), Self(8), Self(12)];
 
-    /// `None` where no link has this width.
+    /// `None` if no link has this width.
     pub fn new(lanes: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.0 == lanes)
     }
@@ -85,30 +85,30 @@ impl Lanes {
     }
 }
 
-/// Speed of one lane.
+/// Data rate of one lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Speed {
-    /// Single data rate, 2 Gbit/s of data.
+    /// Single data rate, 2 Gbit/s.
     Sdr,
-    /// Double, 4 Gbit/s.
+    /// Double data rate, 4 Gbit/s.
     Ddr,
-    /// Quad, 8 Gbit/s.
+    /// Quad data rate, 8 Gbit/s.
     Qdr,
-    /// Ten, 10 Gbit/s: the lane of 40-gigabit Ethernet.
+    /// Ten, 10 Gbit/s: a lane of 40-gigabit Ethernet.
     Fdr10,
-    /// Fourteen, 150/11 Gbit/s.
+    /// Fourteen data rate, 150/11 Gbit/s.
     Fdr,
-    /// Enhanced, 25 Gbit/s.
+    /// Enhanced data rate, 25 Gbit/s.
     Edr,
-    /// High, 50 Gbit/s.
+    /// High data rate, 50 Gbit/s.
     Hdr,
-    /// Next, 100 Gbit/s.
+    /// Next data rate, 100 Gbit/s.
     Ndr,
-    /// Extreme, 200 Gbit/s.
+    /// Extreme data rate, 200 Gbit/s.
     Xdr,
 }
 
-/// A word that names no speed.
+/// A text that is not the name of a speed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a speed of InfiniBand: write SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR or XDR"
@@ -116,7 +116,7 @@ pub enum Speed {
 pub struct UnknownSpeed(pub String);
 
 impl Speed {
-    /// Every speed, slowest first.
+    /// All speeds, slowest first.
     pub const ALL: [Self; 9] = [
         Self::Sdr,
         Self::Ddr,
@@ -129,10 +129,10 @@ impl Speed {
         Self::Xdr,
     ];
 
-    /// Its word, bits per second on a lane, line coding included (P1, table I, to EDR; vendors' data
-    /// sheets), and its [`coding`](Self::coding).
+    /// Name, signalling rate per lane in bit/s (P1, table I, to EDR; vendors' data sheets), and
+    /// [`coding`](Self::coding).
     fn facts(self) -> (&'static str, u64, (u64, u64)) {
-        // 8b/10b, 64b/66b, and from HDR on 256b/257b within RS(544,514).
+        // 8b/10b, 64b/66b, and from HDR on 256b/257b with RS(544,514).
         let (short, long, corrected) = ((8, 10), (64, 66), (514 * 256, 544 * 257));
         match self {
             Self::Sdr => ("SDR", 2_500_000_000, short),
@@ -147,12 +147,12 @@ impl Speed {
         }
     }
 
-    /// Data bits among coded bits.
+    /// Line coding: data bits, and the coded bits that carry them.
     pub fn coding(self) -> (u64, u64) {
         self.facts().2
     }
 
-    /// Data bits per second of a link this wide.
+    /// Data rate in bit/s of a link of this width.
     pub(super) fn data_bps(self, lanes: Lanes) -> Option<Exact> {
         let (_, signalling_bps, (data, coded)) = self.facts();
         let bits = u128::from(lanes.0) * u128::from(signalling_bps) * u128::from(data);
@@ -169,7 +169,7 @@ impl fmt::Display for Speed {
 impl FromStr for Speed {
     type Err = UnknownSpeed;
 
-    /// Reads `FDR`, `fdr`.
+    /// Parses `FDR`, ignoring case.
     fn from_str(text: &str) -> Result<Self, UnknownSpeed> {
         Self::ALL
             .into_iter()

@@ -1,4 +1,4 @@
-//! The link grammar: a kind, what it has after a colon, then `key=value` after commas.
+//! The link grammar: a kind, parameters after a colon, then comma-separated `key=value` settings.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,12 +8,12 @@ use fabricmark_units::BitRate;
 use super::check::{Range, check_ib_mtu, check_vlan};
 use super::{Ib, Ipoib, IpoibMode, Lanes, Link, MTU_DEFAULT, Speed};
 
-/// MTU of InfiniBand under IP where none is stated: what every implementation takes (RFC 4391).
+/// Default IB MTU of IPoIB, which every implementation supports (RFC 4391).
 const IPOIB_IB_MTU_DEFAULT: u16 = 2048;
-/// MTU of InfiniBand under verbs where none is stated.
+/// Default MTU of InfiniBand for verbs.
 const IB_MTU_DEFAULT: u16 = 4096;
 
-/// Why a text is not a link; says what would be one.
+/// Why a text is not a link; the messages say what would be one.
 #[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseLinkError {
@@ -46,7 +46,7 @@ pub enum ParseLinkError {
 }
 
 impl Link {
-    /// The word that the text form begins with.
+    /// Keyword at the start of the text form.
     pub(super) fn kind(self) -> &'static str {
         match self {
             Self::Loopback => "loopback",
@@ -63,8 +63,8 @@ impl Link {
 impl FromStr for Link {
     type Err = ParseLinkError;
 
-    /// Reads `veth`, `veth,mtu=9000`, `ethernet:10G,mtu=9000,vlan=1`,
-    /// `ipoib:4X-FDR,mode=connected,mtu=65520,grh`, `ib:4X-HDR,mtu=2048`, `rocev2:25G,mtu=4200`.
+    /// Parses `veth`, `veth,mtu=9000`, `ethernet:10G,mtu=9000,vlan=1`, `ipoib:4X-FDR,mode=connected,mtu=65520,grh`,
+    /// `ib:4X-HDR,mtu=2048`, `rocev2:25G,mtu=4200`.
     fn from_str(text: &str) -> Result<Self, ParseLinkError> {
         let (head, settings) = split(text, ',');
         let (kind, rest) = split(head, ':');
@@ -98,15 +98,15 @@ impl FromStr for Link {
     }
 }
 
-/// What stands before the first `at`, and behind it.
+/// Splits at the first `at`.
 fn split(text: &str, at: char) -> (&str, Option<&str>) {
     text.split_once(at).map_or((text, None), |(before, behind)| (before, Some(behind)))
 }
 
-/// What stands before the first comma.
+/// The text before the first comma.
 struct Head<'a> {
     text: &'a str,
-    /// What stands behind the colon.
+    /// The part after the colon.
     rest: Option<&'a str>,
 }
 
@@ -152,7 +152,7 @@ impl Head<'_> {
         Ok(Ipoib { lanes, speed, mode, ib_mtu, mtu, grh: grh.is_some() })
     }
 
-    /// `4X-FDR`.
+    /// Parses `4X-FDR`.
     fn speed(&self, kind: &'static str) -> Result<(Lanes, Speed), ParseLinkError> {
         let read = |text: &str| {
             let (width, speed) = text.split_once('-')?;
@@ -164,7 +164,7 @@ impl Head<'_> {
     }
 }
 
-/// The values of `keys` in `key=value,key=value`; `grh` stands alone.
+/// Parses `key=value,key=value` and returns the values of `keys`; `grh` has no value.
 fn read_settings<'a, const N: usize>(
     settings: Option<&'a str>,
     kind: &'static str,
@@ -194,7 +194,7 @@ fn read_ib_mtu(text: Option<&str>, key: &'static str, default: u16) -> Result<u1
 }
 
 impl fmt::Display for Link {
-    /// The shortest form that the parser reads back: defaults are left out.
+    /// Writes the shortest form that the parser accepts: defaults are omitted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind())?;
         match *self {

@@ -1,5 +1,5 @@
-//! A model of events that shares no code with the floors: packets queue at links, and a clock runs from
-//! one event to the next. Times are whole picoseconds, which a byte takes on every link drawn here.
+//! A discrete-event simulation that shares no code with the floors: packets queue at links. Times are whole
+//! picoseconds, a multiple of which a byte takes on every link generated here.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -10,7 +10,7 @@ use fabricmark_wire::{
 };
 use proptest::prelude::*;
 
-/// A link in the words of this model.
+/// A link of the simulation.
 #[derive(Clone, Debug)]
 struct Wire {
     text: String,
@@ -20,7 +20,7 @@ struct Wire {
     grh: bool,
 }
 
-/// A switch in the words of this model; the first link ignores its own.
+/// A switch of the simulation; that of the first link is ignored.
 #[derive(Clone, Debug)]
 struct Between {
     stores: bool,
@@ -28,7 +28,7 @@ struct Between {
     delay_ns: u64,
 }
 
-/// Bytes on the wire of what carries one packet of the layer above.
+/// Bytes on the wire of each packet that carries one packet of the layer above.
 fn frames(wire: &Wire, family: Family, ib_mtu: u64, packet: u64) -> Vec<u64> {
     let pad = |bytes: u64| (4 - bytes % 4) % 4;
     let grh = if wire.grh { 40 } else { 0 };
@@ -58,19 +58,19 @@ fn is_infiniband(wire: &Wire) -> bool {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A link may send again.
+    /// A link is ready to send again.
     Idle { hop: usize },
     /// A packet may be sent onto a link.
     Ready { hop: usize, packet: usize },
 }
 
-/// A packet on a link: its bytes, and to which packet of the layer above it belongs.
+/// A packet on a link: its bytes, and the index of the packet of the layer above that it carries.
 struct Piece {
     bytes: u64,
     whole: usize,
 }
 
-/// When the last byte has come through, in picoseconds.
+/// Time at which the last byte arrives, in picoseconds.
 fn simulate(wires: &[Wire], switches: &[Between], pieces: &[Vec<Piece>]) -> u64 {
     let mut events = BinaryHeap::new();
     for packet in 0..pieces[0].len() {
@@ -128,7 +128,7 @@ fn simulate(wires: &[Wire], switches: &[Between], pieces: &[Vec<Piece>]) -> u64 
     last
 }
 
-/// The pieces of all packets on each link.
+/// The packets on each link.
 fn pieces(wires: &[Wire], family: Family, ib_mtu: u64, packets: &[u64]) -> Vec<Vec<Piece>> {
     let on = |wire: &Wire| {
         let packets = packets.iter().enumerate();

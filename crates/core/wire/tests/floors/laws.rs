@@ -1,4 +1,4 @@
-//! What holds for every floor.
+//! Properties of every floor.
 
 use fabricmark_units::Nanos;
 use fabricmark_wire::{
@@ -23,8 +23,7 @@ fn mode(stores: bool) -> Switching {
     if stores { Switching::StoreAndForward } else { Switching::CutThrough }
 }
 
-/// The same path, told so that packets are followed one by one: a switch that looks at the default
-/// number of bytes is another switch than one of which nothing is said.
+/// The same path, but with packets followed one by one: an explicit default `look_bytes` differs from `None`.
 fn told_otherwise(path: &Path, look: u64) -> Path {
     let mut path = path.clone();
     for hop in path.hops.iter_mut().skip(2) {
@@ -34,7 +33,7 @@ fn told_otherwise(path: &Path, look: u64) -> Path {
     path
 }
 
-/// Bits of so many bytes at the rate of a link, in nanoseconds.
+/// Serialization time of `bytes` at the rate of a link, in nanoseconds.
 fn serialised(text: &str, bytes: u64) -> Exact {
     let rate = link(text).rate_bps().unwrap();
     let bits = 8_000_000_000 * u128::from(bytes) * rate.denominator();

@@ -1,4 +1,4 @@
-//! Floors: known figures, laws, and an independent model of events that they must equal.
+//! Floors: known figures, properties, and comparison with an independent simulation.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod events;
@@ -22,7 +22,7 @@ fn link(text: &str) -> Link {
     text.parse().unwrap()
 }
 
-/// Links in order, with switches of one kind between them.
+/// Links in order, with switches of one mode between them.
 fn path(links: &[&str], mode: Switching) -> Path {
     let switch = Switch { mode, ..Switch::default() };
     let hop = |(place, text): (usize, &&str)| Hop {
@@ -64,7 +64,7 @@ fn a_round_trip_is_the_sum_of_both_ways() {
     let wire = link("ethernet:100M");
     let stored = Path::through(wire, 1, Switching::StoreAndForward);
     let path = Path { propagation_ns: Nanos(5), ..stored };
-    // 118 and 72 bytes of 80 ns, each twice, and the light once.
+    // 118 and 72 bytes at 80 ns, each twice, plus the propagation delay.
     assert_eq!(time(&path, UDP4, 64), ns(18_885, 1));
     assert_eq!(time(&path, UDP4, 4), ns(11_525, 1));
     let floor = rtt_floor(&path, UDP4, 64, 4).unwrap();
@@ -79,7 +79,7 @@ fn the_way_back_crosses_the_links_in_the_other_order() {
     let there = path(&["ethernet:1G", "ethernet:10G"], Switching::StoreAndForward);
     let back = path(&["ethernet:10G", "ethernet:1G"], Switching::StoreAndForward);
     assert_eq!(there.reversed(), back);
-    // Two frames of 1526 and 622 bytes: the slow link first, or last behind the first frame.
+    // Two frames of 1526 and 622 bytes: the slow link first, or last after the first frame.
     assert_eq!(time(&there, UDP4, 2048), ns((1526 + 12 + 622) * 80 + 622 * 8, 10));
     assert_eq!(time(&back, UDP4, 2048), ns(1526 * 8 + (1526 + 12 + 622) * 80, 10));
     let round = rtt_floor(&there, UDP4, 2048, 2048).unwrap();
@@ -111,7 +111,7 @@ fn a_cut_through_switch_before_a_faster_link_stores_and_forwards_and_says_so() {
         ]
     );
     assert!(stored.notes.is_empty());
-    // Onto a slower one it starts after 14 bytes.
+    // Onto a slower link it starts after 14 bytes.
     let slower = path(&["ethernet:10G", "ethernet:1G"], Switching::CutThrough);
     assert_eq!(time(&slower, UDP4, 1472), ns(14 * 8 + 1526 * 80, 10));
 }
@@ -123,7 +123,7 @@ fn a_router_between_unlike_links_holds_the_packet_and_says_so() {
     // 2,070 bytes at 0.8 ns, then 2,048 and twice 26 at 0.08.
     assert_eq!(floor.time_ns, ns(207_000 * 8 + 2100 * 80, 1000));
     assert!(floor.notes[0].contains("computed as a router"), "{:?}", floor.notes);
-    // The other way the router waits for both packets.
+    // In the other direction the router waits for both packets.
     let back = path(&[links[1], links[0]], Switching::StoreAndForward);
     assert_eq!(time(&back, UDP4, 2016), floor.time_ns);
 }
@@ -150,7 +150,7 @@ fn a_switch_that_looks_further_than_it_must_is_an_assumption() {
         (0, Kind::Bound, 1526),
         (14, Kind::Bound, 1540),
         (64, Kind::Conditional, 1590),
-        // No switch waits for more than there is.
+        // A switch waits for no more bytes than the packet has.
         (9000, Kind::Conditional, 2 * 1526),
     ] {
         let floor = with(look);

@@ -6,10 +6,10 @@ use super::{assert_prints, link, tcp, udp};
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
-/// Payload in bytes; over IPv4 and IPv6 the ceiling and the packets of a message.
+/// Payload in bytes; for IPv4 and IPv6 the ceiling and the packets of a message.
 type Row = (u64, [(f64, u64); 2]);
 
-/// Payload in bytes; the ceiling over IPv4 and IPv6.
+/// Payload in bytes; the ceilings for IPv4 and IPv6.
 type Plain = (u64, [f64; 2]);
 
 fn assert_table(text: &str, stack: fn(Family) -> Stack, table: &[Row]) {

@@ -1,11 +1,11 @@
-//! Floors one way over one switch in microseconds.
+//! One-way floors over one switch in microseconds.
 
 use fabricmark_wire::{Family, Path, Stack, Switching, one_way_floor};
 
 use super::{assert_prints, link, tcp, udp};
 
-/// Payload in bytes; over 10-gigabit Ethernet IPv4 cut-through and store-and-forward, IPv6 likewise;
-/// over IPoIB, cut-through, IPv4 and IPv6.
+/// Payload in bytes; 10GbE IPv4 cut-through and store-and-forward, the same for IPv6; IPoIB cut-through IPv4 and
+/// IPv6.
 type Plain = (u64, [f64; 6]);
 
 const CASES: [(&str, Family, Switching); 6] = [

@@ -1,4 +1,4 @@
-//! The worked tables of P1's networks: every ceiling, packet count and floor to the printed digit.
+//! Tables worked out for P1's networks: every ceiling, packet count and floor to the printed digit.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod ceilings;
@@ -14,12 +14,12 @@ fn udp(family: Family) -> Stack {
     Stack::Udp { family }
 }
 
-/// As Linux sends it: with time stamps.
+/// TCP with timestamps, as Linux sends it.
 fn tcp(family: Family) -> Stack {
     Stack::Tcp { family, option_bytes: TCP_TIMESTAMPS }
 }
 
-/// Equal to the printed figure, which is rounded to so many decimals.
+/// Equal to the printed figure, which is rounded to `decimals` decimals.
 fn assert_prints(value: Exact, unit: f64, printed: f64, decimals: i32, case: &str) {
     let value = value.as_f64() / unit;
     let half = 0.5 * 10f64.powi(-decimals) * (1.0 + 1e-9);

@@ -1,4 +1,4 @@
-//! Whether the kernel lets a socket hold what a fast or long path has under way.
+//! Whether socket buffers and the receive backlog are large enough for the BDP of a fast or long path.
 
 use super::finding::{Check, Evidence, Finding, Found};
 use super::tree::{File, Tree};
@@ -20,23 +20,23 @@ pub(super) const BACKLOG: Check = Check {
           what does not fit is dropped before any socket counts it.",
 };
 
-/// The path that buffers should be good for: 10 Gbit/s, the usual link between hosts that are measured ...
+/// Reference path: 10 Gbit/s, the usual link between hosts that are measured ...
 const PATH_BPS: f64 = 10e9;
 
-/// ... at a round trip of 10 ms, some 1000 km of fibre.
+/// ... with an RTT of 10 ms, about 1000 km of fibre.
 const PATH_RTT_S: f64 = 0.01;
 
-/// Bytes under way on that path: 12.5 MB.
+/// BDP of the reference path: 12.5 MB.
 const PATH_BYTES: f64 = PATH_BPS * PATH_RTT_S / 8.0;
 
-/// Full Ethernet frames under way on that path: 1,538 bytes each on the wire.
+/// BDP of the reference path in full Ethernet frames of 1,538 bytes on the wire.
 const PATH_FRAMES: u64 = 8127;
 
-/// TCP offers half of its receive buffer as window and leaves half for overhead (`tcp_adv_win_scale`
-/// 1, ip-sysctl in the kernel); a sender's buffer holds about as much overhead.
+/// TCP advertises half of its receive buffer as window and reserves half for overhead (`tcp_adv_win_scale` 1,
+/// ip-sysctl in the kernel); the overhead in a send buffer is about the same.
 const TCP_BYTES_PER_WINDOW_BYTE: f64 = 2.0;
 
-/// What the commands raise limits to: the next power of two above what the path needs.
+/// Limits set by the suggested commands: the next power of two above what the path needs.
 const SOCKET_BYTES: u64 = 1 << 24;
 const TCP_BYTES: u64 = 1 << 25;
 
@@ -51,7 +51,7 @@ pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
     ]
 }
 
-/// Judges a window by the longest round trip at which it fills 10 Gbit/s.
+/// Judges a window by the longest RTT at which it fills 10 Gbit/s.
 fn judged(found: Found, what: &str, window_bytes: f64, command: String) -> Finding {
     let (window_mb, rtt_ms) = (window_bytes / 1e6, window_bytes * 8.0 / PATH_BPS * 1e3);
     let reach = format!("10 Gbit/s up to {rtt_ms:.1} ms of round trip");
@@ -63,8 +63,8 @@ fn judged(found: Found, what: &str, window_bytes: f64, command: String) -> Findi
     }
 }
 
-/// Judges the limits of SO_RCVBUF and SO_SNDBUF, which the kernel doubles for its overhead
-/// (socket(7)): the whole value is window.
+/// Judges the limits of SO_RCVBUF and SO_SNDBUF. The kernel doubles them for its overhead (socket(7)), so the
+/// whole value counts as window.
 fn socket_buffers(limits: &[File; 2]) -> Finding {
     let found = SOCKET_BUFFERS.found_all(limits);
     let [Some(receive_max), Some(send_max)] = limits.each_ref().map(File::count) else {
@@ -75,7 +75,7 @@ fn socket_buffers(limits: &[File; 2]) -> Finding {
     judged(found, "Sockets may ask for", receive_max.min(send_max) as f64, command)
 }
 
-/// Judges the largest of `min default max`, up to which TCP grows its buffers by itself.
+/// Judges the maximum of `min default max`, the limit of TCP autotuning.
 fn tcp_buffers(limits: &[File; 2]) -> Finding {
     let found = TCP_BUFFERS.found_all(limits);
     let [receive, send] = limits.each_ref().map(File::counts);
@@ -93,8 +93,8 @@ fn tcp_buffers(limits: &[File; 2]) -> Finding {
     judged(found, "TCP's window ends near", window, command)
 }
 
-/// Judges drops since boot: the second number, in hexadecimal, of each processor's line in
-/// softnet_stat (`softnet_seq_show` in the kernel's net/core/net-procfs.c).
+/// Judges packets dropped since boot: the second field, in hexadecimal, of each CPU's line in softnet_stat
+/// (`softnet_seq_show` in the kernel's net/core/net-procfs.c).
 fn backlog(limit: &File, softnet: &File) -> Finding {
     let found = BACKLOG.found(limit);
     let dropped: Option<Vec<u64>> = softnet.text().map(|text| {
@@ -106,7 +106,7 @@ fn backlog(limit: &File, softnet: &File) -> Finding {
         return found.found(evidence).not_observable("Drops of the backlog: cannot be read");
     };
     let dropped = dropped.into_iter().fold(0, u64::saturating_add);
-    // Twice what there is, and at least enough for the path.
+    // Twice the current limit, within bounds; the lower bound suffices for the reference path.
     let size = limit.count().unwrap_or(0).saturating_mul(2).clamp(10_000, 1_000_000);
     let command = format!("sysctl -w net.core.netdev_max_backlog={size}");
     let evidence = Evidence::new(format!("{}, 2nd column", softnet.path), dropped.to_string());

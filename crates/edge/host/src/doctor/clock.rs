@@ -1,4 +1,4 @@
-//! What tells the time, and what reading it costs.
+//! Clock source, the cost of reading the clock, and whether the TSC is invariant.
 
 use super::finding::{Check, Evidence, Finding};
 use super::tree::{File, Tree};
@@ -21,8 +21,7 @@ pub(super) const TSC: Check = Check {
           kernel for a slow clock, at times in the middle of a run.",
 };
 
-/// Clock sources that the vDSO reads without entering the kernel (`vdso_clock_mode` of each in the
-/// kernel's arch folders).
+/// Clock sources that the vDSO reads without a system call (`vdso_clock_mode` of each in the kernel's arch folders).
 const FAST: [&str; 6] = [
     "tsc",
     "kvm-clock",
@@ -32,11 +31,11 @@ const FAST: [&str; 6] = [
     "riscv_clocksource",
 ];
 
-/// A reading that takes longer than this enters the kernel: the vDSO takes 20 to 60 ns, a system
-/// call and a device some 1,000 ns.
+/// A reading that takes longer than this makes a system call: the vDSO takes 20 to 60 ns, a system call and a read
+/// of the device about 1,000 ns.
 const READING_NS_MAX: f64 = 200.0;
 
-/// Reads and judges. `reading_ns` is what one reading of the clock was measured to take.
+/// `reading_ns` is the measured time of one clock reading.
 pub(super) fn examine(tree: &Tree, reading_ns: f64) -> Vec<Finding> {
     let folder = "/sys/devices/system/clocksource/clocksource0";
     vec![
@@ -71,7 +70,7 @@ fn clock_cost(reading_ns: f64) -> Finding {
     if reading_ns > READING_NS_MAX { found.warning(title) } else { found.fine(title) }
 }
 
-/// Judges the flags of the first processor.
+/// Judges the flags of the first CPU.
 fn tsc(cpuinfo: &File) -> Finding {
     let Some(flags) = cpuinfo.text().and_then(flags) else {
         return TSC

@@ -1,4 +1,4 @@
-//! What the network cards counted as wrong.
+//! Error and drop counters of the network cards.
 
 use super::finding::{Check, Finding};
 use super::interface::folder;
@@ -10,13 +10,13 @@ pub(super) const ERRORS: Check = Check {
           each of them.",
 };
 
-/// Counters of lost packets; the total of errors holds those of its kinds (linux/if_link.h).
+/// Counters of errors and drops. `rx_errors` and `tx_errors` include the specific errors (linux/if_link.h).
 const COUNTERS: [&str; 6] =
     ["rx_errors", "tx_errors", "rx_dropped", "tx_dropped", "rx_missed_errors", "collisions"];
 
-/// Share of packets lost at which one TCP connection of 1,460-byte segments over a round trip of
-/// 1 ms falls below 10 Gbit/s: (1.22 x 11,680 bits / 1 ms / 10 Gbit/s)^2 (Mathis et al., The
-/// Macroscopic Behavior of the TCP Congestion Avoidance Algorithm, 1997).
+/// Loss rate at which one TCP connection with an MSS of 1,460 bytes and an RTT of 1 ms falls below 10 Gbit/s:
+/// (1.22 x 11,680 bits / 1 ms / 10 Gbit/s)^2 (Mathis et al., The Macroscopic Behavior of the TCP Congestion
+/// Avoidance Algorithm, 1997).
 const LOST_MAX: f64 = 2e-6;
 
 pub(super) fn examine(tree: &Tree, cards: &[String]) -> Vec<Finding> {

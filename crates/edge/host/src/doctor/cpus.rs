@@ -1,9 +1,9 @@
-//! Lists of processors as the kernel writes them: `0-3,8`.
+//! CPU lists in the kernel's format: `0-3,8`.
 
-/// Largest number of a processor that is believed (CONFIG_NR_CPUS ends at 8192).
+/// Largest CPU number accepted from a file (the maximum of CONFIG_NR_CPUS is 8192).
 const CPU_MAX: u32 = 8191;
 
-/// Processors of a list; what is no list is empty.
+/// Parses a CPU list; malformed parts are skipped.
 pub(super) fn parse_cpu_list(text: &str) -> Vec<u32> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',') {
@@ -14,7 +14,7 @@ pub(super) fn parse_cpu_list(text: &str) -> Vec<u32> {
     cpus
 }
 
-/// The list of processors that are given in rising order.
+/// Formats CPUs, given in ascending order, as a CPU list.
 pub(super) fn cpu_list(cpus: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &cpu in cpus {

@@ -1,4 +1,4 @@
-//! What a driver says of its offloads and of how it holds interrupts back.
+//! Offloads and interrupt coalescing of a network card, read by the ethtool ioctl.
 
 use std::io;
 
@@ -19,45 +19,45 @@ pub(super) const COALESCING: Check = Check {
           trip; for throughput the wait is good.",
 };
 
-/// Longest wait before an interrupt that is let pass, in microseconds: a round trip of some 20 µs
-/// that grows by more differs by more than a tenth.
+/// Longest coalescing delay that is not reported, in microseconds: more than this adds over a tenth to an RTT of
+/// about 20 µs.
 const RX_USECS_MAX: u32 = 2;
 
-/// Settings of a network card; `None` where its driver does not say.
+/// Ethtool settings of an interface; `None` if the driver does not report the setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// TCP segmentation by the card.
+    /// TCP segmentation offload, by the card.
     pub tso: Option<bool>,
-    /// Segmentation by the kernel, late on the way out.
+    /// Generic segmentation offload, by the kernel just before the driver.
     pub gso: Option<bool>,
-    /// Merging of received segments by the kernel.
+    /// Generic receive offload: merging of received segments by the kernel.
     pub gro: Option<bool>,
-    /// Merging of received segments by the card.
+    /// Large receive offload: merging of received segments by the card.
     pub lro: Option<bool>,
-    /// Time that a received packet waits for more before the interrupt, in microseconds.
+    /// Receive interrupt coalescing delay (`rx-usecs`), in microseconds.
     pub rx_usecs: Option<u32>,
-    /// Whether the card changes that time by itself.
+    /// Whether the card adapts `rx_usecs` to the load.
     pub adaptive_rx: Option<bool>,
 }
 
-// Commands of linux/ethtool.h that every user may give (`dev_ethtool` in net/ethtool/ioctl.c).
+// Commands of linux/ethtool.h that need no privilege (`dev_ethtool` in net/ethtool/ioctl.c).
 const ETHTOOL_GCOALESCE: u32 = 0x0e;
 const ETHTOOL_GTSO: u32 = 0x1e;
 const ETHTOOL_GGSO: u32 = 0x23;
 const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_GGRO: u32 = 0x2b;
 
-/// The flag of LRO in the answer to ETHTOOL_GFLAGS.
+/// LRO bit in the result of ETHTOOL_GFLAGS.
 const ETH_FLAG_LRO: u32 = 1 << 15;
 
-/// Asks a device; an error says that there is no such device, or no socket to ask through.
+/// Reads the settings of a device. Fails if there is no such device or no socket can be opened.
 pub fn settings(device: &str) -> Result<Settings, String> {
     read(device).map_err(|error| error.to_string())
 }
 
 fn read(device: &str) -> io::Result<Settings> {
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
-    // What a driver does not support is `None`; a device that cannot be is an error.
+    // A setting that the driver does not support is `None`; a missing device is an error.
     let ask = |command: u32| {
         let mut words = [0; 23];
         words[0] = command;
@@ -91,7 +91,7 @@ fn word(setting: Option<bool>) -> &'static str {
     }
 }
 
-/// Judges what the card and the kernel do to packets by themselves.
+/// Judges segmentation and receive offloads.
 pub(super) fn offloads(name: &str, settings: &Result<Settings, String>) -> Finding {
     let found = |value: &str| OFFLOADS.found(Evidence::new(format!("{SOURCE} {name}"), value));
     let Settings { tso, gso, gro, lro, .. } = match settings {
@@ -122,7 +122,7 @@ pub(super) fn offloads(name: &str, settings: &Result<Settings, String>) -> Findi
     }
 }
 
-/// Judges how long a received packet waits for more before the card interrupts.
+/// Judges the receive interrupt coalescing delay.
 pub(super) fn coalescing(name: &str, settings: &Result<Settings, String>) -> Finding {
     let found = |value: &str| COALESCING.found(Evidence::new(format!("{SOURCE} {name}"), value));
     let unseen = |why: &str| format!("Interrupt coalescing of {name}: {why}");

@@ -1,4 +1,4 @@
-//! What looks at packets on their way: connection tracking and packet filters.
+//! Connection tracking and packet filters, which process every packet.
 
 use super::finding::{Check, Evidence, Finding};
 use super::tree::{File, Tree};
@@ -15,10 +15,10 @@ pub(super) const PACKET_FILTER: Check = Check {
           with one without.",
 };
 
-/// Part of the table beyond which many short connections fill it.
+/// Fraction of the conntrack table in use above which a test with many short connections can fill it.
 const FULL: f64 = 0.8;
 
-/// Modules that hold rules (the kernel's net/ipv4/netfilter and net/netfilter).
+/// Kernel modules that hold filter rules (the kernel's net/ipv4/netfilter and net/netfilter).
 const FILTERS: [&str; 5] = ["nf_tables", "ip_tables", "ip6_tables", "ebtables", "arp_tables"];
 
 pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
@@ -33,7 +33,7 @@ pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
     ]
 }
 
-/// Judges the connections tracked in this network namespace, and how many fit.
+/// Judges the number of connections tracked in this network namespace against the table size.
 fn conntrack([count, max]: &[File; 2]) -> Finding {
     let found = CONNTRACK.found(count);
     if count.is_missing() {
@@ -56,8 +56,8 @@ fn conntrack([count, max]: &[File; 2]) -> Finding {
     }
 }
 
-/// Judges the list of modules `name size uses by state address` (proc_modules(5)) and the names of
-/// tables with rules.
+/// Judges the module list, `name size uses by state address` (proc_modules(5)), and the names of tables that have
+/// rules.
 fn packet_filter(modules: &File, tables: &[File; 2]) -> Finding {
     let lines = modules.text().unwrap_or_default().lines();
     let loaded: Vec<&str> = lines

@@ -1,28 +1,28 @@
-//! What a check comes to: a judgement with its evidence and its remedy.
+//! Result of a check: severity, evidence and remedy.
 
 use serde::Serialize;
 
 use super::tree::File;
 
-/// How much a finding matters, the gravest first.
+/// Severity of a finding, most severe first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Figures measured now are wrong or do not repeat.
+    /// Figures measured now are wrong or not repeatable.
     Problem,
-    /// Figures suffer on some paths, at some rates, or at some times.
+    /// Figures are affected on some paths, at some rates, or at some times.
     Warning,
-    /// Worth knowing when figures are read or compared.
+    /// Relevant when figures are read or compared.
     Note,
-    /// This machine does not show it; the finding says why.
+    /// Cannot be determined on this machine; the finding says why.
     #[serde(rename = "not observable")]
     NotObservable,
-    /// As it should be.
+    /// Nothing to fix.
     Fine,
 }
 
 impl Severity {
-    /// The severity in words.
+    /// Name of the severity in output.
     pub fn word(self) -> &'static str {
         match self {
             Self::Problem => "problem",
@@ -34,21 +34,21 @@ impl Severity {
     }
 }
 
-/// One thing that is looked at.
+/// A check: one condition that is examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// Its name, for scripts; the same in every version.
+    /// Name for scripts, stable across versions.
     pub name: &'static str,
-    /// Why it matters, in one sentence.
+    /// Why the condition matters, in one sentence.
     pub why: &'static str,
 }
 
-/// A value and where it came from.
+/// A value and its source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Evidence {
-    /// The file, or the call.
+    /// File or system call.
     pub source: String,
-    /// What stood there, or why it could not be read.
+    /// Content, or the reason that it could not be read.
     pub value: String,
 }
 
@@ -67,24 +67,24 @@ impl From<&File> for Evidence {
     }
 }
 
-/// What a check found.
+/// Finding of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Name of the check; a check of interfaces has a finding for each.
+    /// Name of the check. A check of network cards has one finding per card.
     pub check: &'static str,
-    /// How much it matters.
+    /// How much the finding matters.
     pub severity: Severity,
-    /// The finding in words.
+    /// One-line summary.
     pub title: String,
-    /// What it rests on.
+    /// Values on which the finding is based.
     pub evidence: Vec<Evidence>,
-    /// Why it matters, in one sentence.
+    /// Why the condition matters, in one sentence.
     pub why: &'static str,
-    /// The command, for root, that fixes it; `None` where no command does.
+    /// Command that fixes it, to be run as root; `None` if no single command does.
     pub remedy: Option<String>,
 }
 
-/// The evidence of a check, not judged yet.
+/// A check with its evidence, before a severity is assigned.
 pub(super) struct Found {
     check: Check,
     evidence: Vec<Evidence>,
@@ -137,7 +137,6 @@ impl Found {
 }
 
 impl Finding {
-    /// Adds the command that fixes it.
     pub(super) fn fixed_by(mut self, command: impl Into<String>) -> Self {
         self.remedy = Some(command.into());
         self

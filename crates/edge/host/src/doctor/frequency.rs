@@ -1,4 +1,4 @@
-//! How fast the processors run: governor and turbo.
+//! CPU frequency: governor and turbo.
 
 use super::finding::{Check, Finding};
 use super::tree::{File, Tree, grouped};
@@ -31,8 +31,8 @@ pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
     ]
 }
 
-/// Judges `scaling_governor` of each processor. Under intel_pstate and amd-pstate-epp `powersave`
-/// follows the load; elsewhere it holds the lowest clock (admin-guide/pm in the kernel).
+/// Judges `scaling_governor` of each CPU. With intel_pstate and amd-pstate-epp, `powersave` scales with the load;
+/// with other drivers it selects the lowest frequency (admin-guide/pm in the kernel).
 fn governor(governors: &[File], driver: &File) -> Finding {
     let found = GOVERNOR.found_all(grouped(governors)).found(driver);
     if governors.is_empty() {
@@ -52,7 +52,7 @@ fn governor(governors: &[File], driver: &File) -> Finding {
     }
 }
 
-/// Judges the switches of intel_pstate (`no_turbo`) and of the other drivers (`boost`).
+/// Judges the turbo switch of intel_pstate (`no_turbo`) or of the other drivers (`boost`).
 fn turbo(no_turbo: &File, boost: &File) -> Finding {
     let (file, on, off) = match (no_turbo.number(), boost.number()) {
         (Some(value), _) => (no_turbo, value == 0, 1),

@@ -1,4 +1,4 @@
-//! Whether this is a virtual machine, and what its host takes away.
+//! Whether this is a virtual machine, and how much CPU time its hypervisor steals.
 
 use super::finding::{Check, Evidence, Finding};
 use super::tree::{File, Tree};
@@ -16,11 +16,10 @@ pub(super) const STOLEN_TIME: Check = Check {
     why: "While the host runs somebody else, nothing here is sent, received or stamped.",
 };
 
-/// Stolen share that moves a throughput by as much as the tie band of verdicts
-/// (docs/statistics.md).
+/// Stolen share that changes throughput by as much as the tie band of comparisons (docs/statistics.md).
 const STOLEN_MAX: f64 = 0.02;
 
-/// A tenth of it.
+/// A tenth of the tie band.
 const STOLEN_FINE: f64 = 0.002;
 
 pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
@@ -34,7 +33,7 @@ pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
     ]
 }
 
-/// Names that hypervisors give the machine's maker (systemd's src/basic/virt.c has the same).
+/// DMI vendor names of hypervisors (the same as in systemd's src/basic/virt.c).
 const MAKERS: [&str; 8] = [
     "QEMU",
     "VMware",
@@ -46,7 +45,7 @@ const MAKERS: [&str; 8] = [
     "Parallels",
 ];
 
-/// Judges the flag that x86 guests have; the machine's maker and a Xen type are for the others.
+/// Judges the CPU flag that x86 guests have; on other architectures the DMI vendor or the Xen type.
 fn virtual_machine(cpuinfo: &File, maker: &File, hypervisor: &File) -> Finding {
     let is_flagged = cpuinfo.text().and_then(flags).map(|flags| flags.contains(&"hypervisor"));
     let is_made_by =
@@ -69,7 +68,7 @@ fn virtual_machine(cpuinfo: &File, maker: &File, hypervisor: &File) -> Finding {
     }
 }
 
-/// Judges the share of the time since boot that processors wanted to run but were not let.
+/// Judges the share of runnable time since boot that the hypervisor gave to others.
 fn stolen_time(stat: &File) -> Finding {
     let Some(times) = stat.text().and_then(CpuTimes::of_all) else {
         return STOLEN_TIME
@@ -104,7 +103,7 @@ mod tests {
         for (cpuinfo, maker, severity) in [
             (x86("fpu hypervisor"), none.clone(), Warning),
             (x86("fpu"), maker("Dell Inc."), Fine),
-            // Surface laptops are made by Microsoft Corporation, too.
+            // Microsoft Corporation is also the vendor of Surface laptops.
             (x86("fpu"), maker("Microsoft Corporation"), Fine),
             (arm.clone(), maker("QEMU"), Warning),
             (arm.clone(), maker("Ampere(R)"), Fine),

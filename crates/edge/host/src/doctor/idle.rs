@@ -1,4 +1,4 @@
-//! How deep the processors sleep, and what else lives on a core.
+//! CPU idle states, and SMT siblings that share a core.
 
 use super::System;
 use super::cpus::{cpu_list, parse_cpu_list};
@@ -16,17 +16,17 @@ pub(super) const SIBLINGS: Check = Check {
     why: "Two hardware threads share one core, so what runs on one slows down the other.",
 };
 
-/// Longest way out of an idle state that is let pass, in microseconds: that of C1E on most processors
-/// in the kernel's drivers/idle/intel_idle.c, where deeper states take from 15 to 10,000.
+/// Longest exit latency that is not reported, in microseconds: that of C1E on most CPUs in the kernel's
+/// drivers/idle/intel_idle.c, where deeper states take from 15 to 10,000.
 const WAKE_UP_US_MAX: u64 = 10;
 
 const LATENCY_LIMIT: &str = "/dev/cpu_dma_latency";
 
 struct IdleState {
     number: usize,
-    /// Its name, such as `C6`.
+    /// State name, for example `C6`.
     name: String,
-    /// Time to wake up from it, in microseconds.
+    /// Exit latency in microseconds.
     latency_us: u64,
     is_disabled: bool,
 }
@@ -56,8 +56,8 @@ pub(super) fn examine(tree: &Tree, system: &System) -> Vec<Finding> {
     ]
 }
 
-/// Judges the deepest state that a processor may enter. `limit` holds microseconds as a 32-bit
-/// number in the byte order of the machine (admin-guide/pm/cpuidle in the kernel).
+/// Judges the deepest state that a CPU may enter. `limit` is /dev/cpu_dma_latency: microseconds as a 32-bit number
+/// in native byte order (admin-guide/pm/cpuidle in the kernel).
 fn idle_states(folder: &str, states: &[IdleState], limit: &Result<Vec<u8>, String>) -> Finding {
     let four = |bytes: &Vec<u8>| <[u8; 4]>::try_from(bytes.as_slice()).ok();
     let limit_us = limit.as_ref().map(|bytes| four(bytes).map(i32::from_ne_bytes));
@@ -93,7 +93,7 @@ fn idle_states(folder: &str, states: &[IdleState], limit: &Result<Vec<u8>, Strin
     }
 }
 
-/// Judges where the two load threads would run: on the first two processors of this process.
+/// Judges whether the two load threads, on the first two CPUs of this process, would share a core.
 fn siblings(active: &File, siblings: &[File], cpus: &[u32]) -> Finding {
     if siblings.is_empty() {
         return SIBLINGS.found(active).not_observable("Cores: the kernel names no siblings");

@@ -1,4 +1,4 @@
-//! The physical network cards: link and frame size.
+//! Link and MTU of the physical network cards.
 
 use super::System;
 use super::ethtool;
@@ -17,7 +17,7 @@ pub(super) const MTU: Check = Check {
           switch must agree on it.",
 };
 
-/// Checks that need a card with a link.
+/// Checks that apply only to a card with link.
 pub(super) const OF_A_CARD: [Check; 6] = [
     MTU,
     ethtool::OFFLOADS,
@@ -27,13 +27,13 @@ pub(super) const OF_A_CARD: [Check; 6] = [
     super::counters::ERRORS,
 ];
 
-/// The folder of a network card in sysfs.
+/// Sysfs directory of a network card.
 pub(super) fn folder(card: &str) -> String {
     format!("/sys/class/net/{card}")
 }
 
-/// The names of the physical cards that have a link, and findings on the link of each card. A physical
-/// card has a `device`; bridges, tunnels and veth have none.
+/// Names of the physical cards that have link, and the link finding of each card. A physical card has a `device`
+/// entry; bridges, tunnels and veth do not.
 pub(super) fn links(tree: &Tree) -> (Vec<String>, Vec<Finding>) {
     let (mut linked, mut findings) = (Vec::new(), Vec::new());
     for name in tree.names("/sys/class/net") {
@@ -72,8 +72,8 @@ pub(super) fn examine(tree: &Tree, system: &System, cards: &[String]) -> Vec<Fin
     cards.iter().flat_map(judge).collect()
 }
 
-/// Judges carrier, speed in Mbit/s and duplex (Documentation/ABI/testing/sysfs-class-net in the
-/// kernel). A card that is down refuses to say.
+/// Judges carrier, speed in Mbit/s and duplex (Documentation/ABI/testing/sysfs-class-net in the kernel). Reading
+/// these files fails if the card is down.
 fn link(name: &str, files: &[File; 3]) -> Finding {
     let (found, [carrier, speed, duplex]) = (LINK.found_all(files), files);
     let again = format!("ethtool -r {name}");
@@ -103,7 +103,7 @@ fn mtu(name: &str, [mtu, speed]: &[File; 2]) -> Finding {
     let is_fast = speed.number().is_some_and(|mbps| mbps >= 10_000);
     let title = format!("{name} has an MTU of {bytes}");
     if bytes < 1500 {
-        // No command: a smaller MTU is mostly that of a tunnel underneath.
+        // No command: a smaller MTU usually belongs to an underlying tunnel.
         found.warning(format!("{title}, less than Ethernet's 1500"))
     } else if bytes < 9000 && is_fast {
         found

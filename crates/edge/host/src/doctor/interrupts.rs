@@ -1,4 +1,4 @@
-//! Which processors serve the network cards.
+//! Which CPUs handle the interrupts of the network cards.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,21 @@ pub(super) const PLACEMENT: Check = Check {
           one for all is a ceiling, and a load thread there is pushed aside.",
 };
 
-/// Interrupts since boot below which their places say nothing.
+/// Minimum interrupts since boot for a judgement of their placement.
 const COUNT_MIN: u64 = 1000;
 
-/// Share of all interrupts on one processor that counts as all.
+/// Share of a card's interrupts on one CPU that is reported as all of them.
 const ALL: f64 = 0.95;
 
-/// An interrupt of a card.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Interrupt {
     pub number: u32,
-    /// How often each processor took it since boot, by number of the processor.
+    /// Count since boot per CPU, as (CPU number, count).
     pub counts: Vec<(u32, u64)>,
 }
 
-/// Reads /proc/interrupts: a line of the processors that are online, then a line for each
-/// interrupt; those of the processors themselves (`NMI`, `LOC`) have names, not numbers.
+/// Parses /proc/interrupts: a header with the online CPUs, then one line per interrupt. Lines with a name instead
+/// of a number (`NMI`, `LOC`) are CPU-internal interrupts and are skipped.
 pub(super) fn parse_interrupts(text: &str) -> Vec<Interrupt> {
     let mut lines = text.lines();
     let header = lines.next().unwrap_or_default().split_whitespace();
@@ -45,8 +44,7 @@ pub(super) fn parse_interrupts(text: &str) -> Vec<Interrupt> {
     interrupts.collect()
 }
 
-/// Interrupts of a card: its own (`device/msi_irqs`), or those of the PCI function behind a virtio
-/// device.
+/// Interrupt numbers of a card: its own (`device/msi_irqs`), or those of the PCI function behind a virtio device.
 fn numbers(tree: &Tree, card: &str) -> Vec<u32> {
     let device = format!("{}/device", folder(card));
     let folders = [format!("{device}/msi_irqs"), format!("{device}/../msi_irqs")];
@@ -71,8 +69,7 @@ pub(super) fn examine(tree: &Tree, system: &System, cards: &[String]) -> Vec<Fin
     cards.iter().map(judge).collect()
 }
 
-/// Judges where a card's interrupts were served since boot. The two ends of a run are on the
-/// processors of `load`.
+/// Judges which CPUs handled a card's interrupts since boot. The load threads run on the CPUs of `load`.
 fn placement(name: &str, interrupts: &[&Interrupt], affinities: &[File], load: &[u32]) -> Finding {
     let active: Vec<&Interrupt> = interrupts
         .iter()
@@ -122,7 +119,7 @@ fn counted(active: &[&Interrupt], by_cpu: &BTreeMap<u32, u64>) -> String {
     format!("{} active: {shown}{more}", active.len())
 }
 
-/// Lets the kernel choose among `cpus` for each interrupt.
+/// Command that sets the affinity of each interrupt to `cpus`.
 fn moved(interrupts: &[&Interrupt], cpus: &[u32]) -> String {
     let numbers: Vec<String> =
         interrupts.iter().map(|interrupt| interrupt.number.to_string()).collect();

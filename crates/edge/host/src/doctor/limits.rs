@@ -1,4 +1,4 @@
-//! What this process may have: open files, memory, performance counters.
+//! Limits of this process: open files, memory, performance counters; and CPU mitigations.
 
 use super::System;
 use super::finding::{Check, Evidence, Finding};
@@ -26,16 +26,16 @@ pub(super) const MITIGATIONS: Check = Check {
           them differ.",
 };
 
-/// Open files for 10,000 flows and what a worker needs beside them.
+/// Open files for 10,000 flows plus those of the worker itself.
 const OPEN_FILES_MIN: u64 = 10_100;
 
-/// Part of the memory that should be available, for socket buffers and the page cache.
+/// Minimum fraction of memory that should be available, for socket buffers and the page cache.
 const AVAILABLE_MIN: f64 = 0.1;
 
-/// Pressure on memory that is let pass, in percent of the last ten seconds.
+/// Highest memory pressure that is not reported, in percent of the last ten seconds.
 const PRESSURE_FINE: f64 = 0.1;
 
-/// A file for each fault that the kernel knows.
+/// One file per CPU vulnerability that the kernel knows.
 const FAULTS: &str = "/sys/devices/system/cpu/vulnerabilities/*";
 
 pub(super) fn examine(tree: &Tree, system: &System) -> Vec<Finding> {
@@ -51,7 +51,7 @@ pub(super) fn examine(tree: &Tree, system: &System) -> Vec<Finding> {
     ]
 }
 
-/// Judges RLIMIT_NOFILE: the limit that holds, and up to which every user may raise it.
+/// Judges RLIMIT_NOFILE as (soft, hard); any user may raise the soft limit to the hard one.
 fn open_files((soft, hard): (u64, u64)) -> Finding {
     let word = |limit: u64| match limit {
         u64::MAX => "unlimited".to_owned(),
@@ -71,7 +71,7 @@ fn open_files((soft, hard): (u64, u64)) -> Finding {
     }
 }
 
-/// Judges swap in use, memory available and time spent waiting for memory.
+/// Judges swap in use, available memory and memory pressure.
 fn memory(meminfo: &File, pressure: &File) -> Finding {
     let kib = |key: &str| meminfo.count_of(key);
     let (Some(total), Some(available)) = (kib("MemTotal"), kib("MemAvailable")) else {
@@ -94,8 +94,8 @@ fn memory(meminfo: &File, pressure: &File) -> Finding {
     }
 }
 
-/// Judges who may use perf events (admin-guide/perf-security in the kernel) and whether the
-/// processor has counters: `cpu`, `cpu_core` and `cpu_atom` on x86, `armv8...` on ARM.
+/// Judges whether this user may use perf events (admin-guide/perf-security in the kernel) and whether the CPU has
+/// counters: `cpu`, `cpu_core` and `cpu_atom` on x86, `armv8...` on ARM.
 fn perf_events(paranoid: &File, devices: &[String], is_root: bool) -> Finding {
     let is_counter = |name: &&String| {
         matches!(name.as_str(), "cpu" | "cpu_core" | "cpu_atom") || name.starts_with("armv")
@@ -110,7 +110,7 @@ fn perf_events(paranoid: &File, devices: &[String], is_root: bool) -> Finding {
     let found = PERF_EVENTS.found(paranoid).found(evidence);
     match paranoid.number() {
         None => found.not_observable("Performance counters: the kernel has no perf events"),
-        // Up to 1 a user may count the kernel's part of what is done on his behalf.
+        // Up to level 1, an unprivileged user may also count events in the kernel.
         Some(2..) if !is_root => found
             .note("The kernel's part of the work may not be counted by this user")
             .fixed_by("sysctl -w kernel.perf_event_paranoid=1"),
@@ -118,7 +118,7 @@ fn perf_events(paranoid: &File, devices: &[String], is_root: bool) -> Finding {
     }
 }
 
-/// Says which mitigations are on (Documentation/ABI/testing/sysfs-devices-system-cpu).
+/// Reports which mitigations are active (Documentation/ABI/testing/sysfs-devices-system-cpu).
 fn mitigations(files: &[File]) -> Finding {
     if files.is_empty() {
         return MITIGATIONS

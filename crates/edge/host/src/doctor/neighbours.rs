@@ -1,4 +1,4 @@
-//! Who else wants the processors.
+//! Other processes that use the CPUs.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,31 +23,31 @@ pub(super) const CPU_PRESSURE: Check = Check {
     why: "While a program waits for a processor, its packets wait with it.",
 };
 
-/// Threads that a run keeps busy: one for each end.
+/// Threads that a run keeps busy: one at each end.
 const LOAD_THREADS: f64 = 2.0;
 
-/// Busy processors that are let pass: a sample of 100 ms has ten ticks, and reading it takes one.
+/// Busy CPUs that are not reported: a sample of 100 ms has ten ticks, and taking it costs one.
 const BUSY_FINE: f64 = 0.25;
 
-/// Load average that is let pass: that of a machine where something runs now and then.
+/// Highest load average that is not reported: that of a machine with occasional activity.
 const LOAD_FINE: f64 = 0.5;
 
-/// Share of the time with somebody waiting that is let pass, in percent: the tie band of
-/// throughput verdicts (docs/statistics.md).
+/// Highest CPU pressure that is not reported, in percent: the tie band of throughput comparisons
+/// (docs/statistics.md).
 const PRESSURE_FINE: f64 = 2.0;
 
-/// What ran during a short time.
+/// CPU use of the machine during a short interval.
 struct Sample {
     seconds: f64,
-    /// Ticks a second.
+    /// Ticks per second.
     hertz: f64,
-    /// /proc/stat at its beginning and its end.
+    /// /proc/stat at the beginning and the end.
     stat: [File; 2],
-    /// Processes at its beginning and its end, without this one.
+    /// Processes at the beginning and the end, without this one.
     processes: [Vec<Process>; 2],
 }
 
-/// Reads and judges; looks twice, `interval` apart.
+/// Takes two samples, `interval` apart, and judges them.
 pub(super) fn examine(tree: &Tree, interval: Duration) -> Vec<Finding> {
     let began = Instant::now();
     let (stat, before) = (tree.file("/proc/stat"), processes(tree));
@@ -66,7 +66,7 @@ pub(super) fn examine(tree: &Tree, interval: Duration) -> Vec<Finding> {
     ]
 }
 
-/// All processes but this one.
+/// All processes except this one.
 pub(super) fn processes(tree: &Tree) -> Vec<Process> {
     let own = std::process::id();
     let files = tree.files("/proc/*/stat");
@@ -74,8 +74,7 @@ pub(super) fn processes(tree: &Tree) -> Vec<Process> {
     processes.filter(|process| process.pid != own).collect()
 }
 
-/// Judges what all processors did; the processes put names to it, as far as they can be seen from
-/// this PID namespace.
+/// Judges the busy time of all CPUs, and names the busiest processes visible in this PID namespace.
 fn busy_processes(sample: &Sample) -> Finding {
     let [before, after] = sample.stat.each_ref().map(|file| CpuTimes::of_all(file.text()?));
     let (Some(before), Some(after)) = (before, after) else {
@@ -107,7 +106,7 @@ fn busy_processes(sample: &Sample) -> Finding {
     }
 }
 
-/// The three processes with the most ticks between two looks; one that is new had none before.
+/// The three processes with the most ticks between two samples; a new process counts from 0.
 fn busiest([before, after]: &[Vec<Process>; 2]) -> Vec<(&Process, u64)> {
     let ticks_before = |process: &Process| {
         let same = |other: &&Process| other.pid == process.pid && other.name == process.name;
@@ -123,8 +122,7 @@ fn busiest([before, after]: &[Vec<Process>; 2]) -> Vec<(&Process, u64)> {
     busy
 }
 
-/// Judges `1 min, 5 min, 15 min, runnable/all, last pid` (proc_loadavg(5)). This process is one of
-/// the runnable.
+/// Judges `1 min, 5 min, 15 min, runnable/all, last pid` (proc_loadavg(5)). The runnable tasks include this process.
 fn load_average(file: &File, cpus: usize) -> Finding {
     let found = LOAD_AVERAGE.found(file);
     let load: Option<f64> =
@@ -149,14 +147,13 @@ fn cpu_pressure(file: &File) -> Finding {
     if share >= PRESSURE_FINE { found.warning(title) } else { found.fine(title) }
 }
 
-/// Share of the last ten seconds with at least one task waiting, in percent.
+/// Share of the last ten seconds in which at least one task waited, in percent.
 pub(super) fn some_avg10(file: &File) -> Option<f64> {
     let line = file.text()?.lines().find_map(|line| line.strip_prefix("some "))?;
     let word = line.split_whitespace().find_map(|word| word.strip_prefix("avg10="))?;
     word.parse().ok().filter(|share: &f64| share.is_finite())
 }
 
-/// The first line of a file.
 pub(super) fn first_line(file: &File) -> Evidence {
     let mut evidence = Evidence::from(file);
     evidence.value = evidence.value.lines().next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! What moves packets and interrupts between processors: irqbalance, and the kernel's steering.
+//! Movement of interrupts and packets between CPUs: irqbalance, RPS and XPS.
 
 use super::finding::{Check, Evidence, Finding};
 use super::interface::folder;
@@ -28,7 +28,7 @@ pub(super) fn examine(tree: &Tree, cards: &[String], processes: &[Process]) -> V
     [irqbalance(processes)].into_iter().chain(of_cards).collect()
 }
 
-/// Looks for irqbalance among the processes that can be seen from this PID namespace.
+/// Looks for irqbalance among the processes visible in this PID namespace.
 fn irqbalance(processes: &[Process]) -> Finding {
     let found = |value: &str| IRQBALANCE.found(Evidence::new("/proc/*/stat", value));
     if processes.is_empty() {
@@ -44,8 +44,8 @@ fn irqbalance(processes: &[Process]) -> Finding {
     }
 }
 
-/// Says whether masks of processors are set for receiving (RPS) and sending (XPS)
-/// (Documentation/networking/scaling.rst in the kernel).
+/// Reports whether CPU masks are set for receiving (RPS) and sending (XPS) (Documentation/networking/scaling.rst in
+/// the kernel).
 fn steering(name: &str, receive: &[File], send: &[File]) -> Finding {
     if receive.is_empty() {
         return STEERING

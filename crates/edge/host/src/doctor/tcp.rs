@@ -1,4 +1,4 @@
-//! How TCP sends by default, and how many connections a second it can open.
+//! TCP defaults: congestion control, qdisc, and the range of local ports.
 
 use super::finding::{Check, Finding};
 use super::tree::{File, Tree};
@@ -20,7 +20,7 @@ pub(super) const LOCAL_PORTS: Check = Check {
           server stops when the ports are used up.",
 };
 
-/// Time that a closed connection keeps its port, in seconds (TCP_TIMEWAIT_LEN in include/net/tcp.h).
+/// Time that a closed connection occupies its port, in seconds (TCP_TIMEWAIT_LEN in include/net/tcp.h).
 const TIME_WAIT_S: u64 = 60;
 
 pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
@@ -35,7 +35,7 @@ pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
     ]
 }
 
-/// Says what is set; the kernel keeps some settings for the first network namespace only.
+/// Reports a setting; some exist only in the initial network namespace.
 fn setting(check: Check, what: &str, file: &File) -> Finding {
     let found = check.found(file);
     match file.text() {
@@ -44,8 +44,8 @@ fn setting(check: Check, what: &str, file: &File) -> Finding {
     }
 }
 
-/// Judges the ports for outgoing connections and whether those in TIME-WAIT are used again:
-/// never (0), after a second (1), so on the loopback only (2) (ip-sysctl in the kernel).
+/// Judges the range of ephemeral ports and whether ports in TIME-WAIT are reused: never (0), after a second (1),
+/// after a second on loopback only (2) (ip-sysctl in the kernel).
 fn local_ports(files: &[File; 2]) -> Finding {
     let (found, [range, reuse]) = (LOCAL_PORTS.found_all(files), files);
     let (&[first, last], Some(reuse)) = (&range.counts()[..], reuse.number()) else {

@@ -1,12 +1,12 @@
-//! Findings for people.
+//! Findings as text for the terminal.
 
 use super::finding::{Evidence, Finding, Severity};
 
-/// Columns of the words in front of evidence, reason and command.
+/// Width of the labels in front of evidence, reason and command.
 const INDENT: usize = 11;
 
-/// Findings as text, the gravest first. Unless `is_all`, notes stand without their reasons, what is
-/// not observable without evidence, and what is fine is one line.
+/// Formats findings, most severe first. Unless `is_all`, notes have no reason, findings that are not observable
+/// have no evidence, and all fine findings share one line.
 pub fn text(findings: &[Finding], is_all: bool, columns: usize) -> String {
     let columns = columns.clamp(40, 100);
     let mut out = String::new();
@@ -40,7 +40,7 @@ fn of(findings: &[Finding], severity: Severity) -> usize {
     findings.iter().filter(|finding| finding.severity == severity).count()
 }
 
-/// Everything that is known of a finding.
+/// A finding with evidence, reason and command.
 fn whole(finding: &Finding, columns: usize) -> String {
     let why = wrapped("  because  ", finding.why, INDENT, columns);
     [head(finding, columns), found(finding, columns), why, fix(finding)].concat() + "\n"
@@ -59,18 +59,18 @@ fn found(finding: &Finding, columns: usize) -> String {
     lines.collect()
 }
 
-/// Never broken into lines, so that it can be copied.
+/// The command stays on one line, so that it can be copied.
 fn fix(finding: &Finding) -> String {
     let fix = |remedy: &String| format!("  fix      {}\n", printable(remedy));
     finding.remedy.as_ref().map(fix).unwrap_or_default()
 }
 
-/// A control character, which a process or an interface may have in its name, as `?`.
+/// Replaces control characters by `?`: names of processes and interfaces may contain them.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// `head` and the words of `body`, broken at `columns`; later lines begin with `indent` spaces.
+/// Wraps `head` and the words of `body` at `columns`; continuation lines are indented by `indent` spaces.
 fn wrapped(head: &str, body: &str, indent: usize, columns: usize) -> String {
     let mut lines = vec![head.to_owned()];
     let mut is_begun = false;

@@ -1,4 +1,4 @@
-//! Files of the kernel below a root, which is `/` but for tests.
+//! Access to kernel files below a root directory: `/`, or a fixture in tests.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,9 +9,9 @@ const NO_SUCH_FILE: &str = "no such file";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct File {
-    /// Where it is, without the root.
+    /// Path without the root.
     pub path: String,
-    /// Its text without white space around it, or why it could not be read.
+    /// Trimmed content, or the reason that it could not be read.
     pub text: Result<String, String>,
 }
 
@@ -37,7 +37,7 @@ impl File {
         words.map_while(|word| word.parse().ok()).collect()
     }
 
-    /// The number behind `key` and white space or a colon, as in /proc/meminfo and /proc/vmstat.
+    /// The number after `key` and white space or a colon, as in /proc/meminfo and /proc/vmstat.
     pub fn count_of(&self, key: &str) -> Option<u64> {
         self.text()?.lines().find_map(|line| {
             let mut words = line.split_whitespace();
@@ -46,7 +46,7 @@ impl File {
     }
 }
 
-/// Files with the same text as one piece of evidence: the first, and how many more say so.
+/// Merges files with equal content into one piece of evidence: the first path and the number of others.
 pub(super) fn grouped(files: &[File]) -> Vec<Evidence> {
     let mut groups: Vec<(&File, usize)> = Vec::new();
     for file in files {
@@ -65,7 +65,7 @@ pub(super) fn grouped(files: &[File]) -> Vec<Evidence> {
     evidence.collect()
 }
 
-/// A root below which files are read.
+/// Root directory of all paths.
 #[derive(Clone, Debug)]
 pub(super) struct Tree(pub PathBuf);
 
@@ -82,13 +82,12 @@ impl Tree {
         })
     }
 
-    /// A file. What is not UTF-8 is replaced: a process may call itself anything.
+    /// Reads a file. Invalid UTF-8 is replaced, because a process name may contain any bytes.
     pub fn file(&self, path: &str) -> File {
         let text = self.bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
         File { path: path.to_owned(), text }
     }
 
-    /// Files of a folder.
     pub fn files_in<const N: usize>(&self, folder: &str, names: [&str; N]) -> [File; N] {
         names.map(|name| self.file(&format!("{folder}/{name}")))
     }
@@ -97,7 +96,7 @@ impl Tree {
         self.place(path).exists()
     }
 
-    /// Names in a folder, `cpu2` before `cpu10`; none if there is no such folder.
+    /// Names in a directory, sorted by length first (`cpu2` before `cpu10`); empty if there is no such directory.
     pub fn names(&self, folder: &str) -> Vec<String> {
         let entries = fs::read_dir(self.place(folder)).into_iter().flatten().flatten();
         let mut names: Vec<String> =
@@ -106,7 +105,7 @@ impl Tree {
         names
     }
 
-    /// Files that exist and whose path fits `pattern`, in which each part may have one `*`.
+    /// Existing files whose path matches `pattern`; each component may contain one `*`.
     pub fn files(&self, pattern: &str) -> Vec<File> {
         let mut paths = vec![String::new()];
         for part in pattern.trim_start_matches('/').split('/') {
@@ -133,12 +132,10 @@ mod tests {
     use super::*;
 
     impl File {
-        /// A file with this text.
         pub fn of(path: &str, text: &str) -> Self {
             Self { path: path.to_owned(), text: Ok(text.trim().to_owned()) }
         }
 
-        /// A file that is not there.
         pub fn missing(path: &str) -> Self {
             Self { path: path.to_owned(), text: Err(NO_SUCH_FILE.to_owned()) }
         }

@@ -1,4 +1,4 @@
-//! The streams of a test at one end, and what they have moved.
+//! The streams of a test at one end, and their counters.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use super::cpu::Cpu;
 use super::flow::{Snapshot, Stream, StreamFlow, StreamSocket, Tally};
 use crate::socket::congestion;
 
-/// One end's account of a test that runs.
+/// One end's counters of a running test.
 #[derive(Debug)]
 pub(super) struct Account {
     pub parameters: Parameters,
     is_client: bool,
-    /// In the order of their opening.
+    /// In the order in which they were opened.
     streams: Vec<Arc<Stream>>,
-    /// When it began to count.
+    /// Start of the counted part: the start of the test, or the end of the omitted part.
     began_ns: u64,
-    /// When the omitted part ends, until it has ended.
+    /// End of the omitted part; `None` once it has passed, or if there is none.
     omits_until_ns: Option<u64>,
-    /// How the streams stood then, and what each had sent again.
+    /// Counters and retransmitted segments of each stream at the end of the omitted part.
     omitted: Vec<(Snapshot, u64)>,
 }
 
 impl Account {
-    /// The account of a test that begins now.
+    /// Starts counting.
     pub fn new(parameters: Parameters, sockets: Vec<StreamSocket>, is_client: bool) -> Self {
         let count = sockets.len();
         let stream = |socket| Arc::new(Stream { socket, tally: Tally::default() });
@@ -45,12 +45,12 @@ impl Account {
         }
     }
 
-    /// Whether this end sends by the stream of that place.
+    /// Whether this end sends on stream number `place`.
     pub fn sends(&self, place: usize) -> bool {
         self.parameters.client_sends(place) == self.is_client
     }
 
-    /// The streams by which this end sends, or receives.
+    /// The streams on which this end sends, or receives.
     pub fn flows(&self, sends: bool) -> Vec<StreamFlow> {
         let streams = self.streams.iter().enumerate();
         let chosen = streams.filter(|&(place, _)| self.sends(place) == sends);
@@ -62,12 +62,12 @@ impl Account {
         chosen.map(flow).collect()
     }
 
-    /// Bytes that the streams have moved.
+    /// Bytes moved by all streams.
     pub fn bytes(&self) -> u64 {
         self.streams.iter().map(|stream| stream.tally.bytes()).sum()
     }
 
-    /// Begins to count when the omitted part is over.
+    /// Restarts the count if the omitted part is over.
     pub fn on_time(&mut self, now_ns: u64) {
         if self.omits_until_ns.take_if(|until| *until <= now_ns).is_some() {
             self.began_ns = now_ns;
@@ -83,14 +83,14 @@ impl Account {
         all.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
     }
 
-    /// Has arriving datagrams judged one by one.
+    /// Enables detection of duplicate and reordered datagrams.
     pub fn track(&self) {
         for flow in self.flows(false) {
             flow.stream.tally.track(flow.is_wide);
         }
     }
 
-    /// What that says, of all streams together; nothing where it was not asked for.
+    /// Sequence counts of all streams; `None` unless [`Account::track`] was called.
     pub fn sequence(&self) -> Option<SequenceCounts> {
         let counts = self.streams.iter().filter_map(|stream| stream.tally.sequence());
         counts.reduce(|sum, each| SequenceCounts {
@@ -100,14 +100,14 @@ impl Account {
         })
     }
 
-    /// Datagrams that the sockets dropped for lack of buffer.
+    /// Datagrams dropped because a socket's receive buffer was full.
     pub fn socket_drops(&self) -> u64 {
         let sockets = self.streams.iter().map(|stream| &stream.socket);
         let datagrams = sockets.filter(|socket| socket.tcp().is_none());
         datagrams.filter_map(|socket| foreign::socket_drops(socket).ok()).sum()
     }
 
-    /// The results of a test that has ended at that time.
+    /// The results of a test that ended at `ended_ns`.
     pub fn results(&self, ended_ns: u64, cpu: Cpu) -> Results {
         let is_udp = self.parameters.kind == Kind::Udp;
         let streams = self.streams.iter().zip(&self.omitted).enumerate();
@@ -115,7 +115,7 @@ impl Account {
             let sends = self.sends(place);
             let tally = &stream.tally;
             let mut results = tally.snapshot().results(omitted, stream_id(place), is_udp, sends);
-            // What arrived after the end had been sent before it.
+            // Data that arrived after the end was sent before it.
             let ended_ns = if sends { ended_ns } else { ended_ns.max(tally.last_ns()) };
             results.duration_s = Some(Nanos(ended_ns.saturating_sub(self.began_ns)).as_secs_f64());
             if sends {

@@ -1,11 +1,11 @@
-//! A run in iperf3's words.
+//! Converts a run to iperf3's parameters.
 
 use fabricmark_plan::{Direction, Pace, Path, Pattern, Point, Rate, Transport};
 use fabricmark_proto::iperf3::{Kind, Parameters, STREAMS_MAX};
 use fabricmark_proto::{Failure, Prepare};
 use fabricmark_units::{BitRate, Bytes, Nanos};
 
-/// The parameters of a run, without a token; or what of it iperf3 cannot do.
+/// The parameters of a run, without a token. Fails if iperf3 does not support something in the run.
 pub(super) fn parameters(prepare: &Prepare) -> Result<Parameters, Failure> {
     let Prepare { point, .. } = prepare;
     check(point)?;
@@ -14,9 +14,9 @@ pub(super) fn parameters(prepare: &Prepare) -> Result<Parameters, Failure> {
     let omit_s = whole_seconds(prepare.omit_ns)
         .ok_or_else(|| cannot(format!("omit {}: use whole seconds", prepare.omit_ns)))?;
     let counts_ns = prepare.duration_ns.0.saturating_sub(prepare.omit_ns.0);
-    // The client ends the test itself, and its server expects that no sooner than this.
+    // The client itself ends the test, and the server does not expect the end before this time.
     let time_s = u32::try_from(counts_ns.div_ceil(Nanos::from_secs(1).0)).unwrap_or(u32::MAX);
-    // The server's buffer in the direction that it uses; its own option sets both.
+    // iperf3 sets both buffers of the server to one value: use the buffer of the direction that carries data.
     let buffer = if is_reverse { point.send_buffer } else { point.receive_buffer };
     let window = u32::try_from(buffer.map_or(0, |Bytes(bytes)| bytes));
     Ok(Parameters {
@@ -31,11 +31,11 @@ pub(super) fn parameters(prepare: &Prepare) -> Result<Parameters, Failure> {
         mss: if kind == Kind::Tcp { point.mss.unwrap_or(0) } else { 0 },
         window_bytes: window.map_err(|_| cannot("buffers of 4 GiB"))?,
         rate: rate(point, is_reverse)?,
-        // The upper six bits of the octet (RFC 2474).
+        // DSCP is the upper six bits of the octet (RFC 2474).
         tos: point.dscp.unwrap_or(0) << 2,
         is_unfragmented: kind == Kind::Udp && point.dont_fragment == Some(true),
         has_wide_counters: kind == Kind::Udp,
-        // Only a sender has one.
+        // Congestion control matters only at the sender.
         congestion: point.congestion.clone().filter(|_| is_reverse && kind == Kind::Tcp),
         ..Parameters::default()
     })
@@ -45,7 +45,7 @@ fn cannot(what: impl std::fmt::Display) -> Failure {
     Failure::Protocol(format!("iperf3 cannot do {what}"))
 }
 
-/// What no parameter says.
+/// Refuses options that no parameter of iperf3 expresses.
 fn check(point: &Point) -> Result<(), Failure> {
     if point.pattern != Pattern::Stream {
         return Err(cannot(format!("the pattern {}: use stream", point.pattern)));
@@ -94,7 +94,7 @@ fn block_bytes(kind: Kind, Bytes(bytes): Bytes) -> Result<u32, Failure> {
     Err(cannot(format!("a payload of {bytes} bytes: use {} to {}", range.start(), range.end())))
 }
 
-/// The rate of each stream; 0 for none. A sender here keeps any pace by itself.
+/// Rate of each stream; 0 for no limit. If this end sends, it does its own pacing.
 fn rate(point: &Point, is_reverse: bool) -> Result<BitRate, Failure> {
     let total = match &point.pace {
         Pace::Closed => return Ok(BitRate(0)),

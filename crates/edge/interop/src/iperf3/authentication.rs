@@ -1,4 +1,4 @@
-//! Users, passwords and keys at both ends.
+//! User authentication (RSA) at both ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,42 +11,41 @@ use sha2::{Digest, Sha256};
 
 use super::openssl::{self, DECRYPT, ENCRYPT};
 
-/// How much the clocks of client and server may differ: the original's default.
+/// Maximum difference between the clocks of client and server: iperf3's default.
 const SKEW_MAX_S: u64 = 10;
 
-/// Longest encrypted token: that of a key of 8192 bits. A token is one block.
+/// Longest encrypted token: one block of an RSA key of 8192 bits.
 const ENCRYPTED_BYTES_MAX: usize = 1_024;
 
-/// How a token is padded before it is encrypted.
+/// RSA padding of the encrypted token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Padding {
-    /// OAEP (RFC 8017, section 7.1): servers of 3.17 and later.
+    /// OAEP (RFC 8017, section 7.1): servers of version 3.17 and later.
     #[default]
     Oaep,
-    /// PKCS#1 v1.5 (RFC 8017, section 7.2): older servers, such as 3.12 of Debian.
+    /// PKCS#1 v1.5 (RFC 8017, section 7.2): older servers, for example Debian's 3.12.
     Pkcs1,
 }
 
-/// Why authentication is not possible here.
+/// Why authentication is not possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the message explains its fields")]
 pub enum AuthenticationError {
-    /// There is no openssl program.
+    /// The program `openssl` is not installed.
     #[error(
         "authentication of iperf3 needs the program `openssl`: install it (Debian: `apt install \
          openssl`)"
     )]
     NoProgram,
-    /// It ran and failed.
+    /// `openssl` failed.
     #[error("openssl failed: {0}")]
     Program(String),
-    /// A file cannot be read.
     #[error("cannot read {}: {reason}", path.display())]
     File { path: PathBuf, reason: String },
-    /// A user or password that iperf3 does not allow.
+    /// iperf3 does not allow this user name or password.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// No password.
+    /// IPERF3_PASSWORD is not set.
     #[error("there is no password: set the environment variable IPERF3_PASSWORD")]
     NoPassword,
 }
@@ -62,16 +61,16 @@ fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// What a client shows to a server.
+/// What a client needs to authenticate.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// The user's name.
+    /// User name.
     pub user: String,
-    /// The password.
+    /// Password, in plain text.
     pub password: String,
-    /// The server's public key, PEM.
+    /// Path of the server's public key, PEM.
     pub public_key: PathBuf,
-    /// As the server decrypts.
+    /// Padding that the server expects.
     pub padding: Padding,
 }
 
@@ -82,7 +81,7 @@ impl std::fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Credentials with the password of the environment variable IPERF3_PASSWORD, as the original.
+    /// Reads the password from the environment variable IPERF3_PASSWORD, as iperf3 does.
     pub fn from_environment(
         user: &str,
         public_key: &Path,
@@ -93,9 +92,9 @@ impl Credentials {
         Ok(Self { user: user.to_owned(), password, public_key: public_key.to_owned(), padding })
     }
 
-    /// The token of now, as it is sent.
+    /// A token with the current time, encrypted and in base64.
     pub(super) fn token(&self) -> Result<String, AuthenticationError> {
-        // Its absence would else be told in openssl's words.
+        // Without this check, openssl would report the missing file.
         read(&self.public_key)?;
         let (user, password) = (self.user.clone(), self.password.clone());
         let text = Token { user, password, seconds: now_s() }.emit()?;
@@ -104,17 +103,17 @@ impl Credentials {
     }
 }
 
-/// Who may use a server.
+/// Users that a server accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authentication {
-    /// The private key, PEM, without a password.
+    /// Path of the private key, PEM, without a password.
     private_key: PathBuf,
-    /// Lines of `name,HEX`: the SHA-256 of `{name}password`. Read anew for each client.
+    /// Path of the users file, with lines `name,HEX`: the SHA-256 of `{name}password`. Read again for each client.
     users: PathBuf,
 }
 
 impl Authentication {
-    /// Checks that the program and both files are there.
+    /// Checks that `openssl` and both files exist.
     pub fn new(private_key: &Path, users: &Path) -> Result<Self, AuthenticationError> {
         openssl::find()?;
         read(private_key)?;
@@ -122,12 +121,12 @@ impl Authentication {
         Ok(Self { private_key: private_key.to_owned(), users: users.to_owned() })
     }
 
-    /// Whether a client's token names a user with the right password, now. All reasons against it look
-    /// the same from outside.
+    /// Whether a token has a known user, the right password and the current time. The client does not learn the reason
+    /// of a refusal.
     pub(super) fn admits(&self, token: &str) -> bool {
         let Some(encrypted) = decoded(token) else { return false };
-        // Since OpenSSL 3.2 a wrong PKCS#1 padding gives random bytes instead of an error: the form of
-        // the text decides, and OAEP, which fails by itself, comes first.
+        // Since OpenSSL 3.2, decryption with wrong PKCS#1 padding returns random bytes instead of an error; the format
+        // of the text decides. OAEP, which detects wrong padding, is tried first.
         let token = [Padding::Oaep, Padding::Pkcs1].into_iter().find_map(|padding| {
             let text = openssl::pkeyutl(DECRYPT, &self.private_key, padding, &encrypted).ok()?;
             Token::parse(std::str::from_utf8(&text).ok()?)
@@ -137,12 +136,12 @@ impl Authentication {
     }
 }
 
-/// The encrypted bytes of a token as it is sent.
+/// Decodes a received token from base64.
 fn decoded(token: &str) -> Option<Vec<u8>> {
     if token.len() > 2 * ENCRYPTED_BYTES_MAX {
         return None;
     }
-    // Some versions leave line ends in it.
+    // Some versions send line breaks in it.
     let letters: String = token.chars().filter(|letter| !letter.is_whitespace()).collect();
     STANDARD.decode(letters).ok().filter(|bytes| bytes.len() <= ENCRYPTED_BYTES_MAX)
 }

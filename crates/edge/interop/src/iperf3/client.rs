@@ -1,4 +1,4 @@
-//! A run whose other end is an iperf3 server.
+//! A run against an iperf3 server.
 
 use std::net::SocketAddr;
 use std::thread::{self, Scope, ScopedJoinHandle};
@@ -16,21 +16,20 @@ use super::cpu::Cpu;
 use super::test::SILENCE;
 use super::{asking, ends, opening};
 
-/// How often the conversation looks at the run beside it.
+/// Polling interval of the control connection while the run is in progress.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// Time for a receiver to end after the server has: it waits for silence.
+/// Maximum time for a receiver to end after the server has ended; it waits for silence.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 
-/// What both ends of a run counted.
+/// Counts of both ends of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// As of any other run. Of the server's end only that is known which iperf3 tells; its writes are
-    /// counted from its bytes.
+    /// Reports as of any other run. The server's has only what iperf3 reports; its writes are computed from its bytes.
     pub ends: Ends,
-    /// What the server said, with jitter and retransmissions of each stream.
+    /// The server's results, with jitter and retransmissions of each stream.
     pub server: Results,
-    /// What it was told.
+    /// The client's results, as sent to the server.
     pub client: Results,
 }
 
@@ -43,10 +42,10 @@ impl From<AuthenticationError> for Failure {
     }
 }
 
-/// Carries a run out as the client, with an iperf3 server as the other: a stream of TCP or UDP,
-/// forward or in reverse. What iperf3 cannot do is refused by name before anything is sent.
+/// Performs a run as the iperf3 client: a stream of TCP or UDP, forward or reverse. Returns an error, before
+/// anything is sent, for options that iperf3 does not support.
 ///
-/// An amount or a time ends the run, whichever comes first, or [`Control::end`].
+/// The run ends after its amount or its duration, whichever comes first, or on [`Control::end`].
 pub fn measure(
     prepare: &Prepare,
     server: SocketAddr,
@@ -129,14 +128,14 @@ fn now() -> Instant {
     Instant(now_ns())
 }
 
-/// The run under way, on a thread of its own.
+/// The run in progress, on its own thread.
 struct Run<'scope> {
     account: Account,
     began_ns: u64,
     thread: ScopedJoinHandle<'scope, (Result<EndReport, Failure>, Cpu)>,
-    /// When the sending was found to be over.
+    /// When the load thread was found to have finished.
     sent_ns: Option<u64>,
-    /// What passed from there to the end of the test.
+    /// Time from then to the end of the test.
     waited_ns: u64,
     rtt_ns: u64,
     ended_ns: u64,
@@ -164,14 +163,14 @@ impl<'scope> Run<'scope> {
         Self { account, began_ns, thread, sent_ns: None, waited_ns: 0, rtt_ns, ended_ns: began_ns }
     }
 
-    /// Whether the end of the test is to be said.
+    /// Whether to end the test now.
     fn is_over(&mut self, prepare: &Prepare, control: &Control) -> bool {
         let now_ns = now_ns();
         self.account.on_time(now_ns);
         self.ended_ns = now_ns;
         if self.thread.is_finished() {
-            // Datagrams under way are to arrive before the server stops to count them; of TCP all bytes
-            // are acknowledged by now.
+            // Datagrams in flight should arrive before the server stops counting. With TCP, all bytes have been
+            // acknowledged by now.
             let is_udp = self.account.parameters.kind == Kind::Udp;
             let wait_ns = if is_udp { SILENCE.as_nanos() as u64 + 2 * self.rtt_ns } else { 0 };
             let sent_ns = *self.sent_ns.get_or_insert(now_ns);
@@ -185,10 +184,10 @@ impl<'scope> Run<'scope> {
         has_amount || control.is_ended() || now_ns - self.began_ns >= prepare.duration_ns.0
     }
 
-    /// Takes note that the server has stopped; gives what this end counted, and what it let pass without
+    /// Called when the server has stopped. Returns this end's counts, and the time that it waited at the end without
     /// sending.
     fn finish(self, control: &Control) -> Result<(EndReport, Results, u64), Failure> {
-        // More than anybody sends: the silence decides.
+        // An amount that is never reached: silence ends the reception.
         control.drain(u64::MAX - 1, SILENCE.as_nanos() as u64 + 2 * self.rtt_ns);
         let gives_up_ns = now_ns() + DRAIN_WITHIN.as_nanos() as u64;
         while !self.thread.is_finished() {

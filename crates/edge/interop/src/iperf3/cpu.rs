@@ -1,16 +1,15 @@
-//! Processor time of the threads of a test.
+//! CPU time of the threads of a test.
 
 use std::{array, fs};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Processor time that a thread has used: nanoseconds in all, and, in the ticks of proc_pid_stat(5), in the
-/// program and in the kernel.
+/// CPU time of a thread: total in nanoseconds, then user and system time in ticks (proc_pid_stat(5)).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cpu([u64; 3]);
 
 impl Cpu {
-    /// That of the calling thread up to now.
+    /// CPU time of the calling thread so far.
     pub fn of_this_thread() -> Self {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         let total_ns = time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs();
@@ -19,18 +18,18 @@ impl Cpu {
         Self([total_ns, user, system])
     }
 
-    /// Together with that of another thread.
+    /// Adds the time of another thread.
     pub fn and(self, other: Self) -> Self {
         Self(array::from_fn(|part| self.0[part] + other.0[part]))
     }
 
-    /// What was used since an earlier time.
+    /// Time used since an earlier reading.
     pub fn since(self, earlier: Self) -> Self {
         Self(array::from_fn(|part| self.0[part].saturating_sub(earlier.0[part])))
     }
 
-    /// Percent of so much time: in all, in the program, in the kernel. The ticks are too coarse to be
-    /// more than the proportion of the two.
+    /// Percent of `elapsed_ns`: total, user, system. The ticks are coarse, so they only give the ratio of user to
+    /// system time.
     pub fn percent(self, elapsed_ns: u64) -> [f64; 3] {
         let [total_ns, user, system] = self.0;
         let total = 100.0 * total_ns as f64 / elapsed_ns.max(1) as f64;
@@ -39,7 +38,7 @@ impl Cpu {
     }
 }
 
-/// The fields `utime` and `stime`; the name before them may hold anything but ends with a parenthesis.
+/// The fields `utime` and `stime`. They are found after the last parenthesis, because the name may contain anything.
 fn ticks(stat: &str) -> Option<[u64; 2]> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11).map(str::parse);

@@ -1,4 +1,4 @@
-//! What both ends of a test counted, as a run's report.
+//! Converts the counts of both ends of a test to reports of a run.
 
 use fabricmark_proto::EndReport;
 use fabricmark_proto::iperf3::{Kind, Parameters, Results, StreamResults};
@@ -7,7 +7,7 @@ use fabricmark_units::Nanos;
 
 use super::account::Account;
 
-/// This end's report without the omitted part, which the server leaves out, too.
+/// This end's report without the omitted part, which the server omits too.
 pub(super) fn own(mut report: EndReport, account: &Account) -> EndReport {
     let (bytes, blocks) = account.omitted();
     let counts = &mut report.counts;
@@ -24,14 +24,14 @@ pub(super) fn own(mut report: EndReport, account: &Account) -> EndReport {
     report
 }
 
-/// The server's report; `waited_ns` is what the client let pass at the end without sending.
+/// The server's report. `waited_ns` is the time at the end in which the client did not send.
 pub(super) fn theirs(results: &Results, parameters: &Parameters, waited_ns: u64) -> EndReport {
     let streams = || results.streams.iter();
     let bytes = streams().map(|stream| stream.bytes).sum();
     let longest_s = streams().filter_map(|stream| stream.duration_s).fold(0.0, f64::max);
     let elapsed_ns = (longest_s * 1e9) as u64;
     let calls = match (parameters.kind, parameters.is_reverse) {
-        // iperf3 does not say how many calls it took.
+        // iperf3 does not report its number of calls.
         (Kind::Tcp, _) => u64::div_ceil(bytes, u64::from(parameters.block_bytes)),
         (Kind::Udp, false) => streams().map(StreamResults::received).sum(),
         (Kind::Udp, true) => streams()
@@ -42,7 +42,7 @@ pub(super) fn theirs(results: &Results, parameters: &Parameters, waited_ns: u64)
     let tcp = retransmitted.filter(|_| parameters.is_reverse && parameters.kind == Kind::Tcp);
     let is_receiver = parameters.kind == Kind::Udp && !parameters.is_reverse;
     let jitters = || streams().map(|stream| stream.jitter_s);
-    // The server reports it: what no network has (negative, an hour and more) is left out.
+    // Ignore values that no network has (negative, or an hour and more): the server is not trusted.
     let is_sound = jitters().all(|jitter_s| (0.0..3600.0).contains(&jitter_s));
     let jitter_s = jitters().sum::<f64>() / results.streams.len().max(1) as f64;
     EndReport {

@@ -1,4 +1,4 @@
-//! Streams as flows of the data plane, which count what they move where the conversation reads it.
+//! Streams as flows of the data plane. Their counters can be read by the thread of the control connection.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -14,7 +14,6 @@ use fabricmark_telemetry::tcp_info;
 use rustix::io::ioctl_fionread;
 use rustix::net::{RecvFlags, recv};
 
-/// The socket of a stream.
 #[derive(Debug)]
 pub(super) enum StreamSocket {
     Tcp(TcpStream),
@@ -39,7 +38,6 @@ impl AsFd for StreamSocket {
     }
 }
 
-/// A stream, and what it has moved.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub socket: StreamSocket,
@@ -47,7 +45,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Segments that it has sent again, over TCP.
+    /// Retransmitted segments; `None` for UDP.
     pub fn retransmits(&self) -> Option<u64> {
         tcp_info::sample(self.socket.tcp()?.as_fd()).ok()?.retransmitted_segments
     }
@@ -57,14 +55,14 @@ impl Stream {
 #[derive(Debug)]
 pub(super) struct StreamFlow {
     pub stream: Arc<Stream>,
-    /// Whether counters of datagrams have 64 bits.
+    /// Whether the counters of datagrams have 64 bits.
     pub is_wide: bool,
-    /// Whether the other end opens a stream of datagrams, and may have missed the answer.
+    /// Whether the peer opens UDP streams, and may have missed the reply.
     pub answers: bool,
 }
 
-/// Errors that a datagram socket has for one datagram and not for the next: the other end is not there
-/// (yet), or there is no buffer for it.
+/// Maps transient errors of a datagram socket to `WouldBlock`: no one listens at the peer's port (yet), or there is
+/// no buffer space.
 fn passing(error: io::Error) -> io::Error {
     match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
         Some(rustix::io::Errno::CONNREFUSED | rustix::io::Errno::NOBUFS) => {
@@ -77,12 +75,12 @@ fn passing(error: io::Error) -> io::Error {
 impl StreamFlow {
     fn receive_datagram(&self, socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Moved> {
         loop {
-            // The length is the true one, also of a datagram that does not fit.
+            // MSG_TRUNC returns the real length of a datagram that is longer than the buffer.
             let (kept, bytes) = recv(socket, &mut *buffer, RecvFlags::TRUNC)
                 .map_err(|errno| passing(errno.into()))?;
             let Some(header) = Header::parse(&buffer[..kept], self.is_wide) else {
                 if self.answers && buffer[..kept] == OPENING {
-                    // Whoever still waits for it asks again.
+                    // A client that missed the reply sends its opening datagram again.
                     let _ = socket.send(&OPENING_REPLIES[0]);
                 }
                 continue;
@@ -119,7 +117,7 @@ impl Flow for StreamFlow {
                 self.stream.tally.received(bytes, now_ns());
                 Ok(Moved::one(bytes))
             }
-            // A server of 3.12 closes its streams with what it has not read.
+            // A server of 3.12 closes its streams with unread data, which resets the connection.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(Moved::default()),
             Err(error) => Err(error),
         }
@@ -137,7 +135,7 @@ impl Flow for StreamFlow {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The control connection tells the end.
+    /// The end is signalled on the control connection.
     fn has_end(&self) -> bool {
         false
     }
@@ -160,21 +158,21 @@ impl Flow for StreamFlow {
 pub(super) struct Tally {
     bytes: AtomicU64,
     blocks: AtomicU64,
-    /// When something arrived last.
+    /// Time of the last arrival.
     last_ns: AtomicU64,
-    /// Only its receiver locks it, until the end.
+    /// Locked only by the receiver until the test ends.
     judged: Mutex<Judged>,
 }
 
-/// What the counters of datagrams say.
+/// Statistics from the counters in datagrams.
 #[derive(Debug, Default)]
 struct Judged {
     arrivals: Arrivals,
-    /// Tells duplicates from late datagrams, which iperf3's own arithmetic does not.
+    /// Distinguishes duplicates from late datagrams, which iperf3's own algorithm does not.
     sequence: Option<SequenceTracker>,
 }
 
-/// Its counters at one time.
+/// Values of the counters at one time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Snapshot {
     pub bytes: u64,
@@ -183,19 +181,19 @@ pub(super) struct Snapshot {
 }
 
 impl Tally {
-    /// Counts a write or a datagram that was sent.
+    /// Counts a write or a sent datagram.
     pub fn sent(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Relaxed);
         self.blocks.fetch_add(1, Relaxed);
     }
 
-    /// Counts a read or a datagram that arrived.
+    /// Counts a read or a received datagram.
     pub fn received(&self, bytes: usize, now_ns: u64) {
         self.sent(bytes);
         self.last_ns.store(now_ns, Relaxed);
     }
 
-    /// Counts a datagram that arrived.
+    /// Counts a received datagram and its sequence number.
     pub fn arrived(&self, bytes: usize, header: Header, now_ns: u64, is_wide: bool) {
         self.received(bytes, now_ns);
         let mut judged = self.judged();
@@ -205,12 +203,12 @@ impl Tally {
         }
     }
 
-    /// Has the counters of datagrams judged one by one, too; 16 KiB of memory.
+    /// Enables the detection of duplicate and reordered datagrams; needs 16 KiB.
     pub fn track(&self, is_wide: bool) {
         self.judged().sequence = Some(SequenceTracker::new(if is_wide { 64 } else { 32 }));
     }
 
-    /// What that says; nothing where it was not asked for.
+    /// `None` unless [`Tally::track`] was called.
     pub fn sequence(&self) -> Option<SequenceCounts> {
         self.judged().sequence.as_ref().map(SequenceTracker::counts)
     }
@@ -219,30 +217,28 @@ impl Tally {
         self.judged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When something arrived last, in the time of `fabricmark_telemetry::clock`; 0 for never.
+    /// Time of the last arrival, on the clock of `fabricmark_telemetry::clock`; 0 if nothing has arrived.
     pub fn last_ns(&self) -> u64 {
         self.last_ns.load(Relaxed)
     }
 
-    /// Bytes so far.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 
-    /// Writes, reads or datagrams so far.
+    /// Number of writes, reads or datagrams.
     pub fn blocks(&self) -> u64 {
         self.blocks.load(Relaxed)
     }
 
-    /// Everything so far.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot { bytes: self.bytes(), blocks: self.blocks(), arrivals: self.judged().arrivals }
     }
 }
 
 impl Snapshot {
-    /// The results of a stream of datagrams, or of bytes, that stands so at its end and stood as
-    /// `omitted` when it began to count.
+    /// Results of a stream: the difference between these counters, at its end, and `omitted`, at the end of the omitted
+    /// part.
     pub fn results(&self, omitted: &Self, id: u32, is_udp: bool, sends: bool) -> StreamResults {
         let packets = |at: &Self| match (is_udp, sends) {
             (true, true) => at.blocks,

@@ -1,4 +1,4 @@
-//! A control connection.
+//! Control connections.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -8,22 +8,22 @@ use rustix::event::{PollFd, PollFlags};
 
 use crate::socket::{is_passing, notice_silence, wait};
 
-/// Time to hand over what is to be said: at most 100 KB, of which the kernel buffers most.
+/// Time-out of a write: at most 100 KB, most of which the kernel buffers.
 const SAY_WITHIN: Duration = Duration::from_secs(2);
 
-/// A control connection that does not block, and whose vanished other end is noticed.
+/// A non-blocking control connection that detects a dead peer.
 #[derive(Debug)]
 pub(super) struct Line(TcpStream);
 
 impl Line {
-    /// Over an open connection.
+    /// Wraps a connected socket.
     pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         notice_silence(&stream)?;
         Ok(Self(stream))
     }
 
-    /// Hands bytes over whole.
+    /// Writes all bytes.
     pub fn say(&self, mut bytes: &[u8]) -> io::Result<()> {
         let until = Instant::now() + SAY_WITHIN;
         while !bytes.is_empty() {
@@ -44,8 +44,7 @@ impl Line {
         Ok(())
     }
 
-    /// What has arrived, waiting at most so long for it; nothing when nothing has, and 0 bytes at the
-    /// end.
+    /// Reads what has arrived, waiting at most `within`. `None` if nothing arrived, `Some(0)` at the end of the stream.
     pub fn hear(&self, buffer: &mut [u8], within: Duration) -> io::Result<Option<usize>> {
         wait(&mut [PollFd::new(&self.0, PollFlags::IN)], within)?;
         match (&self.0).read(buffer) {
@@ -55,8 +54,8 @@ impl Line {
         }
     }
 
-    /// Ends the connection so that the last words arrive: one that is closed with something unread is
-    /// reset.
+    /// Closes the connection after the peer has read the last bytes: closing a socket with unread data would reset the
+    /// connection.
     pub fn close(self) {
         const WITHIN: Duration = Duration::from_millis(100);
         let _ = self.0.shutdown(Shutdown::Write);

@@ -1,4 +1,4 @@
-//! The opening of a client's streams.
+//! Opens the connections of a client.
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -14,16 +14,16 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use super::flow::StreamSocket;
 use super::line::Line;
 
-/// Time for the control connection, as for the flows of other runs.
+/// Time-out for the control connection, the same as for the flows of other runs.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
-/// Time for the answer to a datagram that opens a stream.
+/// Time-out for the reply to a datagram that opens a stream.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// How often a wait looks whether the run is given up.
+/// How often a wait checks whether the run has been aborted.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A cookie that nobody guesses.
+/// An unpredictable cookie.
 pub(super) fn new_cookie() -> Result<Cookie, Failure> {
     let mut random = [0; COOKIE_BYTES - 1];
     match getrandom(&mut random, GetRandomFlags::empty()) {
@@ -33,7 +33,7 @@ pub(super) fn new_cookie() -> Result<Cookie, Failure> {
     }
 }
 
-/// The control connection.
+/// Opens the control connection.
 pub(super) fn control(prepare: &Prepare, server: SocketAddr) -> Result<Line, Failure> {
     let from = SocketAddr::new(prepare.point.source.unwrap_or(prepare.address), 0);
     let system = |error| Failure::System(format!("cannot open a connection from {from}: {error}"));
@@ -47,7 +47,7 @@ pub(super) fn control(prepare: &Prepare, server: SocketAddr) -> Result<Line, Fai
     Line::new(socket.into()).map_err(system)
 }
 
-/// Opens all streams, one after the other; gives the time that the first one took in nanoseconds.
+/// Opens all streams, one after the other. Also returns the time to open the first one, in nanoseconds.
 pub(super) fn streams(
     prepare: &Prepare,
     server: SocketAddr,
@@ -96,7 +96,7 @@ fn udp_stream(socket: Socket, prepare: &Prepare, control: &Control) -> Result<Ud
         control.check()?;
         match socket.recv(&mut buffer) {
             Ok(bytes) if OPENING_REPLIES.iter().any(|reply| buffer[..bytes] == *reply) => break,
-            // In reverse payloads may overtake the answer.
+            // In reverse, payloads may arrive before the reply.
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(failed(error)),

@@ -1,5 +1,5 @@
-//! RSA by the system's `openssl` program: the crates that do it have an open timing advisory, or need a
-//! C toolchain of their own.
+//! RSA by the system's `openssl` program: the Rust crates for it have an open timing advisory, or need a C
+//! toolchain.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -7,13 +7,13 @@ use std::process::{Command, Stdio};
 
 use super::authentication::{AuthenticationError, Padding};
 
-/// Encrypts with a public key; PEM, as `openssl rsa -pubout` writes it.
+/// Encrypt with a public key in PEM, as written by `openssl rsa -pubout`.
 pub(super) const ENCRYPT: &[&str] = &["-encrypt", "-pubin"];
 
-/// Decrypts with a private key; an empty password, so that nobody is asked for one.
+/// Decrypt with a private key; the empty password prevents a prompt.
 pub(super) const DECRYPT: &[&str] = &["-decrypt", "-passin", "pass:"];
 
-/// Encrypts or decrypts.
+/// Runs `openssl pkeyutl`; `way` is [`ENCRYPT`] or [`DECRYPT`].
 pub(super) fn pkeyutl(
     way: &[&str],
     key: &Path,
@@ -29,7 +29,7 @@ pub(super) fn pkeyutl(
     run(&mut command, input)
 }
 
-/// Whether the program is there.
+/// Fails if `openssl` cannot be run.
 pub(super) fn find() -> Result<(), AuthenticationError> {
     run(Command::new("openssl").arg("version"), &[]).map(drop)
 }
@@ -41,12 +41,12 @@ fn missing(error: &io::Error) -> AuthenticationError {
     }
 }
 
-/// Runs it over a text that is shorter than a pipe is long.
+/// Runs `command` with `input`, which must be shorter than a pipe's buffer.
 fn run(command: &mut Command, input: &[u8]) -> Result<Vec<u8>, AuthenticationError> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| missing(&error))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that has given up before it reads says why itself.
+        // A program that exits before it reads reports the reason itself.
         let _ = stdin.write_all(input);
     }
     let output = child.wait_with_output().map_err(|error| missing(&error))?;

@@ -1,4 +1,4 @@
-//! Who is being served, and who awaits streams.
+//! The tests in progress, and which of them wait for streams.
 
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -12,30 +12,30 @@ use super::flow::StreamSocket;
 struct Entry {
     cookie: Cookie,
     peer: IpAddr,
-    /// The own address that the client knows.
+    /// The server's address to which the client connected.
     local: SocketAddr,
-    /// Streams that are still to come.
+    /// Kind and number of the streams still to be opened.
     awaits: Option<(Kind, usize)>,
     streams: Sender<StreamSocket>,
 }
 
-/// The tests under way.
+/// The tests in progress.
 #[derive(Debug, Default)]
 pub(super) struct Registry(Mutex<Vec<Entry>>);
 
 /// What a connection is that begins with a cookie.
 #[derive(Debug)]
 pub(super) enum Claim {
-    /// A stream, which its test now has.
+    /// A stream, which has been passed to its test.
     Stream,
-    /// A control connection.
+    /// The control connection of a new test.
     Control(TcpStream),
-    /// A stream that nobody awaits.
+    /// A stream that no test expects.
     Nobody(TcpStream),
 }
 
 impl Registry {
-    /// Takes a test in; nothing when there are as many as may be.
+    /// Adds a test; `None` if there are already `most`.
     pub fn enter(
         &self,
         cookie: Cookie,
@@ -53,13 +53,13 @@ impl Registry {
         Some(opened)
     }
 
-    /// Takes a test out.
+    /// Removes a test.
     pub fn leave(&self, cookie: &Cookie) {
         self.lock().retain(|entry| entry.cookie != *cookie);
     }
 
-    /// A test awaits its streams from now on. False where it is not its turn: a datagram that opens a UDP
-    /// stream names no test, so that of one address only one test at a time awaits some.
+    /// Makes a test wait for its streams. Returns false if it must wait its turn: the datagram that opens a UDP stream
+    /// does not identify its test, so only one test per client address may wait for UDP streams.
     pub fn await_streams(&self, cookie: &Cookie, kind: Kind, count: usize) -> bool {
         let mut entries = self.lock();
         let Some(place) = entries.iter().position(|entry| entry.cookie == *cookie) else {
@@ -88,14 +88,13 @@ impl Registry {
         }
     }
 
-    /// The own address by which a client that awaits UDP streams knows this server; nothing where the
-    /// address is no such client's.
+    /// The server's address to which this client connected, if a test waits for UDP streams from this client.
     pub fn awaits_udp(&self, peer: IpAddr) -> Option<SocketAddr> {
         let peer = peer.to_canonical();
         self.lock().iter().find(|entry| entry.awaits_udp_of(peer)).map(|entry| entry.local)
     }
 
-    /// Hands the socket of a UDP stream to the test that awaits one.
+    /// Passes the socket of a UDP stream to the test that waits for one.
     pub fn give_udp(&self, peer: IpAddr, socket: UdpSocket) {
         let peer = peer.to_canonical();
         if let Some(entry) = self.lock().iter_mut().find(|entry| entry.awaits_udp_of(peer)) {
@@ -109,7 +108,7 @@ impl Registry {
 }
 
 impl Entry {
-    /// Hands a stream to the test; one that has just ended drops it.
+    /// Passes a stream to the test. If the test has just ended, the stream is dropped.
     fn give(&mut self, stream: StreamSocket) {
         self.awaits =
             self.awaits.map(|(kind, count)| (kind, count - 1)).filter(|&(_, count)| count > 0);

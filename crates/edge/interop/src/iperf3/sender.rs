@@ -1,4 +1,4 @@
-//! The sending end of a test: several streams on one thread, each with a rate of its own.
+//! The sender of a test: several streams on one thread, each with its own rate.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -13,29 +13,29 @@ use rustix::event::{PollFd, PollFlags};
 use super::flow::StreamFlow;
 use crate::socket;
 
-/// Writes that one stream makes before the next one's turn.
+/// Consecutive writes to one stream before the next one's turn.
 const TURN: u32 = 16;
 
-/// Longest wait without a look whether the test is over.
+/// Longest wait between two checks whether the test is over.
 const LOOK_EVERY_NS: u64 = 5_000_000;
 
-/// A sleep may end so late (`Waiting` of the crate `load`): the rest is spun.
+/// A sleep may end this much late (`Waiting` of the crate `load`), so the rest of a wait is spun.
 const SPIN_NS: u64 = 60_000;
 
-/// What is sent by each stream.
+/// Traffic of each stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    /// Bytes of a write or a datagram.
+    /// Size of a write or datagram, in bytes.
     pub block_bytes: u32,
     /// Application bits per second of a stream; 0 for no limit.
     pub rate: BitRate,
-    /// Bytes of all streams together after which nothing more is sent.
+    /// Bytes after which sending stops, all streams together; `None` for no limit.
     pub bytes_max: Option<u64>,
 }
 
 impl Load {
-    /// When a stream that began at `began_ns` and has sent so much may send again. What was not sent in
-    /// time follows at once, as with the original.
+    /// When a stream that began at `began_ns` and has sent `sent_bytes` may send again. A late sender catches up at
+    /// once, as iperf3 does.
     fn due_ns(&self, began_ns: u64, sent_bytes: u64) -> u64 {
         match self.rate.0 {
             0 => began_ns,
@@ -47,7 +47,7 @@ impl Load {
     }
 }
 
-/// Sends by flows that do not block until told to stop, or until the amount is sent.
+/// Sends on non-blocking flows until it is told to stop or the amount is sent.
 pub(super) fn send(flows: &mut [StreamFlow], load: &Load, control: &Control) -> io::Result<()> {
     let mut payload = vec![0x5a; load.block_bytes as usize];
     let mut sent = vec![0_u64; flows.len()];
@@ -87,7 +87,7 @@ pub(super) fn send(flows: &mut [StreamFlow], load: &Load, control: &Control) -> 
     Ok(())
 }
 
-/// Waits for room in one of the full flows, or for so long.
+/// Waits until one of the full flows is writable, at most `ns`.
 fn wait(flows: &[StreamFlow], full: &[usize], ns: u64) -> io::Result<()> {
     let fds: Vec<BorrowedFd<'_>> = full.iter().filter_map(|&place| flows[place].fd()).collect();
     if fds.is_empty() {

@@ -1,4 +1,4 @@
-//! The port: who connects, and what each connection is.
+//! The server's port: accepts connections and passes them to their tests.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,17 +17,17 @@ use super::session::session;
 use super::udp_port::UdpPort;
 use crate::{Guard, socket};
 
-/// Longest wait without a look whether the server is to stop.
+/// Longest wait between two checks whether the server is to stop.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Time for a cookie: one round trip, and what a lost packet costs.
+/// Time-out for the cookie: one RTT, and allowance for a lost packet.
 const COOKIE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Connections that may owe a cookie at once; one more ends the oldest. Streams of one client come one
-/// after the other.
+/// Maximum number of connections that have not sent their cookie; one more closes the oldest. A client opens its
+/// streams one after the other.
 const COOKIES_OWED_MAX: usize = 256;
 
-/// What every test of a server shares.
+/// State shared by all tests of a server.
 #[derive(Debug)]
 pub(super) struct Shared<'a> {
     pub guard: &'a Guard,
@@ -36,7 +36,7 @@ pub(super) struct Shared<'a> {
     pub registry: Registry,
 }
 
-/// A connection that owes its cookie.
+/// A connection that has not yet sent its whole cookie.
 #[derive(Debug)]
 struct Newcomer {
     stream: TcpStream,
@@ -45,7 +45,7 @@ struct Newcomer {
     until: Instant,
 }
 
-/// What came of a look at it.
+/// Result of polling it.
 enum Look {
     Waits,
     Gone,
@@ -69,11 +69,11 @@ impl Newcomer {
     }
 }
 
-/// Serves iperf3 clients on the port of a listener, TCP and UDP, until `stop` is set; then its clients are
-/// told, and it returns within 0.2 s. Several are served at once, each within what the guard allows;
-/// with `authentication` only users are.
+/// Serves iperf3 clients on the port of a listener, TCP and UDP, until `stop` is set. Then it notifies its clients
+/// and returns within 0.2 s. Serves several clients at once, within the limits of `guard`; with `authentication`,
+/// only known users.
 ///
-/// Fails where the UDP port is taken, or the listener itself fails. A client's failure is its own.
+/// Fails if the UDP port is in use, or if the listener itself fails. A client's error ends only that client's test.
 pub fn serve(
     listener: &TcpListener,
     guard: &Guard,
@@ -89,7 +89,7 @@ pub fn serve(
     thread::scope(|scope| {
         while !stop.load(Relaxed) {
             wait(listener, &udp, &newcomers)?;
-            // Streams that are awaited first, so that nobody's datagram waits behind newcomers.
+            // Expected streams first, so that no datagram waits behind new connections.
             udp.serve(&shared.registry);
             accept(listener, guard, &mut newcomers)?;
             let mut place = 0;
@@ -116,7 +116,7 @@ fn wait(listener: &TcpListener, udp: &UdpPort, newcomers: &[Newcomer]) -> io::Re
     socket::wait(&mut asked, LOOK_EVERY)
 }
 
-/// Accepts whoever is there and may be.
+/// Accepts all pending connections that the guard admits.
 fn accept(listener: &TcpListener, guard: &Guard, newcomers: &mut Vec<Newcomer>) -> io::Result<()> {
     loop {
         let (stream, peer) = match listener.accept() {
@@ -134,8 +134,8 @@ fn accept(listener: &TcpListener, guard: &Guard, newcomers: &mut Vec<Newcomer>) 
     }
 }
 
-/// Whether a failed accept says nothing about the listener (accept(2)): nobody is there, a connection
-/// broke, or there are too many open files for now.
+/// Ignores errors of accept(2) that do not concern the listener: nothing to accept, a connection that broke, or too
+/// many open files.
 fn passing(error: io::Error) -> io::Result<()> {
     use rustix::io::Errno;
     match error.raw_os_error().map(Errno::from_raw_os_error) {
@@ -148,7 +148,7 @@ fn passing(error: io::Error) -> io::Result<()> {
     }
 }
 
-/// Hands a connection to the test that awaits it, or begins a test.
+/// Passes a connection to the test that expects it, or starts a test.
 fn admit<'scope, 'a: 'scope>(
     scope: &'scope Scope<'scope, '_>,
     shared: &'scope Shared<'a>,
@@ -175,7 +175,7 @@ fn admit<'scope, 'a: 'scope>(
     }
 }
 
-/// Says that nobody else is served, or that there is no such test.
+/// Tells the client that the server is full, or that there is no such test.
 fn deny(mut stream: TcpStream) {
     let _ = stream.write(&[State::AccessDenied as u8]);
 }

@@ -18,21 +18,21 @@ use super::server::{LOOK_EVERY, Shared};
 use super::test::Test;
 use crate::socket::set_traffic_class;
 
-/// How often a test that awaits its streams looks for them.
+/// Polling interval of a test that waits for its streams.
 const OPENING_LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// How far the streams are.
+/// State of a test's streams.
 #[derive(Debug)]
 enum Streams {
-    /// Nobody has asked for any.
+    /// Not requested yet.
     None,
-    /// Those of another test of the same address come first.
+    /// Waits for another test from the same address to open its streams.
     Queued(Box<Parameters>),
     Awaited(Box<Parameters>, Vec<StreamSocket>),
     Running(Box<Test>),
 }
 
-/// Carries a client's test out, from the moment its cookie has arrived to its end.
+/// Runs a client's test from the moment its cookie has arrived to its end.
 pub(super) fn session(
     stream: TcpStream,
     cookie: &Cookie,
@@ -73,7 +73,7 @@ pub(super) fn session(
                     }
                 }
                 ServerAction::End(_) => {
-                    // The data ends before the words do, as with the original.
+                    // The streams close before the last messages are sent, as with iperf3.
                     drop(streams);
                     while let Some(bytes) = server.poll_output() {
                         let _ = line.say(&bytes);
@@ -133,8 +133,8 @@ fn run(streams: Streams, shared: &Shared<'_>) -> Result<Test, Refusal> {
     Test::start(account, shared.guard.rate_max).map_err(|_| Refusal::CreateStream)
 }
 
-/// Sets what the client asks for. The segment size is agreed on when a connection is made, so that the
-/// client's own is enough.
+/// Sets the options that the client requests. The MSS is negotiated when a connection opens, so that the client's
+/// setting suffices.
 fn set_options(stream: &StreamSocket, asked: &Parameters) -> Result<(), Refusal> {
     let socket = SockRef::from(stream);
     let failed = |_| Refusal::CreateStream;

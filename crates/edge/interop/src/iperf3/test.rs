@@ -1,4 +1,4 @@
-//! A test that runs at the server: the threads that send and receive.
+//! A running test at the server: the threads that send and receive.
 
 use std::io;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use super::account::Account;
 use super::cpu::Cpu;
 use super::sender::{Load, send};
 
-/// Silence after which nothing more is under way to a receiver, once its sender has stopped.
+/// Silence after which nothing more is in flight to a receiver, once its sender has stopped.
 pub(super) const SILENCE: Duration = Duration::from_millis(20);
 
-/// Longest wait for that.
+/// Longest wait for that silence.
 const DRAIN_WITHIN: Duration = Duration::from_millis(500);
 
-/// Buffer of a receiver: 128 KiB, the usual size of other tools' reads, and longer than any datagram.
+/// Buffer of a receiver: 128 KiB, the usual read size of other tools, and longer than any datagram.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// The threads of a test. They end when it is dropped.
+/// The threads of a test. Dropping it ends them.
 #[derive(Debug)]
 pub(super) struct Test {
     pub account: Account,
@@ -36,8 +36,7 @@ pub(super) struct Test {
 }
 
 impl Test {
-    /// Starts both directions of a test, as far as it has them; `rate_max` is what this end may send in
-    /// all.
+    /// Starts the directions that the test has. `rate_max` limits the total rate at which this end sends.
     pub fn start(account: Account, rate_max: BitRate) -> io::Result<Self> {
         let (mut sending, mut receiving) = (account.flows(true), account.flows(false));
         let mut test = Self {
@@ -50,7 +49,7 @@ impl Test {
         if !sending.is_empty() {
             let load = test.load(sending.len() as u64, rate_max);
             let control = Arc::clone(&test.sending);
-            // A stream that breaks ends with its client, of which the conversation hears.
+            // A broken stream ends with its client, which the control connection reports.
             test.spawn("iperf3 sender", move || drop(send(&mut sending, &load, &control)))?;
         }
         if !receiving.is_empty() {
@@ -64,13 +63,13 @@ impl Test {
         Ok(test)
     }
 
-    /// What is sent, within what this end may send.
+    /// Traffic of each stream, limited to its share of `rate_max`.
     fn load(&self, streams: u64, rate_max: BitRate) -> Load {
         let parameters = &self.account.parameters;
         let share = BitRate((rate_max.0 / streams).max(1));
         let rate = if parameters.rate.0 == 0 { share } else { parameters.rate.min(share) };
         let blocks_bytes = parameters.blocks.saturating_mul(u64::from(parameters.block_bytes));
-        // Of datagrams some may be lost, and the client waits until it has its amount.
+        // No amount with UDP: datagrams may be lost, and the client waits until it has received its amount.
         let amounts = [parameters.bytes, blocks_bytes].into_iter();
         let bytes_max = amounts.filter(|&bytes| bytes > 0 && parameters.kind == Kind::Tcp).min();
         Load { block_bytes: parameters.block_bytes, rate, bytes_max }
@@ -85,11 +84,11 @@ impl Test {
         Ok(())
     }
 
-    /// Stops sending now, and receiving when nothing more arrives; gives what was counted.
+    /// Stops sending at once, and receiving when nothing more arrives; returns the counts.
     pub fn stop(mut self) -> Results {
         let ended_ns = now_ns();
         self.sending.end();
-        // More than anybody sends: the silence decides.
+        // An amount that is never reached: silence ends the reception.
         self.receiving.drain(u64::MAX - 1, SILENCE.as_nanos() as u64);
         let gives_up_ns = ended_ns + DRAIN_WITHIN.as_nanos() as u64;
         while now_ns() < gives_up_ns && self.threads.iter().any(|thread| !thread.is_finished()) {
@@ -99,12 +98,12 @@ impl Test {
         self.account.results(ended_ns, cpu)
     }
 
-    /// Ends all threads; gives their processor time and what the conversation's took meanwhile.
+    /// Ends all threads. Returns their CPU time plus that of the control connection's thread meanwhile.
     fn join(&mut self) -> Cpu {
         self.sending.end();
         self.receiving.give_up();
         let own = Cpu::of_this_thread().since(self.began);
-        // No thread of a test panics; one that did would have no processor time.
+        // No thread of a test panics; one that did would have no CPU time.
         let times = self.threads.drain(..).map(|thread| thread.join().unwrap_or_default());
         times.fold(own, Cpu::and)
     }

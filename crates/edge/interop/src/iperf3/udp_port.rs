@@ -1,4 +1,4 @@
-//! The UDP port: streams are opened here, and then have sockets of their own.
+//! The UDP port: streams are opened here, and then have their own sockets.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -8,19 +8,18 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::registry::Registry;
 
-/// Datagrams that are looked at before others have their turn.
+/// Datagrams processed in a row before other sockets have their turn.
 const TURN: usize = 64;
 
-/// The socket at which streams are opened.
+/// The socket on which streams are opened.
 #[derive(Debug)]
 pub(super) struct UdpPort {
     pub socket: UdpSocket,
-    /// Openings that arrived at the socket of another stream, while that was between bound and
-    /// connected.
+    /// Senders of opening datagrams that arrived at the socket of another stream between its bind and its connect.
     astray: Vec<SocketAddr>,
 }
 
-/// A socket that shares its port: of all that do, the kernel gives a datagram to the one that is
+/// A socket that shares its port. Among sockets with the same port, the kernel delivers a datagram to the one that is
 /// connected to its sender.
 fn bound(at: SocketAddr, only_v6: bool) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
@@ -39,19 +38,18 @@ impl UdpPort {
         Ok(Self { socket: bound(at, only_v6)?, astray: Vec::new() })
     }
 
-    /// Opens the streams whose datagrams have arrived. A datagram from anybody else than a client that
-    /// awaits streams is never answered.
+    /// Opens the streams whose datagrams have arrived. Only datagrams from clients that wait for streams are answered.
     pub fn serve(&mut self, registry: &Registry) {
         let mut buffer = [0; 16];
         for _ in 0..TURN {
             let peer = match self.astray.pop() {
                 Some(peer) => peer,
                 None => match self.socket.recv_from(&mut buffer) {
-                    // Old clients send other bytes, but as many; what is left of an earlier test is longer.
+                    // Old clients send other bytes of the same length; late datagrams of an earlier test are longer.
                     Ok((bytes, peer)) if bytes == OPENING.len() => peer,
                     Ok(_) => continue,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                    // What an earlier answer met.
+                    // An ICMP error caused by an earlier reply.
                     Err(_) => continue,
                 },
             };
@@ -66,7 +64,7 @@ impl UdpPort {
     fn connect(&mut self, local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
         let socket = bound(local, false)?;
         socket.connect(peer)?;
-        // Until it was connected, it may have taken what was for the port.
+        // Before it was connected, the socket may have received datagrams for the port.
         let mut buffer = [0; 16];
         while let Ok((bytes, from)) = socket.recv_from(&mut buffer) {
             if from != peer && bytes == OPENING.len() && self.astray.len() < TURN {

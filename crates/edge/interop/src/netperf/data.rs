@@ -13,21 +13,20 @@ use super::watch::{Failure, Watch};
 use super::{LOOK_EVERY, is_timeout, tcp, udp};
 use crate::socket::{congestion, set_traffic_class};
 
-/// Connections that wait to be accepted: one each is enough, but for connections of one transaction that
-/// their client has given up.
+/// Listen backlog. One connection at a time would suffice, except for CRR connections that the client has given up.
 const BACKLOG: i32 = 16;
 
 /// A data socket that waits for its client.
 pub(super) struct Data {
     socket: Socket,
     transport: Transport,
-    /// Where the control connection comes from.
+    /// Peer of the control connection.
     peer: SocketAddr,
 }
 
 impl Data {
-    /// Opens the data socket of a test at the address of the control connection. Buffers, the traffic
-    /// class and congestion control are what the system grants: the client is told which they are.
+    /// Opens the data socket of a test at the local address of the control connection. Buffers, traffic class and
+    /// congestion control are best effort: the response tells the client the actual values.
     pub fn open(test: &Test, local: SocketAddr, peer: SocketAddr) -> io::Result<(Self, Response)> {
         let kind = match test.transport {
             Transport::Tcp => Type::STREAM,
@@ -70,7 +69,7 @@ impl Data {
         Ok((Self { socket, transport: test.transport, peer }, prepared))
     }
 
-    /// Carries the test out; fails where no client came.
+    /// Runs the test. Fails if no client came.
     pub fn carry_out(self, test: &Test, mut watch: Watch<'_>) -> Result<Results, Failure> {
         let mut counted = Results {
             processors: thread::available_parallelism().map_or(1, |count| count.get() as u32),
@@ -93,14 +92,14 @@ impl Data {
     }
 }
 
-/// A listening socket that knows its only client.
+/// A listening socket that accepts only its client.
 pub(super) struct Listener {
     socket: TcpListener,
     peer: SocketAddr,
 }
 
 impl Listener {
-    /// The client's next connection; nothing when the time is up.
+    /// The client's next connection; `None` when the time is up.
     pub fn accept(&self, watch: &mut Watch<'_>) -> Result<Option<TcpStream>, Failure> {
         loop {
             match self.socket.accept() {
@@ -121,7 +120,7 @@ impl Listener {
     }
 }
 
-/// Notes what became of a socket's buffers and connection.
+/// Records the final state of a socket's buffers and connection.
 pub(super) fn note_end(socket: &SockRef<'_>, test: &Test, counted: &mut Results) {
     if let Ok(granted) = buffers(socket) {
         (counted.receive_buffer_bytes, counted.send_buffer_bytes) = granted;

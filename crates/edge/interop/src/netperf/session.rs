@@ -1,4 +1,4 @@
-//! One client: its control connection, and its tests one after the other.
+//! One client: its control connection and its tests, one after the other.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -57,7 +57,7 @@ pub(super) fn serve(mut control: &TcpStream, guard: &Guard, stop: &AtomicBool) -
     Ok(())
 }
 
-/// Sends what is to be said; a client that does not make room for it is not one.
+/// Sends all pending messages. Fails if the client does not read them in time.
 fn speak(mut control: &TcpStream, server: &mut Server) -> io::Result<()> {
     while let Some(message) = server.poll_output() {
         control.write_all(&message.0)?;
@@ -65,11 +65,11 @@ fn speak(mut control: &TcpStream, server: &mut Server) -> io::Result<()> {
     Ok(())
 }
 
-/// An address of IPv4 as such: a socket for both families shows it inside one of IPv6.
+/// Converts an IPv4-mapped IPv6 address, which a dual-stack socket reports, to IPv4.
 fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
-        // Its scope stays.
+        // Keeps the scope id.
         IpAddr::V6(_) => address,
     }
 }

@@ -11,10 +11,10 @@ use super::data::{Listener, note_end};
 use super::watch::{Failure, Watch, has_ended};
 use super::{is_closed, is_timeout};
 
-/// Bytes of a call for requests and responses, which may be longer.
+/// Maximum bytes per call for requests and responses, which may be longer.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Carries a test out over connections of its client. Returns where none came in time.
+/// Runs a test over connections of its client. Returns without a result if no client came in time.
 pub(super) fn carry_out(
     listener: &Listener,
     test: &Test,
@@ -39,7 +39,7 @@ pub(super) fn carry_out(
         _ => end.connection(test, count),
     };
     if carried_out.is_err() {
-        // Nobody waits for what is still to be sent.
+        // The client does not expect the unsent data: discard it.
         let _ = SockRef::from(&end.stream).set_linger(Some(Duration::ZERO));
     }
     carried_out
@@ -54,11 +54,11 @@ struct End<'a, 'w> {
 }
 
 impl End<'_, '_> {
-    /// A test over one connection.
+    /// Runs a test over one connection.
     fn connection(&mut self, test: &Test, count: u64) -> Result<(), Failure> {
         let full = self.buffer.len();
         match test.traffic {
-            // The client closes when it has sent what it was to send.
+            // The client closes the connection when it has sent everything.
             Traffic::Receive { .. } => while self.receive_some(full)?.is_some() {},
             Traffic::Send { .. } => {
                 while self.counted.bytes_sent < count && self.send_all(full)? {}
@@ -74,7 +74,7 @@ impl End<'_, '_> {
         Ok(())
     }
 
-    /// A test of a connection for each transaction.
+    /// Runs a test with one connection per transaction.
     fn connections(
         &mut self,
         listener: &Listener,
@@ -86,7 +86,7 @@ impl End<'_, '_> {
         loop {
             self.exchange(request_bytes, response_bytes)?;
             if self.counted.receive_buffer_bytes == 0 {
-                // As every other connection will have them.
+                // All later connections have the same values.
                 note_end(&SockRef::from(&self.stream), test, self.counted);
             }
             // The client waits until this end has closed.
@@ -99,7 +99,7 @@ impl End<'_, '_> {
         }
     }
 
-    /// Answers one request; whether the client may send another.
+    /// Serves one transaction; returns whether the client may send another request.
     fn exchange(&mut self, request_bytes: u32, response_bytes: u32) -> Result<bool, Failure> {
         let mut left = request_bytes as usize;
         while left > 0 {
@@ -113,7 +113,7 @@ impl End<'_, '_> {
         Ok(true)
     }
 
-    /// Receives at most so many bytes with one call; nothing when no more will come, or the time is up.
+    /// Receives at most `most` bytes with one call; `None` if no more will come or the time is up.
     fn receive_some(&mut self, most: usize) -> Result<Option<usize>, Failure> {
         let most = most.min(self.buffer.len());
         loop {
@@ -135,7 +135,7 @@ impl End<'_, '_> {
         }
     }
 
-    /// Sends so many bytes; false when the client takes no more, or the time is up.
+    /// Sends `bytes` bytes; false if the client has closed or the time is up.
     fn send_all(&mut self, bytes: usize) -> Result<bool, Failure> {
         let mut left = bytes;
         while left > 0 {
@@ -148,7 +148,7 @@ impl End<'_, '_> {
         Ok(true)
     }
 
-    /// Sends one piece; false when the client takes no more, or the time is up.
+    /// Sends one piece; false if the client has closed or the time is up.
     fn send_piece(&mut self, piece: usize) -> Result<bool, Failure> {
         let mut done = 0;
         self.counted.send_calls += 1;

@@ -7,13 +7,13 @@ use fabricmark_proto::netperf::{Results, Test, Traffic};
 use super::watch::{Failure, Watch};
 use super::{is_closed, is_timeout};
 
-/// A datagram is no longer (RFC 768).
+/// Maximum length of a datagram (RFC 768).
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 
-/// Empty datagrams that say a test is over: any of them may be lost.
+/// Number of empty datagrams that signal the end of a test: any of them may be lost.
 const FAREWELLS: u32 = 3;
 
-/// Carries a test out with the client at an address. Returns where nothing came in time.
+/// Runs a test with the client at `peer`. Returns without a result if nothing came in time.
 pub(super) fn carry_out(
     socket: &UdpSocket,
     peer: SocketAddr,
@@ -48,7 +48,7 @@ pub(super) fn carry_out(
             end.watch.begin(test.within);
             while end.counted.bytes_sent < count && end.send(&buffer[..call_bytes as usize])? {}
             for _ in 0..FAREWELLS {
-                // A client that has closed needs none.
+                // The client may already have closed its socket.
                 let _ = socket.send(&[]);
             }
         }
@@ -56,7 +56,6 @@ pub(super) fn carry_out(
     Ok(())
 }
 
-/// This end of the flow.
 struct End<'a, 'w> {
     socket: &'a UdpSocket,
     watch: &'a mut Watch<'w>,
@@ -64,8 +63,8 @@ struct End<'a, 'w> {
 }
 
 impl End<'_, '_> {
-    /// Waits for the client's first datagram, and then knows no other port than that. Gives its length;
-    /// nothing when there is none.
+    /// Waits for the client's first datagram and connects the socket to its port. Returns the length, or `None` if no
+    /// datagram came.
     fn first(
         &mut self,
         buffer: &mut [u8],
@@ -89,7 +88,7 @@ impl End<'_, '_> {
         }
     }
 
-    /// Waits for the next datagram; gives its length, or nothing at the end of the test.
+    /// Waits for the next datagram; returns its length, or `None` at the end of the test.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
         loop {
             let received = match self.socket.recv(buffer) {
@@ -118,7 +117,7 @@ impl End<'_, '_> {
         Some(length)
     }
 
-    /// Sends a datagram; false when the client has closed, or the time is up.
+    /// Sends a datagram; false if the client has closed or the time is up.
     fn send(&mut self, datagram: &[u8]) -> Result<bool, Failure> {
         if self.watch.wait_to_send(datagram.len())? {
             return Ok(false);

@@ -1,5 +1,5 @@
-//! What may end a test beside its traffic: time, a client that is gone, an order to stop. And how fast it
-//! may send.
+//! What ends a test apart from its traffic: time, a client that has gone, a stop of the server. Also the rate limit
+//! of a client.
 
 use std::io;
 use std::net::TcpStream;
@@ -14,14 +14,14 @@ use rustix::event::{PollFd, PollFlags};
 use super::LOOK_EVERY;
 use crate::socket::wait;
 
-/// Time for the first connection or datagram of a test. netperf's `-s` waits before them.
+/// Time-out for the first connection or datagram of a test: netperf's `-s` waits before it.
 const OPENS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Why a test has no result.
 pub(super) enum Failure {
-    /// There is nobody to tell, or the server stops.
+    /// The client has gone, or the server is stopping.
     Over,
-    /// The client gets this error's number.
+    /// An error whose number is sent to the client.
     System(io::Error),
 }
 
@@ -31,14 +31,14 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// The bounds of a test under way.
+/// Limits of a test in progress.
 pub(super) struct Watch<'a> {
     control: &'a TcpStream,
     stop: &'a AtomicBool,
     pace: &'a mut Pace,
     ends: Instant,
     next_look: Instant,
-    /// The first event, and the last one.
+    /// First and last event; `None` before the test begins.
     events: Option<(Instant, Instant)>,
 }
 
@@ -48,20 +48,19 @@ impl<'a> Watch<'a> {
         Self { control, stop, pace, ends: now + OPENS_WITHIN, next_look: now, events: None }
     }
 
-    /// Takes note that the test's first connection or datagram is there.
+    /// Called at the first connection or datagram of the test.
     pub fn begin(&mut self, within: Nanos) {
         let now = Instant::now();
         self.ends = now + Duration::from(within);
         self.events = Some((now, now));
     }
 
-    /// Time from the first event to the last; nothing where the test has not begun.
+    /// Time from the first event to the last; `None` before the test begins.
     pub fn elapsed(&self) -> Option<Duration> {
         self.events.map(|(first, last)| last - first)
     }
 
-    /// Whether the time is up; `is_event` says that bytes have moved. Fails when nobody waits for the
-    /// result.
+    /// Whether the time is up. `is_event` means that bytes have just moved. Fails if no one waits for the result.
     pub fn is_over(&mut self, is_event: bool) -> Result<bool, Failure> {
         let now = Instant::now();
         if let Some((_, last)) = self.events.as_mut().filter(|_| is_event) {
@@ -76,7 +75,7 @@ impl<'a> Watch<'a> {
         Ok(now >= self.ends)
     }
 
-    /// Waits until so many bytes may be sent; whether the time is up instead.
+    /// Waits until `bytes` may be sent; returns true if the time is up instead.
     pub fn wait_to_send(&mut self, bytes: usize) -> Result<bool, Failure> {
         loop {
             let ahead = self.pace.due.saturating_duration_since(Instant::now());
@@ -92,21 +91,21 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Whether the other end has said that it sends no more, or is gone; bytes that wait do not matter.
+/// Whether the peer has closed its sending direction or has gone, even if data is still unread.
 pub(super) fn has_ended(socket: impl AsFd) -> bool {
     let mut polled = [PollFd::new(&socket, PollFlags::RDHUP)];
-    // HUP and ERR are always told (poll(2)).
+    // HUP and ERR are always reported (poll(2)).
     wait(&mut polled, Duration::ZERO).is_ok() && !polled[0].revents().is_empty()
 }
 
-/// How fast a client may have bytes sent to it.
+/// Rate limit of a client's received data.
 pub(super) struct Pace {
     rate: BitRate,
     due: Instant,
 }
 
 impl Pace {
-    /// Time that may be caught up: of a wait that took too long.
+    /// Lateness that may be caught up, for sleeps that took too long.
     const CATCH_UP: Duration = Duration::from_millis(10);
 
     pub fn of(rate: BitRate) -> Self {
@@ -115,7 +114,7 @@ impl Pace {
 
     fn spend(&mut self, bytes: usize) {
         let cost_ns = bytes as u128 * 8_000_000_000 / u128::from(self.rate.0.max(1));
-        // A month is for ever, and cannot overflow.
+        // At most 30 days, which cannot overflow.
         let cost = Duration::from_nanos(u64::try_from(cost_ns).unwrap_or(u64::MAX))
             .min(Duration::from_secs(30 * 86_400));
         let earliest = Instant::now().checked_sub(Self::CATCH_UP).unwrap_or(self.due);

@@ -1,4 +1,4 @@
-//! The clocks of both ends: one that tells the time, and one that is never set.
+//! Clocks of a session: CLOCK_REALTIME for timestamps, and a monotonic clock for time-outs.
 
 use std::time::SystemTime;
 
@@ -7,14 +7,13 @@ use fabricmark_units::{Instant, Nanos};
 
 use super::sys;
 
-/// For how long a reading of the kernel's error is good.
+/// Validity of a reading of the kernel's clock error.
 const FRESH: Nanos = Nanos::from_secs(1);
 
-/// By how much the error may have grown meanwhile: Linux adds so much a second (MAXFREQ in
-/// kernel/time/ntp.c).
+/// Maximum growth of the error in that time: Linux adds this much per second (MAXFREQ in kernel/time/ntp.c).
 const GROWTH: Nanos = Nanos(500_000);
 
-/// Reads the time.
+/// Reads both clocks, and caches the kernel's clock error.
 #[derive(Debug)]
 pub(super) struct Clock {
     begin: std::time::Instant,
@@ -28,7 +27,7 @@ impl Clock {
         Self { begin, error: read_error(), error_read: Instant(0) }
     }
 
-    /// Time since the clock was made.
+    /// Monotonic time since `new`.
     pub(super) fn now(&self) -> Instant {
         Instant(0) + Nanos::from(self.begin.elapsed())
     }
@@ -39,7 +38,7 @@ impl Clock {
         Timestamp::from_unix(since.unwrap_or_default().into())
     }
 
-    /// How far CLOCK_REALTIME may be from UTC, and whether it follows UTC at all.
+    /// Estimated error of CLOCK_REALTIME against UTC, and whether it is synchronised.
     pub(super) fn error(&mut self) -> ErrorEstimate {
         let now = self.now();
         if now - self.error_read >= FRESH {

@@ -1,4 +1,4 @@
-//! recvmsg(2) and sendmsg(2) with what the IP header says.
+//! recvmsg(2) and sendmsg(2) with fields of the IP header.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -16,28 +16,27 @@ use nix::sys::socket::{
 };
 use socket2::SockRef;
 
-/// A datagram and what the kernel knows of it.
+/// A received datagram with its ancillary data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received {
-    /// Octets put into the buffer.
+    /// Number of octets in the buffer.
     pub bytes: usize,
     pub source: SocketAddr,
-    /// The address of this host that it was sent to.
+    /// Local address to which it was sent.
     pub destination: Option<IpAddr>,
-    /// When the kernel got it, by CLOCK_REALTIME.
+    /// When the kernel received it, by CLOCK_REALTIME.
     pub at: Option<Nanos>,
     /// TTL or hop limit.
     pub ttl: Option<u8>,
-    /// DSCP and ECN as the octet of the IP header has them.
+    /// Traffic class octet of the IP header: DSCP and ECN.
     pub traffic_class: Option<u8>,
 }
 
-/// Lets the kernel tell time, TTL, class and destination of what arrives from now on. The first
-/// packets may come without a time: it is taken from a moment after it was asked for (net/core/dev.c,
-/// net_enable_timestamp).
+/// Enables ancillary data for time, TTL, traffic class and destination. The first packets may have no timestamp: the
+/// kernel starts to take them a moment after they are requested (net/core/dev.c, net_enable_timestamp).
 pub(super) fn tell_arrivals(socket: &UdpSocket) -> io::Result<()> {
     setsockopt(socket, ReceiveTimestampns, &true)?;
-    // A socket of IPv6 has IPv4's options, too, for its mapped addresses.
+    // An IPv6 socket has IPv4's options too, for IPv4-mapped addresses.
     setsockopt(socket, Ipv4RecvTtl, &true)?;
     SockRef::from(socket).set_recv_tos_v4(true)?;
     if socket.local_addr()?.is_ipv6() {
@@ -50,9 +49,9 @@ pub(super) fn tell_arrivals(socket: &UdpSocket) -> io::Result<()> {
     Ok(())
 }
 
-/// Receives one datagram, waiting as the socket is set to.
+/// Receives one datagram; blocks according to the socket's settings.
 pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Received> {
-    // A time, an address and two integers, be it of either family.
+    // Room for a timestamp, an address and two integers of each family.
     let mut control =
         cmsg_space!(libc::timespec, libc::in_pktinfo, libc::in6_pktinfo, i32, i32, i32, i32);
     let mut parts = [IoSliceMut::new(buffer)];
@@ -92,7 +91,7 @@ pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Recei
     Ok(received)
 }
 
-/// Sends one datagram, from an address of this host where one is given, with an octet of DSCP and ECN.
+/// Sends one datagram with the given traffic class, from the local address `from` if given.
 pub(super) fn send(
     socket: &UdpSocket,
     octets: &[u8],

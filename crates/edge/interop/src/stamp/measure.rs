@@ -1,4 +1,4 @@
-//! The sender's loop, and what it found.
+//! The sender: main loop and results.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -17,21 +17,21 @@ use super::clock::Clock;
 use super::datagrams::{self, Received};
 use crate::socket::{set_traffic_class, wait};
 
-/// How often the loop looks whether it shall stop.
+/// How often the loop checks whether to stop.
 const LOOK: Nanos = Nanos::from_millis(100);
 
-/// Longest datagram, and one octet more than fits into one.
+/// Buffer size: one octet more than the longest datagram.
 const DATAGRAM_BYTES: usize = 65_536;
 
-/// Packets that are sent, where they are due, before arrivals are looked for again.
+/// Maximum number of due packets sent before arrivals are checked again.
 const BURST: usize = 64;
 
-/// What to measure.
+/// Parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The reflector.
+    /// Address of the reflector.
     pub target: SocketAddr,
-    /// How many packets, which, and when.
+    /// Number, format and schedule of the packets.
     pub session: Session,
     /// DSCP of the packets; 6 bits.
     pub dscp: u8,
@@ -41,7 +41,7 @@ pub struct Settings {
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the message explains its fields")]
 pub enum MeasureError {
-    /// The target's host says that nobody has the port.
+    /// The target's host reports that the port is closed.
     #[error("nothing answers at UDP port {} of {}: start a reflector there", .0.port(), .0.ip())]
     Closed(SocketAddr),
     /// The socket cannot be set up, or the packets cannot be sent.
@@ -49,68 +49,67 @@ pub enum MeasureError {
     Socket { target: SocketAddr, error: io::Error },
 }
 
-/// What was measured.
+/// Results of a measurement.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
-    /// Packets by what became of them.
+    /// Packets sent, answered, lost and so on.
     pub counts: Counts,
-    /// Round trips without the time at the reflector.
+    /// RTTs, without the time at the reflector.
     pub rtt: Histogram,
-    /// Both ways apart; nothing where no answer tells them.
+    /// One-way differences; `None` if no answer contains them.
     pub one_way: Option<OneWayDifferences>,
-    /// What the packets had when they arrived at the reflector: its TTL is 255 where it cannot tell, and
-    /// the class is known where [`Wanted::answer_dscp`](super::Wanted::answer_dscp) asks for it.
+    /// IP headers of the packets at their arrival at the reflector. Its TTL is 255 if it cannot tell; the traffic class
+    /// is known if [`Wanted::answer_dscp`](super::Wanted::answer_dscp) requests it.
     pub forward: Seen,
-    /// What the answers had when they arrived here.
+    /// IP headers of the answers at their arrival here.
     pub backward: Seen,
-    /// How the reflector got its times, as its last answer says.
+    /// How the reflector takes its timestamps, according to its last answer.
     pub timestamp_information: Option<TimestampInformation>,
 }
 
-/// What the IP headers of packets had in them.
+/// Fields seen in IP headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// TTLs or hop limits.
     pub ttl: BTreeSet<u8>,
-    /// Octets of DSCP (upper 6 bits) and ECN (lower 2).
+    /// Traffic class octets: DSCP (upper 6 bits) and ECN (lower 2).
     pub traffic_class: BTreeSet<u8>,
 }
 
-/// Differences of the clocks of both ends over all answers that tell them.
+/// Differences between the timestamps of both ends, over all answers that contain them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OneWayDifferences {
-    /// Answers.
+    /// Number of answers.
     pub answers: u64,
-    /// Arrival at the reflector less departure here.
+    /// Arrival at the reflector minus departure here.
     pub forward: Spread,
-    /// Arrival here less departure at the reflector.
+    /// Arrival here minus departure at the reflector.
     pub backward: Spread,
-    /// By how much all of them may be wrong, forward as much too long as backward too short: the largest
-    /// sum of the error estimates of both ends.
+    /// Maximum error of all of them, with opposite signs in the two directions: the largest sum of both ends' error
+    /// estimates.
     pub uncertainty: Nanos,
-    /// Whether the clock of this end followed UTC at each packet.
+    /// Whether this end's clock was synchronised to UTC at every packet.
     pub is_sender_synchronised: bool,
-    /// Whether that of the reflector did.
+    /// Whether the reflector's clock was synchronised to UTC at every packet.
     pub is_reflector_synchronised: bool,
 }
 
-/// Times that may be negative, where clocks differ by more than the way takes.
+/// Minimum, mean and maximum of times; negative if the clocks differ by more than the one-way delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The smallest, in nanoseconds.
+    /// Minimum, in nanoseconds.
     pub min_ns: i64,
-    /// The mean, in nanoseconds.
+    /// Mean, in nanoseconds.
     pub mean_ns: f64,
-    /// The largest, in nanoseconds.
+    /// Maximum, in nanoseconds.
     pub max_ns: i64,
 }
 
-/// Sends a session's packets to a reflector and gathers its answers, until the last one is there or given
-/// up; where `stop` is set, what is under way then counts as lost.
+/// Sends the packets of a session to a reflector and collects its answers, until the last one has arrived or timed
+/// out. If `stop` is set, packets without an answer count as lost.
 ///
 /// # Errors
-/// Where the target's port is closed and nothing was answered before, and where the kernel does not
-/// take the packets.
+/// If the target's port is closed and there was no answer before, or if the kernel refuses to send.
 pub fn measure(settings: &Settings, stop: &AtomicBool) -> Result<Measured, MeasureError> {
     let target = settings.target;
     run(settings, stop).map_err(|error| match error.kind() {
@@ -143,7 +142,7 @@ fn run(settings: &Settings, stop: &AtomicBool) -> io::Result<Measured> {
         for _ in 0..BURST {
             let due = sender.packet(clock.now(), Clock::time(), error);
             let Some(octets) = due else { break };
-            // A packet for which there is no room is lost, as it would be in the network.
+            // A packet for which there is no buffer space is lost, as it would be in the network.
             passing(socket.send(&octets), &measured)?;
         }
     }
@@ -162,8 +161,8 @@ fn socket(settings: &Settings) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Nothing in place of errors that say nothing about the next packet: there is nothing to read or no room
-/// to write, a signal came, or a reflector that had answered is gone and may come back.
+/// Returns `None` for errors that do not concern the next packet: EAGAIN, EINTR, or a closed port of a reflector that
+/// has answered before and may come back.
 fn passing<T>(result: io::Result<T>, measured: &Measured) -> io::Result<Option<T>> {
     use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
     match result {
@@ -215,7 +214,7 @@ impl OneWayDifferences {
 }
 
 impl Spread {
-    /// What `count` times had, and one more.
+    /// Extends the spread of `count` times by one more.
     fn and(before: Option<Self>, count: u64, ns: i64) -> Self {
         let Some(Self { min_ns, mean_ns, max_ns }) = before else {
             return Self { min_ns: ns, mean_ns: ns as f64, max_ns: ns };

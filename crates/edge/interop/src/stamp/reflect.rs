@@ -1,4 +1,4 @@
-//! The reflector's loop.
+//! The reflector's main loop.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,46 +13,46 @@ use super::clock::Clock;
 use super::datagrams;
 use crate::Guard;
 
-/// How often the loop looks whether it shall stop.
+/// How often the loop checks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Answers that one client gets, in bits of payload a second, where the guard allows more: a quarter of
-/// a million packets without extensions a second. Who needs more wants to load a link, not to time it.
+/// Maximum rate of answers to one client, in payload bits per second, even if the guard allows more: a quarter of a
+/// million packets without extensions a second. A higher rate is a load test, not an RTT measurement.
 const RATE_MAX: BitRate = BitRate(100_000_000);
 
-/// Longest datagram, and one octet more than fits into one.
+/// Buffer size: one octet more than the longest datagram.
 const DATAGRAM_BYTES: usize = 65_536;
 
-/// What became of the packets that arrived.
+/// Packets that arrived, by what happened to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     /// Answered.
     pub answered: u64,
-    /// From addresses or ports that are not served.
+    /// Not answered: address or port not admitted.
     pub strangers: u64,
-    /// Of nobody who has the key.
+    /// Not answered: authentication failed.
     pub forged: u64,
-    /// Too short for a packet, or for one with authentication.
+    /// Not answered: too short for a packet, or for an authenticated one.
     pub short: u64,
-    /// Beyond the rate of their client, or of a client or session beyond the number of those.
+    /// Not answered: above the rate limit of the client, or above the number of clients or sessions.
     pub over_limit: u64,
-    /// Answers that the kernel did not send.
+    /// Answers that the kernel refused to send.
     pub not_sent: u64,
 }
 
-/// Answers packets of STAMP and TWAMP-Light until `stop` is set, and a tenth of a second more.
+/// Answers packets of STAMP and TWAMP-Light until `stop` is set, and for up to a tenth of a second more.
 ///
-/// Each answer goes to the source of its packet, from the address that the packet was sent to, and is
-/// never longer than the packet but for the 44 octets of the shortest answer. No answer is for packets
+/// Each answer goes to the source of its packet, from the packet's destination address, and is never longer than the
+/// packet, except that the shortest answer has 44 octets. The reflector does not answer packets
 ///
 /// - from addresses that the guard does not admit;
-/// - from ports below 1024 and from the port of this socket, where other services and other reflectors
-///   are, which would answer the answer without end;
-/// - beyond the guard's rate for one client, or 100 Mbit/s where that is lower, and of clients beyond its
-///   number. The guard's longest test does not matter: between two packets a session costs nothing.
+/// - from ports below 1024 and from its own port number, where other services and other reflectors may answer the
+///   answer, in an endless loop;
+/// - above the guard's rate for one client, or 100 Mbit/s if that is lower, and of clients above its number of
+///   clients. The guard's maximum duration does not apply: an idle session costs nothing.
 ///
 /// # Errors
-/// What the socket says when it is set up or read. An answer that cannot be sent is counted and is none.
+/// If the socket cannot be set up or read. An answer that cannot be sent is only counted.
 pub fn reflect(
     socket: &UdpSocket,
     guard: &Guard,
@@ -121,32 +121,31 @@ impl Served {
 
 /// Whether packets from a source are answered at all.
 fn is_served(guard: &Guard, source: SocketAddr, own_port: u16) -> bool {
-    /// Below are the ports of services (RFC 6335, section 6).
+    /// Lower ports are those of services (RFC 6335, section 6).
     const FIRST_USER_PORT: u16 = 1024;
     let port = source.port();
     guard.admits(source.ip()) && port >= FIRST_USER_PORT && port != own_port
 }
 
-/// Whether an error of receiving says nothing about the next packet: the time to look is over, a signal
-/// came, or some host refused an answer.
+/// Whether an error of recvmsg(2) does not concern the next packet: time-out, EINTR, or a host that refused an answer.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted | ConnectionRefused)
 }
 
-/// Octets of a full bucket: the longest datagram, so that each length may be answered, and a
-/// hundred packets without extensions at once beside it.
+/// Size of a full token bucket in octets: the longest datagram, so that any length can be answered, plus a burst of
+/// a hundred packets without extensions.
 const FULL_BYTES: u64 = 65_536 + 100 * 44;
 
 #[derive(Debug)]
 struct Bucket {
     bytes: u64,
-    /// When so many were in it.
+    /// Time at which the bucket had that many bytes.
     at: Instant,
 }
 
-/// What the clients have left. As many are remembered as were allowed; one whose bucket is full again
-/// makes room, since nothing is forgotten with it.
+/// Token buckets of the clients, at most `clients_max`. A client whose bucket is full again is forgotten when room is
+/// needed, which loses no information.
 #[derive(Debug)]
 struct Allowance {
     rate: BitRate,
@@ -159,7 +158,7 @@ impl Allowance {
         Self { rate, clients_max, buckets: HashMap::new() }
     }
 
-    /// Takes octets from the bucket of a client; says whether there were so many.
+    /// Takes octets from a client's bucket; returns false if there are too few.
     fn take(&mut self, client: IpAddr, bytes: usize, now: Instant) -> bool {
         let rate = self.rate;
         if !self.buckets.contains_key(&client) && self.buckets.len() >= self.clients_max {

@@ -2,22 +2,22 @@
 
 use fabricmark_units::Nanos;
 
-/// What the kernel says of CLOCK_REALTIME.
+/// State of CLOCK_REALTIME in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClockState {
-    /// Whether it follows another clock.
+    /// Whether it is synchronised (STA_UNSYNC is not set).
     pub is_synchronised: bool,
-    /// How far it may be from UTC.
+    /// Maximum error against UTC.
     pub error_max: Nanos,
 }
 
-/// Asks adjtimex(2). Who sets the clock tells the kernel how well; a service that sets it without
-/// telling (phc2sys of linuxptp does so) leaves it unsynchronised. A kernel that does not answer is taken
-/// for one whose clock is not, with the largest error that Linux knows: 16 s (NTP_PHASE_LIMIT).
+/// Calls adjtimex(2). NTP daemons tell the kernel how well they set the clock; a service that does not (phc2sys of
+/// linuxptp) leaves it unsynchronised. If the call fails, the clock is taken as unsynchronised with the largest error
+/// that Linux knows: 16 s (NTP_PHASE_LIMIT).
 pub(super) fn clock_state() -> ClockState {
-    // SAFETY: a plain structure of integers, for which zero is valid; it asks for no change.
+    // SAFETY: all zeros are a valid value of a plain structure of integers, and request no change.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes the structure that `state` is.
+    // SAFETY: the pointer is to a `timex` that outlives the call.
     let result = unsafe { libc::adjtimex(&raw mut state) };
     if result < 0 {
         return ClockState { is_synchronised: false, error_max: Nanos::from_secs(16) };

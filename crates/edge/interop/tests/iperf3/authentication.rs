@@ -1,4 +1,4 @@
-//! Users and keys, in both roles and both paddings.
+//! Authentication as client and as server, with both paddings.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -128,7 +128,7 @@ fn what_is_missing_is_named() {
     let at = "127.0.0.1:9".parse().unwrap();
     let failure = measure(&prepare(V4, RUN), at, Some(&known), &Control::default()).unwrap_err();
     assert!(failure.to_string().starts_with("cannot read /nowhere/key.pem"), "{failure}");
-    // What is no key fails in openssl's words.
+    // An invalid key is reported in openssl's words.
     let known = Credentials {
         public_key: keys.users.clone(),
         ..credentials(&keys, "rossi", Padding::Oaep)

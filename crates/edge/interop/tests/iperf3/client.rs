@@ -1,4 +1,4 @@
-//! Our client at their server, and at ours.
+//! Our client against an iperf3 server, and against our server.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -57,7 +57,7 @@ fn our_client_measures_with_their_server() {
     }
     for address in [V4, V6] {
         for levels in RUNS {
-            // Between two tests their server does not listen for a moment.
+            // A fresh server per run: between two tests iperf3 does not listen for a moment.
             let theirs = Theirs::new(address, &["-1"]);
             assert_measured(address, theirs.at, levels);
         }
@@ -98,7 +98,7 @@ fn the_omitted_part_counts_at_neither_end() {
         ..prepare(V4, "transport=udp,payload=1000,pace=fixed:8M")
     };
     let measured = measured(&prepare, ours.at).unwrap();
-    // 1300 datagrams in all, 300 of them in the part that counts.
+    // 1300 datagrams in all, 300 of them in the counted part.
     let (start, answer) = (&measured.ends.client.counts, &measured.ends.server.counts);
     assert!(start.calls < 800 && answer.calls < 800, "{measured:?}");
     assert!(start.elapsed_ns < 800_000_000 && answer.elapsed_ns < 800_000_000, "{measured:?}");
@@ -122,7 +122,7 @@ fn a_run_that_is_ended_early_has_results() {
         let prepare = Prepare { duration_ns: Nanos::from_secs(30), ..prepare(V4, levels) };
         std::thread::scope(|scope| {
             let run = scope.spawn(|| measure(&prepare, ours.at, None, &control));
-            // Before or after it has begun: it ends either way.
+            // Whether or not the run has begun, it ends.
             control.end();
             let measured = run.join().unwrap().unwrap();
             assert!(measured.ends.client.counts.elapsed_ns < 20_000_000_000, "{levels}");

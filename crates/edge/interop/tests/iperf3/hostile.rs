@@ -1,4 +1,4 @@
-//! Clients that break the rules, vanish, or ask for too much.
+//! Clients that violate the protocol, vanish, or ask for too much.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream, UdpSocket};
@@ -10,7 +10,7 @@ use fabricmark_units::{BitRate, Nanos};
 
 use super::support::{Ours, V4, has, may_unshare};
 
-/// A connection that has sent its cookie.
+/// A control connection whose cookie has been sent.
 fn named(ours: &Ours, letter: u8) -> TcpStream {
     let mut stream = TcpStream::connect(ours.at).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -20,10 +20,10 @@ fn named(ours: &Ours, letter: u8) -> TcpStream {
     stream
 }
 
-/// Everything that still comes, until the server closes.
+/// Reads until the server closes.
 fn rest(mut stream: TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // A reset, too, is an end.
+    // A reset is an end, too.
     let _ = stream.read_to_end(&mut bytes);
     bytes
 }
@@ -170,7 +170,7 @@ fn a_client_that_is_killed_in_mid_run_makes_room_at_once() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // It says so when its streams are open.
+        // iperf3 prints this when its streams are open.
         let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
         assert!(lines.any(|line| line.unwrap().contains("connected to")), "{arguments}");
         client.kill().unwrap();
@@ -179,7 +179,7 @@ fn a_client_that_is_killed_in_mid_run_makes_room_at_once() {
     }
 }
 
-/// Set where the test below runs itself in a network of its own.
+/// Set if the test below runs itself in its own network namespace.
 const ALONE: &str = "FABRICMARK_TEST_ALONE";
 
 #[test]
@@ -205,7 +205,7 @@ fn set_loopback(state: &str) {
     assert!(Command::new("ip").args(["link", "set", "lo", state]).status().unwrap().success());
 }
 
-/// Connections to the port that this kernel holds open at the server's end (proc_net_tcp(5)).
+/// Established connections at the server's end of the port (proc_net_tcp(5)).
 fn held(port: u16) -> usize {
     let table = std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
     let local = format!("0100007F:{port:04X}");
@@ -226,14 +226,14 @@ fn give_up_a_vanished_host() {
     assert_eq!((heard(&mut control), heard(&mut control)), (1, 2));
     assert_eq!(held(ours.at.port()), 2);
     set_loopback("down");
-    // 4 s, and what a busy machine adds.
+    // 4 s, plus margin for a busy machine.
     let until = Instant::now() + Duration::from_secs(10);
     while held(ours.at.port()) > 0 {
         assert!(Instant::now() < until, "it is still being served");
     }
 }
 
-/// Whether a server of one client at a time serves the next one within 5 s.
+/// Whether a server that serves one client at a time accepts the next one within 5 s.
 fn makes_room(ours: &Ours) -> bool {
     let until = Instant::now() + Duration::from_secs(5);
     while heard(&mut named(ours, b'z')) != 9 {

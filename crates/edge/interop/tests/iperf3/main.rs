@@ -1,4 +1,4 @@
-//! Against the real iperf3 program, in both roles.
+//! Client and server against the real iperf3.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod authentication;

@@ -1,4 +1,4 @@
-//! Their client at our server.
+//! iperf3 clients against our server.
 
 use std::net::Ipv6Addr;
 use std::thread;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::support::{Ours, V4, V6, has};
 
-/// What a receiver's sum must hold.
+/// Checks a receiver's sum.
 fn assert_received(arguments: &str, sum: &Value) {
     assert!(sum["bits_per_second"].as_f64().unwrap() > 0.0, "{arguments}: {sum}");
     assert!(sum["bytes"].as_u64().unwrap() > 0, "{arguments}: {sum}");
@@ -18,13 +18,13 @@ fn assert_received(arguments: &str, sum: &Value) {
     }
 }
 
-/// Bytes that their client counts as received, at whichever end.
+/// Bytes received according to the client's output, whichever end received them.
 fn received(end: &Value) -> u64 {
     let sum = if end["sum_received"].is_null() { &end["sum"] } else { &end["sum_received"] };
     sum["bytes"].as_u64().unwrap()
 }
 
-/// Clients with these arguments at one server for each family, all at once.
+/// Runs clients with these arguments at one server for each family, all at once.
 fn assert_served(test: &str, clients: &[&str]) {
     if !has(test, &["iperf3"]) {
         return;
@@ -143,8 +143,7 @@ fn what_is_omitted_does_not_count() {
     }
     let ours = Ours::new(V4, Guard::default(), None);
     let end = ours.end("-t 1 -O 1 -b 8M -l 10K");
-    // A million bytes in the second that counts, and as many before; the two ends' seconds do not
-    // begin at the same time.
+    // A million bytes in the counted second, and as many before; the two ends' seconds do not begin at the same time.
     let received = received(&end);
     assert!(received > 200_000 && received < 1_800_000, "{end}");
     let udp = ours.end("-u -t 1 -O 1 -b 8M -l 1000");

@@ -1,4 +1,4 @@
-//! A server of ours, a server of theirs, and their client.
+//! Our server, the iperf3 server and the iperf3 client as fixtures.
 
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
@@ -15,7 +15,7 @@ use serde_json::Value;
 pub const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 pub const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
-/// Whether the programs are there; else the test is counted as skipped.
+/// Whether the programs exist; if not, the test is reported as skipped.
 pub fn has(test: &str, programs: &[&str]) -> bool {
     let missing = programs.iter().find(|program| {
         let argument = if **program == "openssl" { "version" } else { "--version" };
@@ -27,7 +27,7 @@ pub fn has(test: &str, programs: &[&str]) -> bool {
     missing.is_none()
 }
 
-/// Whether networks can be made; else the test is counted as skipped.
+/// Whether network namespaces can be created; if not, the test is reported as skipped.
 pub fn may_unshare(test: &str) -> bool {
     let probe = Command::new("unshare").args(["--net", "true"]).output();
     let may = probe.is_ok_and(|output| output.status.success());
@@ -37,7 +37,7 @@ pub fn may_unshare(test: &str) -> bool {
     may
 }
 
-/// A listener whose port is free for UDP, too.
+/// A TCP listener whose port is also free for UDP.
 pub fn listener(address: IpAddr) -> TcpListener {
     loop {
         let listener = TcpListener::bind((address, 0)).unwrap();
@@ -47,7 +47,7 @@ pub fn listener(address: IpAddr) -> TcpListener {
     }
 }
 
-/// A server of ours, which stops when it is dropped.
+/// Our server; stops on drop.
 pub struct Ours {
     pub at: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -66,7 +66,7 @@ impl Ours {
         Self { at, stop, thread: Some(thread) }
     }
 
-    /// Stops it and waits until it has.
+    /// Stops it and waits for its end.
     pub fn stop(&mut self) {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -74,12 +74,12 @@ impl Ours {
         }
     }
 
-    /// Their client with these arguments, which ends by itself.
+    /// Runs the iperf3 client with these arguments to its end.
     pub fn client(&self, arguments: &str) -> Output {
         self.command(arguments).output().unwrap()
     }
 
-    /// Their client, not started yet.
+    /// The iperf3 client with these arguments, not started.
     pub fn command(&self, arguments: &str) -> Command {
         let (ip, port) = (self.at.ip().to_string(), self.at.port().to_string());
         let mut command = Command::new("timeout");
@@ -88,7 +88,7 @@ impl Ours {
         command
     }
 
-    /// What their client prints at its end; it must succeed.
+    /// `end` of the JSON that the iperf3 client prints; the client must succeed.
     pub fn end(&self, arguments: &str) -> Value {
         let output = self.client(arguments);
         let text = String::from_utf8(output.stdout).unwrap();
@@ -98,13 +98,13 @@ impl Ours {
         json["end"].take()
     }
 
-    /// What their client says is wrong; it must fail.
+    /// The error that the iperf3 client prints; the client must fail.
     pub fn error(&self, arguments: &str) -> String {
         error_of(&self.client(arguments))
     }
 }
 
-/// The error that their client prints; up to 3.12 it has no exit status where it prints JSON.
+/// The error in the client's JSON; iperf3 up to 3.12 exits with 0 after an error in JSON mode.
 pub fn error_of(output: &Output) -> String {
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     json["error"].as_str().unwrap().to_owned()
@@ -119,14 +119,14 @@ impl Drop for Ours {
     }
 }
 
-/// A server of theirs, which ends when it is dropped.
+/// An iperf3 server; ends on drop.
 pub struct Theirs {
     pub at: SocketAddr,
     child: Child,
 }
 
 impl Theirs {
-    /// Returns when it listens.
+    /// Returns when the server listens.
     pub fn new(address: IpAddr, arguments: &[&str]) -> Self {
         let at = listener(address).local_addr().unwrap();
         let (ip, port) = (at.ip().to_string(), at.port().to_string());
@@ -138,7 +138,7 @@ impl Theirs {
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert!(lines.any(|line| line.unwrap().starts_with("Server listening")));
-        // Nobody reads the rest, but it is to find a reader.
+        // The rest of the output is discarded, but the pipe must stay open.
         thread::spawn(move || lines.for_each(drop));
         Self { at, child }
     }
@@ -146,7 +146,7 @@ impl Theirs {
 
 impl Drop for Theirs {
     fn drop(&mut self) {
-        // `timeout` hands a SIGTERM on.
+        // `timeout` forwards SIGTERM to iperf3.
         let id = self.child.id().to_string();
         let _ = Command::new("kill").arg(id).status();
         let _ = self.child.wait();

@@ -1,4 +1,4 @@
-//! Clients that ask for too much, that vanish, or that are none.
+//! Clients that ask for too much, vanish, or do not speak the protocol.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
@@ -11,12 +11,12 @@ use fabricmark_units::{BitRate, Nanos};
 use crate::client::{Client, PATIENCE, Port, frozen};
 use crate::real::skip;
 
-/// What is open until somebody ends it.
+/// A request for a test that lasts until it is ended.
 fn endless(name: &str) -> Message {
     Request { length: 3600, ..Request::of(&frozen(name)) }.message()
 }
 
-/// Reads until the other end closes or resets.
+/// Reads until the peer closes or resets.
 fn read_to_its_end(mut stream: &TcpStream) {
     let mut buffer = vec![0; 1 << 16];
     while stream.read(&mut buffer).is_ok_and(|length| length > 0) {}
@@ -30,7 +30,7 @@ fn a_client_that_vanishes_is_freed_within_5_s() {
         let (_, at) = client.ask(&endless(name));
         let data = Client::connect(at);
         data.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        // Bytes that wait do not hide that it is gone.
+        // Unread bytes must not hide that the client has gone.
         client.control.write_all(b"more").unwrap();
         drop(client);
         let mut byte = [0; 1 << 16];
@@ -54,7 +54,7 @@ fn a_client_beyond_the_places_is_turned_away_until_one_is_free() {
     let mut first = Client::of(&port);
     first.ask_for_any(&Message::new(Message::DEBUG_ON, -1));
     read_to_its_end(&Client::of(&port).control);
-    // The server gives the place back before it closes.
+    // The server frees the place before it closes.
     first.control.shutdown(Shutdown::Write).unwrap();
     read_to_its_end(&first.control);
     Client::of(&port).ask(&frozen("tcp-rr"));
@@ -71,7 +71,7 @@ fn bytes_that_are_no_request_do_not_stop_the_server() {
         let mut bytes = [fill; MESSAGE_BYTES];
         bytes[..4].copy_from_slice(&Message::OMNI_REQUEST.to_be_bytes());
         assert_ne!(client.ask_for_any(&Message(bytes)).second(), 0);
-        // And half a message, after which it is gone.
+        // Half a message, then the client closes.
         client.control.write_all(&[fill; MESSAGE_BYTES / 2]).unwrap();
     }
     let mut client = Client::of(&port);
@@ -110,7 +110,7 @@ fn no_client_has_more_sent_to_it_than_the_rate_allows() {
     let (_, at) = client.ask(&frozen("tcp-maerts"));
     read_to_its_end(&Client::connect(at));
     let results = client.results();
-    // A megabyte a second; 10 ms may be caught up, and one call goes ahead.
+    // A megabyte a second, plus 10 ms to catch up and one call ahead.
     let most = 1_000_000.0 * (f64::from(results.elapsed_s) + 0.01) + 2.0 * 16_384.0;
     assert!(results.bytes_sent > 0 && results.bytes_sent as f64 <= most, "{results:?}");
 }
@@ -148,7 +148,7 @@ fn datagrams_go_to_the_address_of_the_control_connection_whatever_the_request_sa
         ..Request::of(&frozen("udp-maerts"))
     };
     let mut bytes = request.message().0;
-    // The client's address, by its own account: word 28 of the content.
+    // The client's address as it states it: word 28 of the content.
     bytes[8 + 4 * 28..8 + 4 * 29].copy_from_slice(&[127, 0, 0, 2]);
     client.ask(&Message(bytes));
     assert_eq!(data.recv(&mut [0; 200]).unwrap(), 100);
@@ -174,7 +174,7 @@ fn data_connections_of_another_address_are_closed() {
 
 #[test]
 fn an_address_that_is_not_allowed_is_turned_away() {
-    // The address that packets to a documentation network (RFC 5737) would have; none is sent.
+    // This host's address towards a documentation network (RFC 5737); nothing is sent.
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     let here = socket.connect("192.0.2.1:9").and_then(|()| socket.local_addr());
     let Some(here) = here.ok().map(|at| at.ip()).filter(|ip| !ip.is_loopback()) else {

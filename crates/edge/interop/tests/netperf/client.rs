@@ -1,4 +1,4 @@
-//! A server on a port of loopback, and a small client.
+//! A server on a loopback port, and a minimal client.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -11,10 +11,10 @@ use std::time::Duration;
 use fabricmark_interop::{Guard, netperf};
 use fabricmark_proto::netperf::{MESSAGE_BYTES, Message, Request, Response, Results};
 
-/// Longer than anything here takes: a call that waits for so long has failed.
+/// Time-out of reads, longer than any operation here takes.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server; it is stopped and waited for when this is dropped.
+/// A server; dropping it stops it and waits for its threads.
 pub struct Port {
     pub address: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -41,7 +41,7 @@ impl Drop for Port {
     }
 }
 
-/// What netperf 2.7.1 asked for in a test.
+/// The recorded request of netperf 2.7.1 for a test.
 pub fn frozen(name: &str) -> Message {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../core/proto/tests/netperf");
     let text = std::fs::read_to_string(folder.join(format!("{name}.txt"))).unwrap();
@@ -53,7 +53,7 @@ pub fn frozen(name: &str) -> Message {
     Message(bytes)
 }
 
-/// A control connection.
+/// A client with its control connection.
 pub struct Client {
     pub control: TcpStream,
     server: IpAddr,
@@ -66,7 +66,7 @@ impl Client {
         Self { control, server: port.address.ip() }
     }
 
-    /// Asks for a test; gives the response and the address of the data socket.
+    /// Requests a test; returns the response and the address of the data socket.
     pub fn ask(&mut self, request: &Message) -> (Response, SocketAddr) {
         let answer = self.ask_for_any(request);
         assert_eq!((answer.kind(), answer.second()), (Message::OMNI_RESPONSE, 0));
@@ -75,7 +75,7 @@ impl Client {
         (response, SocketAddr::new(self.server, port))
     }
 
-    /// Asks for anything.
+    /// Sends any message; returns the answer.
     pub fn ask_for_any(&mut self, request: &Message) -> Message {
         self.control.write_all(&request.0).unwrap();
         self.hear()
@@ -93,14 +93,12 @@ impl Client {
         Results::of(&message)
     }
 
-    /// A data connection.
     pub fn connect(at: SocketAddr) -> TcpStream {
         let stream = TcpStream::connect(at).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     }
 
-    /// A data socket for datagrams.
     pub fn datagrams(&self) -> UdpSocket {
         let socket = UdpSocket::bind((self.server, 0)).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -108,7 +106,7 @@ impl Client {
     }
 }
 
-/// The request in a message for the family of an address.
+/// The recorded request of a test, with the family of an address.
 pub fn request_for(name: &str, address: SocketAddr) -> Message {
     let family = if address.is_ipv4() { 4 } else { 6 };
     Request { family, ..Request::of(&frozen(name)) }.message()

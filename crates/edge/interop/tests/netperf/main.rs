@@ -1,5 +1,5 @@
-//! The netperf server against a client's frozen requests, against clients that behave badly, and against
-//! the real program where there is one.
+//! The netperf server against recorded requests, against misbehaving clients, and against the real netperf if it is
+//! installed.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 mod bad_clients;

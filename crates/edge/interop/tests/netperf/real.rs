@@ -1,4 +1,4 @@
-//! The real program, where it is on PATH.
+//! The real netperf, if it is in PATH.
 
 use std::process::{Command, Output};
 use std::thread;
@@ -8,7 +8,6 @@ use fabricmark_interop::Guard;
 use crate::client::Port;
 pub use fabricmark_testkit::skip;
 
-/// Whether there is a netperf.
 fn has_netperf(test: &str) -> bool {
     let is_there = Command::new("netperf").arg("-V").output().is_ok();
     if !is_there {
@@ -26,13 +25,12 @@ fn netperf(port: &Port, arguments: &str) -> Output {
         .unwrap()
 }
 
-/// The value of `NAME=value` in what netperf printed.
+/// The value of `NAME=value` in netperf's output.
 fn value(printed: &str, name: &str) -> Option<f64> {
     printed.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
 }
 
-/// Runs netperf with each of the arguments, all at once; each prints a throughput, and at least so many
-/// lines of the text.
+/// Runs netperf with each of the arguments, all at once. Each must print a throughput, and the expected text.
 fn runs(test: &str, addresses: &[&str], arguments: &[(&str, &str)]) {
     if !has_netperf(test) {
         return;

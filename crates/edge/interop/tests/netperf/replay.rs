@@ -1,4 +1,4 @@
-//! Each test as netperf asks for it.
+//! Replays the requests of netperf for each test.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -11,7 +11,7 @@ use crate::client::{Client, Port, frozen, request_for};
 
 const ADDRESSES: [&str; 2] = ["127.0.0.1", "::1"];
 
-/// Exchanges `count` bytes over a connection, one at a time.
+/// Runs `count` one-byte transactions over a connection.
 fn exchange(stream: &mut (impl Read + Write), count: u32) {
     for _ in 0..count {
         stream.write_all(b"n").unwrap();
@@ -19,7 +19,7 @@ fn exchange(stream: &mut (impl Read + Write), count: u32) {
     }
 }
 
-/// Sends a stream as the client does, and checks what was counted.
+/// Sends a stream as netperf does, and checks the counts.
 fn stream(client: &mut Client, request: &Message) {
     let (response, at) = client.ask(request);
     assert_eq!((response.receive_bytes, response.send_bytes), (Some(131_072), None));
@@ -104,7 +104,7 @@ fn tcp_rr_answers_each_request() {
     for address in ADDRESSES {
         let port = Port::open(address, Guard::default());
         let mut client = Client::of(&port);
-        // The same connection serves one test after the other.
+        // The same control connection serves one test after the other.
         for _ in 0..2 {
             let (_, at) = client.ask(&request_for("tcp-rr", port.address));
             let mut data = Client::connect(at);
@@ -168,7 +168,7 @@ fn tcp_crr_answers_each_connection_and_closes_it_first() {
         }
         let results = client.results();
         assert_eq!((results.transactions, results.bytes_sent), (5, 5));
-        // From the first connection to the last event, without the silence after it.
+        // From the first connection to the last event, without the idle time after it.
         assert!(results.elapsed_s < 2.0, "{results:?}");
     }
 }
@@ -211,7 +211,7 @@ fn options_of_flent_are_granted_and_told() {
     let mut data = Client::connect(at);
     data.shutdown(Shutdown::Write).unwrap();
     assert_eq!(data.read(&mut [0]).unwrap(), 0);
-    // Every kernel has it, and ordinary users may use it.
+    // Every kernel has reno, and unprivileged users may select it.
     assert_eq!(client.results().congestion, "reno");
 }
 

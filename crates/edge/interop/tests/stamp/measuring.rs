@@ -1,4 +1,4 @@
-//! The sender against the reflector, and against one that knows only TWAMP-Light.
+//! The sender against our reflector, and against a reflector that supports only TWAMP-Light.
 
 use std::net::UdpSocket;
 use std::sync::atomic::AtomicBool;
@@ -49,7 +49,7 @@ fn one_way_differences_are_there_exactly_where_the_clock_of_this_host_follows_ut
     let wanted = Wanted { timestamp_information: true, ..Wanted::default() };
     let session = Session { wanted, ..settings.session };
     let measured = measure(&Settings { session, ..settings }, &go()).unwrap();
-    // 1 is NTP, 5 a clock that nobody sets: what the reflector found by itself.
+    // 1 is NTP, 5 a free-running clock: what the reflector detected.
     let follows_utc = measured.timestamp_information.unwrap().source_in == 1;
     assert_eq!(measured.one_way.is_some(), follows_utc);
     if let Some(one_way) = measured.one_way {
@@ -80,7 +80,7 @@ fn a_wrong_key_is_loss() {
 fn a_reflector_of_twamp_light_is_measured() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let target = socket.local_addr().unwrap();
-    // Answers as RFC 5357 has it: 41 octets, then the padding of the packet without its first 27.
+    // Answers as in RFC 5357: 41 octets, then the packet's padding without its first 27.
     let twamp = std::thread::spawn(move || {
         let mut buffer = [0; 2_000];
         for number in 0..20 {

@@ -1,4 +1,4 @@
-//! What the reflector answers, octet by octet.
+//! The reflector's answers, octet by octet.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::SystemTime;
@@ -104,7 +104,7 @@ fn a_packet_of_another_key_or_of_none_has_no_answer() {
 #[test]
 fn another_reflector_is_never_answered() {
     let reflecting = Reflecting::start("127.0.0.1:0", Reflector::stateless(None), Guard::default());
-    // The same port of another address of this host.
+    // The same port at another address of this host.
     let other = SocketAddr::from(([127, 0, 0, 2], reflecting.address.port()));
     let other = UdpSocket::bind(other).unwrap();
     other.send_to(&packet(1).emit(None), reflecting.address).unwrap();
@@ -117,7 +117,7 @@ fn another_reflector_is_never_answered() {
 
 #[test]
 fn a_client_gets_no_more_than_its_rate() {
-    // One bit a second: what is in the bucket at the beginning is all there is.
+    // One bit a second: only the initial content of the bucket can be used.
     let guard = Guard { rate_max: BitRate(1), ..Guard::default() };
     let reflecting = Reflecting::start("127.0.0.1:0", Reflector::stateless(None), guard);
     let socket = socket_to(reflecting.address);
@@ -138,7 +138,7 @@ fn a_socket_of_both_families_answers_from_the_address_that_was_asked() {
     let port = reflecting.address.port();
     for address in ["127.0.0.1", "127.0.0.3", "::1"] {
         let target = SocketAddr::new(address.parse().unwrap(), port);
-        // Connected: an answer from elsewhere does not arrive.
+        // On a connected socket, answers from another address do not arrive.
         let socket = socket_to(target);
         socket.send(&packet(1).emit(None)).unwrap();
         let answer = ReflectorPacket::parse(&receive(&socket), None).unwrap();

@@ -1,4 +1,4 @@
-//! A reflector in a thread of its own.
+//! A reflector on its own thread.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use fabricmark_units::Nanos;
 /// Loopback of both families.
 pub const ADDRESSES: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 
-/// Time in which an answer must come on this host, however busy it is.
+/// Time in which an answer must arrive, even on a busy host.
 pub const WITHIN: Nanos = Nanos::from_secs(20);
 
 pub struct Reflecting {
@@ -38,7 +38,7 @@ impl Reflecting {
     }
 }
 
-/// A socket that talks to the reflector alone.
+/// A socket connected to the reflector.
 pub fn socket_to(target: SocketAddr) -> UdpSocket {
     let any = if target.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
     let socket = UdpSocket::bind(any).unwrap();
@@ -47,7 +47,6 @@ pub fn socket_to(target: SocketAddr) -> UdpSocket {
     socket
 }
 
-/// The next answer.
 pub fn receive(socket: &UdpSocket) -> Vec<u8> {
     let mut buffer = vec![0; 65_536];
     let bytes = socket.recv(&mut buffer).unwrap();
@@ -55,7 +54,7 @@ pub fn receive(socket: &UdpSocket) -> Vec<u8> {
     buffer
 }
 
-/// Twenty packets, a millisecond apart.
+/// Twenty packets, 1 ms apart.
 pub fn settings(target: SocketAddr) -> Settings {
     let session = Session {
         protocol: Protocol::Stamp,
@@ -69,7 +68,7 @@ pub fn settings(target: SocketAddr) -> Settings {
     Settings { target, session, dscp: 0 }
 }
 
-/// TTL or hop limit of the packets that this host sends.
+/// Default TTL or hop limit of this host's packets.
 pub fn own_ttl(target: SocketAddr) -> u8 {
     let socket = socket_to(target);
     let options = socket2::SockRef::from(&socket);

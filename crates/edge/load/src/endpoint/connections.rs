@@ -1,4 +1,4 @@
-//! A connection for each exchange: who connects and who accepts, over any transport that can.
+//! One connection per request (crr): client and server, over any transport that supports it.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -29,7 +29,7 @@ impl Run<'_> {
     pub(super) fn crr<C: Connection>(&self, socket: Socket) -> Result<EndReport, Failure> {
         let (prepare, control) = (self.prepare, self.control);
         if let (Role::Client, Some(peer_at)) = (prepare.role, self.peer_at) {
-            // The first connection proves the token; those that follow are as bare as other tools'.
+            // Only the first connection carries the token; later ones send only the request, as with other tools.
             let first = self.open::<C>(socket)?;
             return self.ask_by_connections(first, |socket| {
                 opening::connect::<C>(socket, peer_at, prepare, control)
@@ -39,7 +39,7 @@ impl Run<'_> {
         let first = accept_all::<C>(&listener, control)?;
         self.answer_by_connections(first, || {
             let mut connection: C = listener.accept()?;
-            // It has the time-out of the listener, which costs a timer in each call that sleeps.
+            // It has inherited the timeout of the listener, which costs a timer in each call that sleeps.
             SockRef::from(&connection).set_read_timeout(None)?;
             if C::HAS_KEYS {
                 let shake = || connection.shake_hands(&prepare.point);
@@ -54,7 +54,7 @@ impl Run<'_> {
         first.map(|first| side(first, self.prepare.cpu)).unwrap_or_default()
     }
 
-    /// Asks over connections as they are made, at the point's pace; the first one is over.
+    /// Sends a request over each new connection, at the point's pace. Closes `first`, which only opened the flow.
     pub(super) fn ask_by_connections<S: Read + Write + AsFd>(
         &self,
         first: Vec<S>,
@@ -62,7 +62,7 @@ impl Run<'_> {
     ) -> Result<EndReport, Failure> {
         let control = self.control;
         let side = self.side_of(first.first());
-        // The other end may have one connection at a time.
+        // The server may serve one connection at a time.
         drop(first);
         (self.begin)();
         let connect = || bound(self.prepare, 0).and_then(&connect).map_err(io::Error::other);
@@ -91,14 +91,14 @@ impl Run<'_> {
         let mut asked = asked.map_err(peer("an exchange failed"))?;
         let pacing = pacer.map(Pacer::finish);
         if let Some(pacing) = &pacing {
-            // Exchanges follow one another, so the first one's round trips belong to the time.
+            // Transactions are sequential, so the RTT of the first belongs to the counted time.
             let least_rtt = self.prepare.least_rtt_ns.map(|_| Nanos(0));
             asked = asked.over_schedule(pacing, omit, least_rtt);
         }
         Ok(EndReport { side, pacing, series, ..found(asked) })
     }
 
-    /// Answers over connections as they come; the first one is over.
+    /// Answers a request over each new connection. Closes `first`, which only opened the flow.
     pub(super) fn answer_by_connections<S: ByteStream>(
         &self,
         first: Vec<S>,
@@ -115,13 +115,13 @@ impl Run<'_> {
         Ok(EndReport { counts, side, series, ..EndReport::default() })
     }
 
-    /// Lets calls end now and then, so that the other end's silence is seen.
+    /// Interrupts blocked calls at intervals, to detect a silent peer.
     fn interrupted(&self) -> Result<Blocking<'_>, Failure> {
         let look_every = peer_within(self.prepare) / 5;
         self.control.interrupter.block(Some(look_every)).map_err(system("handle a signal"))
     }
 
-    /// In intervals where they are asked for; no one connection stands for all, so without TCP_INFO.
+    /// Counts in intervals if the plan asks for them. Without TCP_INFO: no single connection represents the run.
     fn counted<R>(&self, carry: impl FnOnce(&Gauge) -> R) -> (R, Option<Series>) {
         match self.prepare.interval_ns {
             Some(interval) => watched(interval, None, self.control, carry),

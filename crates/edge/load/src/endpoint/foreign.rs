@@ -16,7 +16,7 @@ use crate::transport::Flow;
 pub use crate::options::set_dont_fragment;
 pub use crate::sockets::{set_wait, socket_drops};
 
-/// A TCP or UDP socket with the options of the run's point, connected to the other tool.
+/// Opens a TCP or UDP socket with the options of the run's point and connects it to the other tool.
 pub fn connect(prepare: &Prepare, peer_at: SocketAddr) -> Result<Socket, Failure> {
     let socket = bound(prepare, 0)?;
     let within = prepare.point.connect_timeout.map_or(peer_within(prepare), Duration::from);
@@ -26,8 +26,8 @@ pub fn connect(prepare: &Prepare, peer_at: SocketAddr) -> Result<Socket, Failure
     Ok(socket)
 }
 
-/// Carries the run out over open flows on the calling thread, which it binds to its processor. A sending
-/// end stops when the time or the amount of the run is over, a receiving one when it is told to drain.
+/// Runs the pattern over open flows on the calling thread, which it pins to its CPU. A sender stops when the time or
+/// the amount of the run is used up, a receiver when it is told to drain.
 pub fn run<F: Flow>(
     prepare: &Prepare,
     flows: Vec<F>,

@@ -1,4 +1,4 @@
-//! A run over QUIC: its own way of opening, the same patterns.
+//! A run over QUIC: flows open in their own way, the patterns are the same.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::transport::bytes::{ByteFlow, ByteStream};
 use crate::transport::quic::{self, QuicListener, QuicStream};
 
 impl Run<'_> {
-    /// A connection for each request, each from a socket of its own, as over TCP.
+    /// One connection per request, each from a socket of its own, as over TCP.
     pub(super) fn crr_over_quic(&self, socket: Socket) -> Result<EndReport, Failure> {
         let (prepare, control) = (self.prepare, self.control);
         if let (Role::Client, Some(peer_at)) = (prepare.role, self.peer_at) {
@@ -40,7 +40,7 @@ impl Run<'_> {
             (Role::Client, Some(peer_at)) => self.open_all_quic(socket, peer_at)?,
             _ => self.accept_all_quic(socket)?,
         };
-        // Whoever asks in an open loop waits for departures, too.
+        // An open-loop client also waits for departures, so its receives must not block.
         let is_paced = point.pace != Pace::Closed && point.pattern != Pattern::Stream;
         let does_wait = point.wait == Wait::Block && !(is_paced && self.prepare.is_active());
         flows.iter_mut().for_each(|flow| flow.set_wait(does_wait));
@@ -67,7 +67,7 @@ impl Run<'_> {
         Ok(stream)
     }
 
-    /// Opens every flow, each a connection from a socket of its own.
+    /// Opens all flows, each a connection from a socket of its own.
     fn open_all_quic(
         &self,
         socket: Socket,
@@ -81,8 +81,7 @@ impl Run<'_> {
         Ok(flows)
     }
 
-    /// Waits for every flow to open, and connects a socket to each other end: the kernel then knows
-    /// whose datagrams are whose.
+    /// Accepts all flows, and connects a socket to each client so that the kernel demultiplexes their datagrams.
     fn accept_all_quic(&self, socket: Socket) -> Result<Vec<QuicStream>, Failure> {
         let Prepare { point, .. } = self.prepare;
         let port = socket.local_addr().ok().and_then(|at| at.as_socket()).map_or(0, |at| at.port());
@@ -95,7 +94,7 @@ impl Run<'_> {
             let opening = opening::opening(self.prepare, flow);
             let mut stream = listener.admit(opening, &mut flows, self.control)?;
             listener.connect(&stream).map_err(system("connect to the other end"))?;
-            // The next flow opens as soon as this one is accepted.
+            // The client opens the next flow as soon as this one is accepted.
             if flow + 1 < point.flows {
                 waiting = Some(bound_beside(self.prepare, port)?);
             }
@@ -106,7 +105,6 @@ impl Run<'_> {
     }
 }
 
-/// Accepts the flow that a stream has opened.
 fn accept(stream: &mut QuicStream, opening: Opening) -> Result<(), Failure> {
     let accepted = stream.write_all(&opening.acceptance().emit());
     accepted.map_err(peer("cannot accept the flow"))
@@ -132,7 +130,7 @@ mod tests {
     use crate::sockets::peer_within;
     use crate::transport::is_timeout;
 
-    /// An end of four flows.
+    /// One end of a run with four flows.
     fn end(role: Role) -> Endpoint {
         let prepare = prepare("transport=quic,family=4,flows=4");
         Endpoint::prepare(Prepare { role, token: [7; 16], ..prepare }).unwrap()
@@ -143,7 +141,7 @@ mod tests {
         Run { prepare: &end.prepare, peer_at: None, control, begin: &|| {}, opening_rtt_ns }
     }
 
-    /// Reads to the end; gives the bytes.
+    /// Reads to the end of the stream; returns the number of bytes.
     fn drain(stream: &mut QuicStream) -> usize {
         let (mut buffer, mut total) = ([0; 4096], 0);
         loop {
@@ -183,13 +181,13 @@ mod tests {
             let mut first = quic::connect(socket, at, prepare, &control).unwrap();
             first.write_all(&opening::opening(prepare, 0).emit()).unwrap();
             is_accepted.recv().unwrap();
-            // Whatever has come so far is lost.
+            // Everything that has arrived so far is lost.
             while rustix::net::recv(&first, &mut [0; 1], RecvFlags::DONTWAIT).is_ok() {}
             let mut heard = [0; OPENING_BYTES];
             let within = peer_within(prepare);
             let opened = in_time("opening", within, &control, || first.read_exact(&mut heard));
             if opened.is_err() {
-                // Else the server would wait for ever.
+                // Otherwise the server would wait indefinitely.
                 control.give_up();
             }
             opened.unwrap();
@@ -215,7 +213,7 @@ mod tests {
             let mut starting = end(Role::Client);
             let socket = starting.socket.take().unwrap();
             let mut streams = run(&starting, &control).open_all_quic(socket, at).unwrap();
-            // More than the first congestion window, so that whoever reads needs this end to go on.
+            // More than the initial congestion window, so that the reader depends on this end to continue.
             let fill = |stream: &mut QuicStream| {
                 stream.set_wait(false);
                 let mut written = 0;

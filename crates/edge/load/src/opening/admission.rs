@@ -1,6 +1,5 @@
-//! The server of flows over connections. It may stand where anybody can connect: a connection that
-//! says something else than the opening that is awaited is closed, and one that says nothing waits
-//! beside the others.
+//! Server side of flows over connections. Anyone may be able to connect to it: a connection that sends anything other
+//! than the expected opening is closed, and one that sends nothing does not delay the others.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,16 +17,16 @@ use crate::sockets::{peer_within, set_wait};
 use crate::transport::is_timeout;
 use fabricmark_telemetry::clock::now_ns;
 
-/// Most connections whose opening is awaited at once; beyond that the oldest is closed. At most a quarter are the client's
-/// own.
+/// Most connections whose opening is pending at once; beyond that the oldest is closed. At most a quarter are the
+/// client's own.
 pub(crate) const CANDIDATES_MAX: usize = 4 * OPENED_AT_ONCE;
 
-/// A connection that may open a flow; its calls do not wait.
+/// A connection that may open a flow. Its calls do not block.
 struct Candidate<C> {
     connection: C,
     has_keys: bool,
     hearing: Hearing,
-    /// When its time is over.
+    /// Deadline of its opening.
     ends_ns: u64,
 }
 
@@ -40,7 +39,7 @@ impl<C: Connection> Candidate<C> {
         Ok(Self { connection, has_keys: false, hearing: Hearing::default(), ends_ns })
     }
 
-    /// What it opens, as soon as it has said so.
+    /// Continues the handshake and reads; returns the opening once it is complete.
     fn advance(&mut self, prepare: &Prepare) -> io::Result<Option<Opening>> {
         if !self.has_keys {
             self.connection.shake_hands(&prepare.point)?;
@@ -49,9 +48,9 @@ impl<C: Connection> Candidate<C> {
         self.hearing.hear(&mut self.connection)
     }
 
-    /// Accepts the flow that it opened.
+    /// Accepts the flow that the connection opened.
     fn admit(mut self, opening: Opening, prepare: &Prepare) -> io::Result<Result<C, Failure>> {
-        // So few bytes find room at once.
+        // So few bytes always fit into the send buffer.
         self.connection.write_all(&opening.acceptance().emit())?;
         let socket = SockRef::from(&self.connection);
         socket.set_nonblocking(false)?;
@@ -60,7 +59,7 @@ impl<C: Connection> Candidate<C> {
     }
 }
 
-/// Waits for every flow of a run to open.
+/// Accepts all flows of a run.
 pub(crate) fn accept_all<C: Connection>(
     listener: &Listener<'_>,
     control: &Control,
@@ -77,7 +76,7 @@ pub(crate) fn accept_all<C: Connection>(
             match candidate.advance(prepare) {
                 Ok(Some(heard)) if heard == opening(prepare, heard.flow) => {
                     let Some(flow @ None) = flows.get_mut(heard.flow as usize) else { continue };
-                    // One that left meanwhile is no flow.
+                    // A client that has left meanwhile opens no flow.
                     if let Ok(admitted) = candidate.admit(heard, prepare) {
                         *flow = Some(admitted?);
                         left -= 1;
@@ -101,7 +100,7 @@ pub(crate) fn accept_all<C: Connection>(
                 if candidates.len() == CANDIDATES_MAX {
                     candidates.pop_front();
                 }
-                // A socket whose other end is gone may take no options.
+                // Setting options may fail on a socket whose other end has closed: it is dropped.
                 candidates.extend(Candidate::new(connection, prepare));
             }
             Err(error) if is_timeout(&error) => {}
@@ -110,7 +109,7 @@ pub(crate) fn accept_all<C: Connection>(
     }
 }
 
-/// Waits a short time for a connection, or for one of these to say more; whether somebody connects.
+/// Waits a short time for a connection, or for data on one of these; returns whether a connection is waiting.
 fn is_ready<'fd>(
     listener: &'fd Listener<'_>,
     candidates: impl Iterator<Item = BorrowedFd<'fd>>,

@@ -1,4 +1,4 @@
-//! Flows of datagrams: sockets that drive both ends of an opening as `proto` says.
+//! Opening of datagram flows: sockets for the two state machines of `proto`.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -18,13 +18,13 @@ use crate::sockets::{bound, bound_beside, peer_within, set_wait};
 use crate::transport::is_timeout;
 use fabricmark_telemetry::clock::now_ns;
 
-/// One byte more than an opening has, so that a longer datagram is not mistaken for one.
+/// One byte more than an opening, so that a longer datagram is not mistaken for one.
 type Received = [u8; OPENING_BYTES + 1];
 
-/// The flow's socket, and what it still needs to know of its opening.
+/// The socket of a flow, and the state of its opening.
 pub(crate) type OpenSocket = (UdpSocket, Opened);
 
-/// Opens every datagram flow of a run; gives the time that the first opening took.
+/// Opens all datagram flows of a run. Also returns the time that the first opening took, in nanoseconds.
 pub(crate) fn open_all(
     first: Socket,
     peer_at: SocketAddr,
@@ -74,7 +74,7 @@ fn open(
         if let Some(message) = opener.poll_output(now) {
             socket.send(&message).map_err(peer("cannot open the flow"))?;
         }
-        // A payload is to stay where it is.
+        // Peek, so that a payload stays in the socket.
         match socket.peek(&mut bytes) {
             Ok(kept) => {
                 let heard = opener.on_datagram(Instant(now_ns()), &bytes[..kept]);
@@ -95,7 +95,7 @@ fn open(
     }
 }
 
-/// Waits for every datagram flow of a run to open, and connects a socket to each other end.
+/// Accepts all datagram flows of a run, and connects a socket to each client.
 pub(crate) fn accept_all(
     first: Socket,
     prepare: &Prepare,
@@ -108,12 +108,12 @@ pub(crate) fn accept_all(
         let admitted = admit(&waiting, sockets.last(), prepare, flow, control)?;
         let Admitted { from, confirmed, opened } = admitted;
         waiting.connect(from).map_err(system(format!("connect to {from}")))?;
-        // The next flow opens as soon as this one is confirmed.
+        // The client opens the next flow as soon as this one is confirmed.
         let next = match flow + 1 < prepare.point.flows {
             true => Some(UdpSocket::from(bound_beside(prepare, port)?)),
             false => None,
         };
-        // What others sent while the socket was anybody's is no payload of this flow; its own end sends
+        // Datagrams that arrived while the socket was not connected are no payloads of this flow: its client sends
         // none before the confirmation.
         discard_all(&waiting, control)?;
         waiting.send(&confirmed).map_err(peer("cannot confirm the flow"))?;
@@ -130,16 +130,15 @@ pub(crate) fn accept_all(
     Ok(sockets)
 }
 
-/// A flow that the server takes for open.
+/// A flow that is open at the server.
 struct Admitted {
     from: SocketAddr,
-    /// What tells the other end.
+    /// Confirmation to send to the client.
     confirmed: [u8; OPENING_BYTES],
     opened: Opened,
 }
 
-/// Waits for a flow to open; meanwhile confirms again the one that opened last, since its other end may
-/// not have heard it.
+/// Waits for a flow to open. Meanwhile confirms the previous flow again on request, as its confirmation may be lost.
 fn admit(
     waiting: &UdpSocket,
     last: Option<&OpenSocket>,
@@ -159,7 +158,7 @@ fn admit(
             && let Ok(kept) = socket.recv(&mut bytes)
             && let Some(confirmed) = opened.answer(&bytes[..kept])
         {
-            // Whoever still waits for it asks again.
+            // If it is lost, the client repeats its request.
             let _ = socket.send(&confirmed);
         }
         let (kept, from) = match waiting.recv_from(&mut bytes) {
@@ -174,7 +173,7 @@ fn admit(
         match (answer, opened) {
             (Some(confirmed), Some(opened)) => return Ok(Admitted { from, confirmed, opened }),
             (Some(answer), None) => {
-                // There may be no way to whatever address a datagram claims to come from.
+                // The claimed source address may be unreachable.
                 let _ = waiting.send_to(&answer, from);
             }
             (None, _) => {}
@@ -182,7 +181,7 @@ fn admit(
     }
 }
 
-/// 64 bits that nobody can guess.
+/// 64 bits that cannot be guessed.
 fn cookie() -> Result<u64, Failure> {
     let mut bytes = [0; 8];
     getrandom(&mut bytes, GetRandomFlags::empty())
@@ -190,7 +189,6 @@ fn cookie() -> Result<u64, Failure> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// Takes everything that has arrived so far.
 fn discard_all(socket: &UdpSocket, control: &Control) -> Result<(), Failure> {
     loop {
         control.check()?;

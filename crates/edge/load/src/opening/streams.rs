@@ -23,13 +23,11 @@ use crate::transport::bytes::ByteStream;
 use crate::transport::{is_timeout, security};
 use fabricmark_telemetry::clock::now_ns;
 
-/// The opening of one flow of a run.
 pub(crate) fn opening(prepare: &Prepare, flow: u32) -> Opening {
     Opening::new(prepare.run, flow, prepare.token)
 }
 
-/// Calls what waits for a short time, until it has a result, the run is given up, or the other end has had
-/// its time.
+/// Repeats a call that blocks for a short time, until it has a result, the run is aborted, or `within` has passed.
 pub(crate) fn in_time<T>(
     doing: &str,
     within: Duration,
@@ -51,18 +49,17 @@ pub(crate) fn in_time<T>(
 
 /// Connections of one transport.
 pub(crate) trait Connection: ByteStream + Sized {
-    /// Whether both ends agree on keys first.
+    /// Whether a TLS handshake comes first.
     const HAS_KEYS: bool = false;
 
-    /// From a socket that is connected; `server` is what a server with keys has for all its connections.
+    /// Wraps a connected socket; `server` is the TLS configuration that all connections of a server share.
     fn of(
         socket: OwnedFd,
         server: Option<&Arc<ServerConfig>>,
         prepare: &Prepare,
     ) -> io::Result<Self>;
 
-    /// Agrees on keys with the other end; a time-out where that is not done yet, and the next call goes
-    /// on.
+    /// Continues the TLS handshake. Fails with a timeout while it is incomplete; the next call continues.
     fn shake_hands(&mut self, _: &Point) -> io::Result<()> {
         Ok(())
     }
@@ -80,30 +77,28 @@ impl Connection for UnixStream {
     }
 }
 
-/// Accepts a connection; also gives the address that it comes from, where it has any. std's accept begins
-/// anew when a signal ends it, with a new time-out: where signals are as frequent as that is long, it
-/// would wait for ever.
+/// Accepts a connection; also returns the source address, if there is one. The accept of std restarts after a signal,
+/// with a new timeout: if signals are as frequent as the timeout, it never returns.
 fn accept_one(listener: &Socket) -> io::Result<(OwnedFd, Option<IpAddr>)> {
     let (stream, from) = acceptfrom_with(listener, SocketFlags::CLOEXEC)?;
     let from = from.and_then(|from| SocketAddr::try_from(from).ok());
     Ok((stream, from.map(|from| from.ip())))
 }
 
-/// A listening socket whose calls wait for at most [`Control::LOOK_EVERY`].
+/// A listening socket whose calls block for at most [`Control::LOOK_EVERY`].
 pub(crate) struct Listener<'a> {
     pub(super) socket: Socket,
     pub(super) prepare: &'a Prepare,
-    /// The certificate of the run, where connections have keys.
+    /// TLS configuration with the certificate of the run, if the transport has one.
     keys: Option<Arc<ServerConfig>>,
 }
 
 impl<'a> Listener<'a> {
-    /// From a socket that listens.
     pub(crate) fn new<C: Connection>(
         socket: Socket,
         prepare: &'a Prepare,
     ) -> Result<Self, Failure> {
-        // MPTCP's accept knows no time-out (Linux 6.12), and what poll saw may be gone.
+        // accept(2) of MPTCP ignores SO_RCVTIMEO (Linux 6.12), and a connection that poll(2) reported may be gone.
         match prepare.point.transport {
             Transport::Mptcp => {
                 socket.set_nonblocking(true).map_err(system("set O_NONBLOCK"))?;
@@ -116,8 +111,8 @@ impl<'a> Listener<'a> {
         Ok(Self { socket, prepare, keys })
     }
 
-    /// Accepts a connection from an address that is admitted; [`io::ErrorKind::WouldBlock`] when nobody
-    /// connects. A stranger's is closed at once.
+    /// Accepts a connection from an admitted address; [`io::ErrorKind::WouldBlock`] if there is none. A connection
+    /// from any other address is closed at once.
     pub(crate) fn accept<C: Connection>(&self) -> io::Result<C> {
         if self.prepare.point.transport == Transport::Mptcp {
             let mut asked = [PollFd::new(&self.socket, PollFlags::IN)];
@@ -136,7 +131,7 @@ impl<'a> Listener<'a> {
     }
 }
 
-/// Whether accept(2) passes on what happened to the connection that waited, not to the socket.
+/// Whether accept(2) reports an error of the pending connection, not of the listening socket.
 fn is_of_connection(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -153,7 +148,7 @@ fn is_of_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Connects a socket to the other end, and agrees with it on keys.
+/// Connects a socket to the server, and completes the TLS handshake if there is one.
 pub(crate) fn connect<C: Connection>(
     socket: Socket,
     peer_at: SocketAddr,
@@ -218,7 +213,7 @@ fn begin_connect(socket: &Socket, at: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// Waits until a connect completes, and checks for orders of the coordinator meanwhile.
+/// Waits until a connect completes; checks for orders of the coordinator meanwhile.
 fn end_connect(socket: &Socket, began: u64, within: Duration, control: &Control) -> io::Result<()> {
     while poll_briefly(&mut [PollFd::new(socket, PollFlags::OUT)])? == 0 {
         control.check().map_err(io::Error::other)?;
@@ -232,7 +227,7 @@ fn end_connect(socket: &Socket, began: u64, within: Duration, control: &Control)
     socket.set_nonblocking(false)
 }
 
-/// Why a connection was not made, and what to look at.
+/// Describes a failed connect, with a remedy.
 pub(crate) fn unconnected(at: SocketAddr, within: Duration) -> impl FnOnce(io::Error) -> Failure {
     move |error| {
         let help = match error.kind() {
@@ -250,7 +245,7 @@ pub(crate) fn unconnected(at: SocketAddr, within: Duration) -> impl FnOnce(io::E
     }
 }
 
-/// Opens every flow of a run; gives the time that the first opening took.
+/// Opens all flows of a run. Also returns the time that the first opening took, in nanoseconds.
 pub(crate) fn open_all<C: Connection>(
     first: Socket,
     peer_at: SocketAddr,
@@ -288,10 +283,10 @@ pub(crate) fn open_all<C: Connection>(
     }
 }
 
-/// Flows that are opened in parallel: one after the other, each takes its own round trips.
+/// Flows that are opened in parallel: one after the other, each would take its own RTTs.
 pub(super) const OPENED_AT_ONCE: usize = 16;
 
-/// What an end says whose flow did not open.
+/// Message about a flow that did not open.
 pub(crate) const NOT_OPEN: &str = "the flow did not open";
 
 pub(super) fn set_stream(stream: &impl ByteStream, point: &Point) -> Result<(), Failure> {
@@ -301,7 +296,7 @@ pub(super) fn set_stream(stream: &impl ByteStream, point: &Point) -> Result<(), 
     set_looks(stream, Some(Control::LOOK_EVERY))
 }
 
-/// How long calls of a connection wait; for ever without a time.
+/// Sets how long calls of a connection block; `None` for indefinitely.
 fn set_looks(stream: &impl ByteStream, every: Option<Duration>) -> Result<(), Failure> {
     let socket = SockRef::from(stream);
     let read = socket.set_read_timeout(every);
@@ -316,14 +311,14 @@ struct Begun {
     sent_ns: u64,
 }
 
-/// Sends the opening of a flow over a connection.
 fn begin_open(stream: &mut impl Write, prepare: &Prepare, flow: u32) -> Result<Begun, Failure> {
     let begun = Begun { opening: opening(prepare, flow), sent_ns: now_ns() };
     stream.write_all(&begun.opening.emit()).map_err(peer("cannot open the flow"))?;
     Ok(begun)
 }
 
-/// Waits for the acceptance of a flow; returns the time since its opening was sent. Calls of the connection must time out.
+/// Waits for the acceptance of a flow; returns the time since its opening was sent. Calls of the connection must time
+/// out.
 fn end_open(
     stream: &mut impl Read,
     begun: Begun,
@@ -338,7 +333,7 @@ fn end_open(
     Ok(now_ns() - begun.sent_ns)
 }
 
-/// Opens a flow over a connection whose calls wait for a short time; gives the time that it took.
+/// Opens a flow over a connection whose calls time out; returns the time that this took, in nanoseconds.
 pub(crate) fn open(
     stream: &mut (impl Read + Write),
     prepare: &Prepare,
@@ -349,7 +344,7 @@ pub(crate) fn open(
     end_open(stream, begun, prepare, control)
 }
 
-/// Fills a buffer, of which so many bytes have been heard; a time-out where the others are not there yet.
+/// Fills a buffer, of which `heard` bytes are read already. Fails with a timeout if the rest has not arrived yet.
 fn fill(stream: &mut impl Read, bytes: &mut [u8], heard: &mut usize) -> io::Result<()> {
     while *heard < bytes.len() {
         match stream.read(&mut bytes[*heard..])? {
@@ -360,7 +355,7 @@ fn fill(stream: &mut impl Read, bytes: &mut [u8], heard: &mut usize) -> io::Resu
     Ok(())
 }
 
-/// The first bytes of a connection, as they arrive.
+/// The first bytes of a connection, collected as they arrive.
 pub(crate) struct Hearing {
     bytes: [u8; OPENING_BYTES],
     heard: usize,
@@ -373,20 +368,19 @@ impl Default for Hearing {
 }
 
 impl Hearing {
-    /// Reads on until the bytes are those of an opening, and parses them; a time-out where they are not
-    /// there yet.
+    /// Reads the rest of an opening and parses it. Fails with a timeout while bytes are missing.
     pub(crate) fn hear(&mut self, stream: &mut impl Read) -> io::Result<Option<Opening>> {
         fill(stream, &mut self.bytes, &mut self.heard)?;
         Ok(Opening::parse(&self.bytes))
     }
 }
 
-/// A connection of TCP beside a flow that has no other words for its opening.
+/// A TCP connection beside a flow that cannot carry its own opening.
 #[derive(Debug)]
 pub(crate) struct Beside(TcpStream);
 
 impl Beside {
-    /// Of an open connection, whose calls wait for a short time from here on.
+    /// Wraps an open connection, whose calls block for at most [`Control::LOOK_EVERY`] from now on.
     pub(crate) fn of(stream: TcpStream) -> Result<Self, Failure> {
         stream
             .set_nonblocking(false)
@@ -395,12 +389,11 @@ impl Beside {
         Ok(Self(stream))
     }
 
-    /// Tells the other end something.
     pub(crate) fn tell(&self, bytes: &[u8]) -> Result<(), Failure> {
         (&self.0).write_all(bytes).map_err(peer(NOT_OPEN))
     }
 
-    /// Hears so many bytes of the other end.
+    /// Receives `N` bytes from the other end.
     pub(crate) fn hear<const N: usize>(
         &self,
         prepare: &Prepare,
@@ -412,20 +405,19 @@ impl Beside {
         Ok(bytes)
     }
 
-    /// The address of the other end, at a port that it has told.
+    /// Address of the other end, with a port that it has sent.
     pub(crate) fn peer_at(&self, port: [u8; 2]) -> Result<SocketAddr, Failure> {
         let mut at = self.0.peer_addr().map_err(system("read the other end's address"))?;
         at.set_port(u16::from_be_bytes(port));
         Ok(at)
     }
 
-    /// The connection.
     pub(crate) fn stream(&self) -> &TcpStream {
         &self.0
     }
 }
 
-/// Why librdmacm made nothing of a kind.
+/// Failure of librdmacm to create a `what`.
 pub(crate) fn no_cm(what: &str, prepare: &Prepare) -> impl Fn(io::Error) -> Failure {
     move |error| match error.kind() {
         io::ErrorKind::NotFound => Failure::Missing(error.to_string()),

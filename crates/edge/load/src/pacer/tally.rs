@@ -1,4 +1,4 @@
-//! The departures of an open loop, counted. Times are nanoseconds since the schedule's start.
+//! Counts the departures of an open loop. Times are nanoseconds since the start of the schedule.
 
 use fabricmark_record::Pacing;
 use fabricmark_stats::Histogram;
@@ -25,10 +25,10 @@ impl Tally {
         self.last_due_ns = due_ns;
     }
 
-    /// The result at the end of the loop. `next_due_ns` is the departure that would have been next;
-    /// a schedule that has ended has none.
+    /// Result at the end of the loop. `next_due_ns` is the departure that would have been next, `None` if the
+    /// schedule has ended.
     pub(super) fn finish(self, elapsed_ns: u64, next_due_ns: Option<u64>) -> Pacing {
-        // The last departure of a schedule has its interval, too.
+        // The last departure of a schedule covers its interval, too.
         let next_due_ns = next_due_ns.unwrap_or(self.last_due_ns.saturating_add(self.interval_ns));
         let is_behind = elapsed_ns.saturating_sub(next_due_ns) > self.interval_ns;
         Pacing {
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn a_sender_at_half_the_rate_covers_half_the_schedule() {
-        // One departure is meant every 1000 ns, and each takes 2000 ns.
+        // A departure is due every 1000 ns, but each takes 2000 ns.
         let mut tally = Tally::new(1_000);
         for k in 0..100 {
             tally.depart(k * 1_000, k * 2_000);
@@ -64,7 +64,7 @@ mod tests {
     fn a_stall_that_was_caught_up_with_is_slip_and_no_lower_rate() {
         let mut tally = Tally::new(1_000);
         for k in 0..100 {
-            // From 10 us to 30 us nothing left.
+            // Nothing departs from 10 us to 30 us.
             let at = if (10..30).contains(&k) { 30_000 } else { k * 1_000 };
             tally.depart(k * 1_000, at);
         }

@@ -1,5 +1,5 @@
-//! One buffer that the kernel cuts into datagrams, and puts together again at the receiver:
-//! UDP_SEGMENT and UDP_GRO.
+//! UDP segmentation offload: the kernel cuts one buffer into datagrams (UDP_SEGMENT), and joins them at the receiver
+//! (UDP_GRO).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,10 +11,10 @@ use crate::transport::udp::UdpFlow;
 use crate::transport::{Flow, Message, Moved, passes_on};
 use fabricmark_telemetry::sys::{plain, receive, set};
 
-/// Room for whatever the kernel puts together.
+/// Receive buffer: room for whatever the kernel joins.
 const RECEIVE_BYTES: usize = 65_536;
 
-/// UDP whose stream moves as large buffers.
+/// UDP whose stream is sent and received in large buffers.
 #[derive(Debug)]
 pub struct GsoFlow {
     flow: UdpFlow,
@@ -23,7 +23,7 @@ pub struct GsoFlow {
 }
 
 impl GsoFlow {
-    /// A flow that sends the point's datagrams.
+    /// Sends the point's datagrams. Sets UDP_SEGMENT to their length.
     pub fn sending(flow: UdpFlow, point: &Point) -> io::Result<Self> {
         let payload_bytes = point.payload.0 as usize;
         let size = libc::c_int::try_from(payload_bytes).unwrap_or(libc::c_int::MAX);
@@ -32,14 +32,14 @@ impl GsoFlow {
         Ok(Self { flow, payload_bytes, buffer })
     }
 
-    /// A flow that receives the point's datagrams.
+    /// Receives the point's datagrams. Sets UDP_GRO.
     pub fn receiving(flow: UdpFlow, point: &Point) -> io::Result<Self> {
         let payload_bytes = point.payload.0 as usize;
         set(flow.socket().as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1)?;
         Ok(Self { flow, payload_bytes, buffer: vec![0; RECEIVE_BYTES] })
     }
 
-    /// The flow without its path.
+    /// The plain UDP flow.
     pub fn udp(&self) -> &UdpFlow {
         &self.flow
     }
@@ -64,7 +64,7 @@ impl Flow for GsoFlow {
 
     fn receive(&mut self, _: &mut [u8]) -> io::Result<Moved> {
         loop {
-            // What the kernel did not put together is one datagram.
+            // Without a segment size, the buffer contains a single datagram.
             let (socket, mut segment) = (self.flow.socket().as_fd(), None);
             let bytes = receive(socket, &mut self.buffer, RecvFlags::empty(), |kind, data| {
                 if kind == (libc::SOL_UDP, libc::UDP_GRO) {

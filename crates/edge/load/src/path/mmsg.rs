@@ -1,4 +1,4 @@
-//! Several datagrams a call: sendmmsg(2) and recvmmsg(2).
+//! Several datagrams per system call: sendmmsg(2) and recvmmsg(2).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -7,11 +7,10 @@ use super::sys::Batch;
 use crate::transport::udp::UdpFlow;
 use crate::transport::{Flow, Message, Moved, passes_on};
 
-/// Datagrams a call: beyond some 32 a system call's cost is a small part of the kernel's for each
-/// datagram.
+/// Datagrams per call: beyond some 32, the system call is a small part of what the kernel spends on each datagram.
 const BATCH: usize = 64;
 
-/// UDP whose stream moves in batches.
+/// UDP whose stream is sent and received in batches.
 #[derive(Debug)]
 pub struct MmsgFlow {
     flow: UdpFlow,
@@ -24,7 +23,7 @@ impl MmsgFlow {
         Self { flow, batch: Batch::new(BATCH, payload_bytes) }
     }
 
-    /// The flow without its path.
+    /// The plain UDP flow.
     pub fn udp(&self) -> &UdpFlow {
         &self.flow
     }

@@ -1,5 +1,5 @@
-//! TCP without a copy by the program: MSG_ZEROCOPY, sendfile(2), splice(2), and MSG_TRUNC, which
-//! leaves the bytes in the kernel altogether.
+//! TCP without a copy by the program: MSG_ZEROCOPY, sendfile(2), splice(2), and MSG_TRUNC, which discards the bytes
+//! in the kernel.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -17,7 +17,7 @@ use crate::transport::bytes::TcpPath;
 use crate::transport::is_timeout;
 use fabricmark_telemetry::sys::{plain, receive, set};
 
-/// One of the kernel's shorter ways.
+/// One of the kernel's paths without a copy.
 #[derive(Debug)]
 pub(crate) enum Pages {
     ZeroCopy(ZeroCopy),
@@ -26,11 +26,11 @@ pub(crate) enum Pages {
     Trunc,
 }
 
-/// Calls under way beyond which the next one waits for a completion: the kernel refuses more than
-/// fit into net.core.optmem_max (128 KiB by default).
+/// Sends in progress beyond which the next one waits for a completion: the kernel refuses more than fit into
+/// net.core.optmem_max (128 KiB by default).
 const UNDER_WAY_MAX: u64 = 64;
 
-/// Looks for the last completions, [`Control::LOOK_EVERY`](crate::control::Control::LOOK_EVERY) apart: 5 s in all.
+/// Checks for the last completions, [`Control::LOOK_EVERY`](crate::control::Control::LOOK_EVERY) apart: 5 s in total.
 const COMPLETION_LOOKS: u32 = 1000;
 
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ impl Pages {
         Ok(Self::ZeroCopy(ZeroCopy::default()))
     }
 
-    /// Sends from a file in memory that holds `payload_bytes` bytes.
+    /// Sends from a file in memory with `payload_bytes` bytes.
     pub(crate) fn sendfile(payload_bytes: usize) -> io::Result<Self> {
         Ok(Self::SendFile(payload_file(payload_bytes)?))
     }
@@ -64,7 +64,7 @@ impl Pages {
     pub(crate) fn splice(payload_bytes: usize) -> io::Result<Self> {
         let file = payload_file(payload_bytes)?;
         let (read_end, write_end) = pipe_with(PipeFlags::CLOEXEC)?;
-        // As much as one payload, or what the kernel allows without privilege (1 MiB).
+        // One payload, but at most what the kernel allows without privilege (1 MiB).
         let wanted = payload_bytes.clamp(64 << 10, 1 << 20);
         let _ = rustix::pipe::fcntl_setpipe_size(&write_end, wanted);
         let nowhere = File::options().write(true).open("/dev/null")?;
@@ -85,7 +85,7 @@ impl ZeroCopy {
             wait_for_completion(stream)?;
             self.reap(stream)?;
         }
-        // The kernel holds references to the pages that it reads after the call, so that freed memory is not read.
+        // The kernel holds references to the pages that it reads after the call, so it never reads freed memory.
         let flags = SendFlags::from_bits_retain(libc::MSG_ZEROCOPY as u32) | SendFlags::NOSIGNAL;
         let bytes = send(stream, payload, flags)?;
         self.under_way += 1;
@@ -100,7 +100,7 @@ impl ZeroCopy {
     }
 }
 
-/// Reads one notification of finished sends from a socket's error queue: their number, or nothing if there is
+/// Reads one completion notification from a socket's error queue: the number of completed sends, `None` if there is
 /// none.
 fn completed(stream: &TcpStream) -> io::Result<Option<u64>> {
     /// linux/errqueue.h
@@ -112,7 +112,7 @@ fn completed(stream: &TcpStream) -> io::Result<Option<u64>> {
             && let Some(error) = plain::<libc::sock_extended_err>(data)
             && error.ee_origin == SO_EE_ORIGIN_ZEROCOPY
         {
-            // The numbers of the first and the last call, inclusive, modulo 2^32.
+            // Numbers of the first and the last send, inclusive, modulo 2^32.
             calls += u64::from(error.ee_data.wrapping_sub(error.ee_info)) + 1;
         }
     });
@@ -123,7 +123,7 @@ fn completed(stream: &TcpStream) -> io::Result<Option<u64>> {
     }
 }
 
-/// A completion shows as an error condition of the socket.
+/// Waits a short time for a completion, which poll(2) reports as an error condition.
 fn wait_for_completion(stream: &TcpStream) -> io::Result<()> {
     let mut asked = [PollFd::new(stream, PollFlags::empty())];
     match poll_briefly(&mut asked)? {
@@ -147,8 +147,8 @@ impl Splice {
         let received = splice(stream, None, &self.write_end, None, bytes, SpliceFlags::MOVE)?;
         let mut left = received;
         while left > 0 {
-            // Though there is no need to wait, a signal may come first (fs/splice.c,
-            // splice_from_pipe_next), and what has left the socket must leave the pipe.
+            // There is no need to wait, but a signal may interrupt the call (fs/splice.c, splice_from_pipe_next), and
+            // what was read from the socket must leave the pipe.
             left -= retry_on_intr(|| {
                 let flags = SpliceFlags::MOVE;
                 splice(&self.read_end, None, &self.nowhere, None, left, flags)
@@ -171,7 +171,7 @@ impl TcpPath for Pages {
     fn read(&mut self, mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Splice(splice) => splice.receive(stream, buffer.len()),
-            // For TCP the buffer is not touched (tcp(7)).
+            // TCP does not touch the buffer (tcp(7)).
             Self::Trunc => Ok(recv(stream, buffer, RecvFlags::TRUNC)?.1),
             _ => stream.read(buffer),
         }
@@ -179,7 +179,7 @@ impl TcpPath for Pages {
 
     fn complete(&mut self, stream: &TcpStream) -> io::Result<()> {
         let Self::ZeroCopy(zerocopy) = self else { return Ok(()) };
-        // A peer that is gone sends no last completion.
+        // If the peer is gone, the last completion does not arrive.
         for _ in 0..COMPLETION_LOOKS {
             zerocopy.reap(stream)?;
             if zerocopy.under_way == 0 {

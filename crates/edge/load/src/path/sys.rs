@@ -1,17 +1,17 @@
-//! Calls that move several datagrams at once and that no safe crate offers.
+//! sendmmsg(2) and recvmmsg(2), which no safe crate offers.
 
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-/// Buffers for several datagrams and the kernel's descriptions of them, made once.
+/// Buffers for several datagrams and their `mmsghdr`, allocated once.
 pub(crate) struct Batch {
     bytes: usize,
     buffers: Box<[u8]>,
-    /// Points into `buffers`, one entry a datagram.
+    /// Points into `buffers`, one entry per datagram.
     _vectors: Box<[libc::iovec]>,
-    /// Points to `_vectors`, one entry a datagram.
+    /// Points to `_vectors`, one entry per datagram.
     headers: Box<[libc::mmsghdr]>,
 }
 
@@ -21,8 +21,8 @@ impl std::fmt::Debug for Batch {
     }
 }
 
-// SAFETY: the raw pointers inside point into boxes that the value owns and that never move or shrink,
-// so that it may be used by whichever thread owns it.
+// SAFETY: the raw pointers point into boxes that the value owns and that never move or shrink, so whichever thread
+// owns the value may use it.
 unsafe impl Send for Batch {}
 
 impl Batch {
@@ -46,23 +46,22 @@ impl Batch {
         Self { bytes, buffers, _vectors: vectors, headers }
     }
 
-    /// Number of datagrams that there is room for.
+    /// Number of datagrams in a batch.
     pub(crate) fn count(&self) -> usize {
         self.headers.len()
     }
 
-    /// The buffer of one datagram.
     pub(crate) fn buffer(&mut self, place: usize) -> &mut [u8] {
         &mut self.buffers[place * self.bytes..][..self.bytes]
     }
 
-    /// What arrived at one place as far as it was kept, and the true length of the datagram.
+    /// The stored part of a received datagram, and its true length.
     pub(crate) fn arrived(&self, place: usize) -> (&[u8], usize) {
         let bytes = self.headers[place].msg_len as usize;
         (&self.buffers[place * self.bytes..][..bytes.min(self.bytes)], bytes)
     }
 
-    /// Sends all datagrams, or as many as there is room for; gives their number.
+    /// Sends all datagrams, or as many as there is room for; returns their number.
     pub(crate) fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         // SAFETY: headers, vectors and buffers are owned by `self`, which is borrowed for the call; the
         // kernel reads them and writes each `msg_len`.
@@ -77,7 +76,7 @@ impl Batch {
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Waits for one datagram and takes those behind it; gives their number.
+    /// Waits for one datagram and takes those behind it; returns their number.
     pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         // SAFETY: as in `send`; the kernel writes at most `bytes` bytes into each buffer.
         let received = unsafe {

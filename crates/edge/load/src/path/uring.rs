@@ -1,15 +1,13 @@
-//! io_uring: requests and completions pass through memory shared with the kernel, several a call
+//! io_uring: requests and completions pass through memory shared with the kernel, several per system call
 //! (io_uring(7)).
 //!
-//! Sends of one flow form a chain, so that each begins when the one before is over, and a second chain
-//! begins when the first is over: bytes keep their order, and what a short send leaves is sent first.
-//! A chain of zero-copy sends has one link, and pages of many are in use at once.
-//! One receive request fills buffer after buffer as bytes arrive (multishot, with a ring of provided
-//! buffers). Plain sends take their payload from ordinary memory: the kernel has registered buffers for
-//! zero-copy sends only (io_uring_enter(2), IORING_RECVSEND_FIXED_BUF).
+//! The sends of a flow form a chain: each starts when the previous one has completed, and the next chain starts when
+//! all of this one have. So bytes keep their order, and the rest of a short send is sent first. A chain of zero-copy
+//! sends has one link, but the pages of many are in use at once. One receive request fills buffer after buffer as
+//! bytes arrive (multishot, with a ring of provided buffers). Plain sends read ordinary memory: the kernel supports
+//! registered buffers for zero-copy sends only (io_uring_enter(2), IORING_RECVSEND_FIXED_BUF).
 //!
-//! Where many flows share a thread, each has a small ring, whose descriptor says that completions wait,
-//! and no call waits for them.
+//! If many flows share a thread, each has a small ring whose descriptor is polled, and no call waits for completions.
 
 pub mod bytes;
 pub mod datagrams;
@@ -32,32 +30,32 @@ use crate::transport::Moved;
 use fabricmark_telemetry::clock::now_ns;
 use sys::{Done, Ring, Size};
 
-/// Sends of a chain: as many as [`mmsg`](super::mmsg) has datagrams a call.
+/// Sends per chain: as many as [`mmsg`](super::mmsg) has datagrams per call.
 const SENDS: usize = 64;
 
-/// Bytes of a chain beyond which more payloads would only need more cache.
+/// Most bytes per chain, over all flows: more payloads would only need more cache.
 const CHAIN_BYTES: usize = 1 << 20;
 
-/// Bytes of all receive buffers together: what arrives in 3 ms at 10 Gbit/s. What finds none free
-/// stays in the socket.
+/// Size of all receive buffers together: what arrives in 3 ms at 10 Gbit/s. Data that finds none free stays in the
+/// socket.
 const RECEIVE_BYTES: usize = 4 << 20;
 
-/// Least receive buffers.
+/// Fewest receive buffers.
 const PLACES_MIN: usize = 8;
 
 /// Most receive buffers.
 const PLACES_MAX: usize = 256;
 
-/// Zero-copy sends whose pages may still be in use before the next ones have to wait, of all flows.
+/// Zero-copy sends, of all flows, whose pages may still be in use before the next ones must wait.
 const UNFREED_MAX: usize = 1024;
 
-/// Sends of a chain, and receive buffers, of one flow among many, whose ring is to be small.
+/// Most sends per chain, and receive buffers, of one flow among many, whose ring must be small.
 const SHARED_SENDS: usize = 16;
 
-/// Looks for the last pages of zero-copy sends, [`Control::LOOK_EVERY`] apart: 5 s in all.
+/// Checks for the last pages of zero-copy sends, [`Control::LOOK_EVERY`] apart: 5 s in total.
 const PAGE_LOOKS: u32 = 1000;
 
-/// Whether this host has what a path of io_uring needs.
+/// Fails if this host lacks what an io_uring path needs.
 pub(crate) fn check(path: Path) -> Result<(), Failure> {
     let lacking = sys::lacking(path == Path::UringZeroCopy).map_err(|error| missing(&error))?;
     if lacking.is_empty() {
@@ -69,7 +67,7 @@ pub(crate) fn check(path: Path) -> Result<(), Failure> {
     )))
 }
 
-/// What an error of setting a ring up means.
+/// Describes why a ring cannot be set up, with a remedy.
 fn missing(error: &io::Error) -> Failure {
     Failure::Missing(match error.raw_os_error() {
         Some(libc::ENOSYS) => {
@@ -89,36 +87,36 @@ fn missing(error: &io::Error) -> Failure {
     })
 }
 
-/// Payloads on their way out, in the slots of a circle.
+/// Payloads to send, in a circular buffer of slots.
 #[derive(Debug, Default)]
 struct Outgoing {
     slots: usize,
     slot_bytes: usize,
-    /// The slot that is sent next, or under way.
+    /// The slot that is sent next, or in progress.
     first: usize,
-    /// Slots that are filled and not sent in full.
+    /// Slots that are filled and not completely sent.
     filled: usize,
     /// Bytes of the first slot that are sent.
     sent: usize,
-    /// Sends of the chain whose result is not known.
+    /// Sends of the chain that have not completed.
     under_way: usize,
     /// Zero-copy sends whose pages are in use.
     unfreed: usize,
-    /// Payloads and bytes sent in all.
+    /// Payloads and bytes sent in total.
     total: Moved,
-    /// Those of them that were told of.
+    /// The part of `total` that was reported.
     told: Moved,
 }
 
 impl Outgoing {
-    /// The unsent part of the slot so many places behind the first.
+    /// The unsent part of the slot `place` slots behind the first.
     fn part(&self, place: usize) -> Range<usize> {
         let begins = (self.first + place) % self.slots * self.slot_bytes;
         let sent = if place == 0 { self.sent } else { 0 };
         begins + sent..begins + self.slot_bytes
     }
 
-    /// Notes the result of the oldest send under way.
+    /// Records the result of the oldest send in progress.
     fn note(&mut self, bytes: usize) {
         self.total.bytes += bytes as u64;
         self.sent += bytes;
@@ -130,7 +128,7 @@ impl Outgoing {
         }
     }
 
-    /// What was sent since this was last asked.
+    /// What was sent since the last call.
     fn news(&mut self) -> Moved {
         let told = mem::replace(&mut self.told, self.total);
         Moved {
@@ -140,47 +138,47 @@ impl Outgoing {
     }
 }
 
-/// A receive buffer with what arrived in it.
+/// A receive buffer with data.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     place: u16,
     bytes: usize,
 }
 
-/// One socket's traffic through a ring.
+/// Traffic of one socket through a ring.
 struct Channel {
     ring: Ring,
     out: Outgoing,
     arrived: VecDeque<Arrival>,
-    /// Whether the receive request is under way.
+    /// Whether a receive request is active.
     receives: bool,
-    /// Whether the stream's end has been seen.
+    /// Whether the end of the stream was seen.
     is_over: bool,
-    /// An error to be told once everything before it is.
+    /// An error to report after everything before it.
     failed: Option<io::Error>,
-    /// Whether the stream's end has been told.
+    /// Whether the end of the stream was reported.
     is_end_told: bool,
     /// Whether calls never wait for a completion.
     spins: bool,
-    /// Whether the ring's descriptor is waited for instead.
+    /// Whether the descriptor of the ring is polled instead.
     is_watched: bool,
-    /// A time that is past.
+    /// A time in the past.
     began: Instant,
-    /// Most sends of a chain.
+    /// Most sends per chain.
     chain_max: usize,
-    /// Most zero-copy sends whose pages are in use.
+    /// Most zero-copy sends whose pages may be in use.
     unfreed_max: usize,
 }
 
 impl Channel {
-    /// Sends payloads of `send_bytes` bytes each, and receives at most `receive_bytes` at once.
+    /// Sends payloads of `send_bytes` bytes, and receives at most `receive_bytes` at once.
     fn new(
         socket: BorrowedFd<'_>,
         point: &Point,
         send_bytes: usize,
         receive_bytes: usize,
     ) -> Result<Self, Failure> {
-        // A request to a socket that does not block fails where it would otherwise wait.
+        // On a non-blocking socket, a request fails instead of waiting.
         let blocks = SockRef::from(&socket).set_nonblocking(false);
         blocks.map_err(|error| missing(&error))?;
         let is_zero_copy = point.path == Path::UringZeroCopy;
@@ -195,7 +193,7 @@ impl Channel {
             socket,
             Size {
                 requests: slots + 1,
-                // More than all requests and buffers can cause together, with the notifications.
+                // More than all requests, buffers and notifications can produce together.
                 completions: 2 * (slots + 1 + places + unfreed_max),
                 is_watched: point.wait == Wait::Epoll,
             },
@@ -214,14 +212,14 @@ impl Channel {
             spins: matches!(point.wait, Wait::Spin | Wait::Epoll),
             is_watched: point.wait == Wait::Epoll,
             began: Instant::now(),
-            // A cancelled link of a chain gives its pages back without saying that it will (Linux
-            // 6.18: a notification without IORING_CQE_F_MORE before it), so that none is built.
+            // No chain of zero-copy sends: a cancelled link releases its pages by a notification without
+            // IORING_CQE_F_MORE before it (Linux 6.18).
             chain_max: if is_zero_copy { 1 } else { slots },
             unfreed_max,
         })
     }
 
-    /// The next free slot; nothing when all are filled. [`Channel::fill`] makes it part of what is sent.
+    /// The next free slot; `None` if all are filled. [`Channel::fill`] adds it to what is sent.
     fn slot(&mut self) -> Option<&mut [u8]> {
         let Outgoing { slots, slot_bytes, first, filled, .. } = self.out;
         let begins = (first + filled) % slots * slot_bytes;
@@ -232,7 +230,7 @@ impl Channel {
         self.out.filled += 1;
     }
 
-    /// Begins a chain of whatever is filled, unless one is under way.
+    /// Starts a chain of all filled slots, unless one is in progress.
     fn begin_chain(&mut self) {
         if self.out.under_way > 0 {
             return;
@@ -246,7 +244,7 @@ impl Channel {
         }
     }
 
-    /// Enters the kernel once, and notes what it has finished.
+    /// Enters the kernel once, and handles its completions.
     fn turn(&mut self, wanted: usize) -> io::Result<()> {
         self.ring.enter(if self.spins { 0 } else { wanted }, Control::LOOK_EVERY)?;
         while let Some(done) = self.ring.next() {
@@ -272,7 +270,7 @@ impl Channel {
                 }
             };
             match result {
-                // Begun anew: what was cancelled, and a receive that found every buffer in use.
+                // Cancelled requests are repeated, and so is a receive that found all buffers in use.
                 Err(error) if !is_passing(&error) => drop(self.failed.get_or_insert(error)),
                 _ => {}
             }
@@ -280,13 +278,13 @@ impl Channel {
         Ok(())
     }
 
-    /// Notes what has been sent meanwhile, where no call waits for it.
+    /// Handles completions that no call waits for.
     fn catch_up(&mut self) -> io::Result<()> {
         if self.is_watched { self.turn(0) } else { Ok(()) }
     }
 
-    /// Sends what is filled: all of it where calls wait, else the next chain, whose end the descriptor
-    /// tells. Says what has been sent.
+    /// Sends the filled slots: all of them if calls wait, otherwise the next chain, whose end the descriptor signals.
+    /// Returns what was sent.
     fn send(&mut self) -> io::Result<Moved> {
         if !self.is_watched {
             self.send_all()?;
@@ -300,8 +298,8 @@ impl Channel {
         }
     }
 
-    /// Sends everything that is filled, or as much as the socket takes within
-    /// [`Control::LOOK_EVERY`]. Nothing is under way afterwards but pages of zero-copy sends.
+    /// Sends all filled slots, or as much as the socket accepts within [`Control::LOOK_EVERY`]. Afterwards nothing is
+    /// in progress except pages of zero-copy sends.
     fn send_all(&mut self) -> io::Result<()> {
         let until_ns = now_ns() + Control::LOOK_EVERY.as_nanos() as u64;
         let mut is_cancelled = false;
@@ -324,7 +322,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Ends what is under way early, and says what of it was sent.
+    /// Cancels the sends in progress; returns what was sent of them.
     fn settle(&mut self) -> io::Result<Moved> {
         self.spins = false;
         if self.out.under_way > 0 {
@@ -336,8 +334,7 @@ impl Channel {
         Ok(self.out.news())
     }
 
-    /// Puts a message behind those that wait to be sent, with the next turn; makes a turn for it where
-    /// there is no room.
+    /// Queues a message, which the next turn sends; makes a turn first if no slot is free.
     fn queue(&mut self, message: &[u8]) -> io::Result<()> {
         if self.out.filled == self.out.slots {
             self.begin_chain();
@@ -351,15 +348,15 @@ impl Channel {
         Ok(())
     }
 
-    /// Waits for something to arrive, while what is filled is sent: one call for a request and its
-    /// response. After success, nothing in `arrived` means the end of the stream.
+    /// Waits for data while the filled slots are sent: one call for a request and its response. After success, an
+    /// empty `arrived` means the end of the stream.
     fn await_arrival(&mut self) -> io::Result<()> {
         while self.arrived.is_empty() && !self.is_over {
             self.begin_chain();
             self.receives = self.receives || self.ring.receive();
-            // A single send is over at once as a rule, and is not what is waited for.
+            // A single send usually completes at once, and is not what this waits for.
             self.turn(if self.out.under_way == 1 { 2 } else { 1 })?;
-            // The descriptor tells of what is under way alone.
+            // The descriptor signals only requests in progress.
             let is_told = self.receives && (self.out.under_way > 0 || self.out.filled == 0);
             if !self.is_watched || is_told || self.failed.is_some() {
                 break;
@@ -371,13 +368,13 @@ impl Channel {
         Err(self.failed.take().unwrap_or_else(|| io::ErrorKind::WouldBlock.into()))
     }
 
-    /// Bytes that have left the socket and nobody has taken.
+    /// Bytes that have left the socket and were not taken yet.
     fn waiting_bytes(&mut self) -> io::Result<u64> {
         self.turn(0)?;
         Ok(self.arrived.iter().map(|arrival| arrival.bytes as u64).sum())
     }
 
-    /// Receives on, so that the descriptor tells of what arrives next.
+    /// Keeps a receive request active, so that the descriptor signals what arrives next.
     fn receive_on(&mut self) -> io::Result<()> {
         if self.is_watched && !self.receives && !self.is_over {
             self.receives = self.ring.receive();
@@ -390,13 +387,13 @@ impl Channel {
         self.is_watched.then(|| self.ring.fd())
     }
 
-    /// The past where something is to be taken of which the descriptor does not tell.
+    /// A time in the past if there is something to take that the descriptor does not signal.
     fn due(&self) -> Option<Instant> {
         let has_end = self.is_over && !self.is_end_told;
         (has_end || !self.arrived.is_empty() || self.failed.is_some()).then_some(self.began)
     }
 
-    /// Waits until no page of a zero-copy send is in use; a peer that is gone may keep some.
+    /// Waits until no pages of zero-copy sends are in use; if the peer is gone, some may stay in use.
     fn end(&mut self) -> io::Result<()> {
         self.spins = false;
         for _ in 0..PAGE_LOOKS {
@@ -409,7 +406,7 @@ impl Channel {
     }
 }
 
-/// Whether a request that failed so is simply made again.
+/// Whether a request that failed with this error is repeated.
 fn is_passing(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

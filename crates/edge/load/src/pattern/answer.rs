@@ -1,4 +1,4 @@
-//! The server of an exchange, a ping-pong or a burst: a response for each request that is whole.
+//! Server of request/response, ping-pong and burst: sends a response to each complete request.
 
 use std::io;
 
@@ -11,11 +11,11 @@ use crate::pattern::stream::peer_has_closed;
 use crate::transport::{Flow, Message, is_timeout};
 use fabricmark_telemetry::clock::now_ns;
 
-/// The answers of one flow.
+/// Server state of one flow.
 #[derive(Debug)]
 struct Answerer {
     reassembly: Reassembly,
-    /// Number of a request whose response is not sent yet.
+    /// Number of a request whose response was not sent yet.
     owed: Option<u64>,
 }
 
@@ -24,7 +24,7 @@ impl Answerer {
         Self { reassembly: Reassembly::new(payloads), owed: None }
     }
 
-    /// Answers until the flow would block; false at the end of a reliable flow.
+    /// Answers until the flow would block; returns false at the end of a reliable flow.
     fn advance(
         &mut self,
         flow: &mut impl Flow,
@@ -47,7 +47,7 @@ impl Answerer {
     }
 }
 
-/// Answers each request of so many payloads until the flow ends or the coordinator says that it has.
+/// Answers requests of `payloads` payloads each, until the flow ends or the coordinator reports that it has ended.
 pub fn answer(
     flow: &mut impl Flow,
     payloads: u32,
@@ -74,7 +74,7 @@ pub fn answer(
     Ok(answered(counts, response, began))
 }
 
-/// Answers many flows until all of them have ended or the coordinator says that they have.
+/// As [`answer`] over many flows, until all of them have ended.
 pub fn answer_many(
     flows: &mut [impl Flow],
     payloads: u32,
@@ -84,7 +84,7 @@ pub fn answer_many(
 ) -> io::Result<Counts> {
     let mut counts = Counts::default();
     let mut answerers: Vec<Answerer> = flows.iter().map(|_| Answerer::new(payloads)).collect();
-    // What arrived before is told at once.
+    // What arrived before is reported at once.
     let mut flow_set = FlowSet::of(flows, Interest::Change)?;
     let began = now_ns();
     let (mut open, has_end) = (flows.len(), flows.iter().all(Flow::has_end));

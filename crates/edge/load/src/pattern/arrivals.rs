@@ -1,11 +1,11 @@
 //! Which arrivals of a stream count, and over which time.
 //!
-//! A count has two edges, and what crosses the wire between them is the goodput. TCP delivers nothing while a segment
-//! is missing, and everything behind it at once when that has been retransmitted (head-of-line blocking): an edge
-//! within such a recovery would count bytes that crossed the wire before, or miss as many. So each edge is an arrival
-//! behind which nothing waits, in order or behind a hole. A count is put off for that, and the sender told to go on
-//! meanwhile; where there is no such arrival, the bytes behind the hole are estimated and counted on the side of the
-//! edge on which they crossed the wire.
+//! A count has two edges; what crosses the wire between them is the goodput. While a segment is missing, TCP delivers
+//! nothing, and after its retransmission everything behind it at once (head-of-line blocking): an edge within such a
+//! recovery would count bytes that crossed the wire before, or miss as many. So each edge is an arrival behind which
+//! no data waits, in order or out of order. The count is postponed until there is one, and the sender is told to
+//! continue meanwhile. If there is none, the out-of-order bytes are estimated and counted on the side of the edge on
+//! which they crossed the wire.
 
 use std::io;
 
@@ -23,39 +23,41 @@ use fabricmark_telemetry::subflow::Subflows;
 pub struct Window {
     /// Length of the ramp, which does not count.
     ramp_ns: u64,
-    /// The latest time at which counting begins, however much waits: beyond the middle of what is to be counted there
-    /// would be little left.
+    /// Latest start of the count, however much data waits: after the middle of the counted part, little would be
+    /// left.
     begins_by_ns: u64,
-    /// How much later it begins where the sender can be told to go on.
+    /// How much later it may start if the sender can be told to continue.
     hold_ns: u64,
-    /// A receiver found behind in so many looks, although nothing is missing, is the slower end and stays behind. Not a
-    /// time, which one long sleep would use up.
+    /// Number of checks with unread data, but nothing missing, after which the receiver counts as the slower end,
+    /// which stays behind. Not a time, which one long sleep would use up.
     looks: u64,
-    /// Whether another slice follows over the same flow, so that not its end, but a count of bytes ends this one.
+    /// Whether another slice follows over the same flow: then a number of bytes ends this one, not the end of the
+    /// flow.
     is_slice: bool,
-    /// When counting ends: what a sender has left in buffers when its time is over drains uncounted.
+    /// End of the count: what a sender has left in buffers when its time is over drains uncounted.
     ends_ns: u64,
 }
 
 impl Window {
-    /// A bucket of 64 KiB in front of a 1 Gbit/s link adds 0.5 % to a run of 0.1 s, and 0.03 % to
-    /// what follows its twentieth.
+    /// Ramp of a run: a twentieth. Without it, a bucket of 64 KiB in front of a 1 Gbit/s link adds 0.5 % to a run of
+    /// 0.1 s; with it, 0.03 %.
     const RAMP_SHARE: u64 = 20;
     const SLICE_RAMP_SHARE: u64 = 4;
-    /// A look costs two system calls, 0.4 us: 0.4 % of this, and of a flow's share of it.
+    /// Interval of checks, times the number of flows. A check of a flow costs two system calls, 0.4 us: 0.4 % of the
+    /// time.
     const LOOK_EVERY_NS: u64 = 100_000;
-    /// While counting, the last edge that will do is kept.
+    /// Interval of checks while counting: the last usable edge is kept.
     const LOOK_AGAIN_NS: u64 = 1_000_000;
     const LOOKS_MIN: u64 = 50;
-    /// A count that begins later by such a part of its length is to end as much later.
+    /// A count that starts late by more than this part of its length ends as much later.
     const LATE_SHARE: u64 = 10;
 
     fn counted_ns(&self) -> u64 {
         self.ends_ns.saturating_sub(self.ramp_ns)
     }
 
-    /// That of a closed loop of which at least `omit` does not count, and which goes on for up to `hold` longer while
-    /// a segment is missing.
+    /// Window of a closed loop, of which at least `omit` does not count. The run continues for up to `hold` longer
+    /// while a segment is missing.
     pub fn of(Nanos(duration_ns): Nanos, Nanos(omit_ns): Nanos, Nanos(hold_ns): Nanos) -> Self {
         let counted_ns = duration_ns.saturating_sub(omit_ns);
         let ramp_ns = omit_ns.max(duration_ns / Self::RAMP_SHARE);
@@ -64,19 +66,19 @@ impl Window {
         Self { ramp_ns, begins_by_ns, hold_ns, looks, is_slice: false, ends_ns: duration_ns }
     }
 
-    /// That of a slice, the first quarter of which does not count: a token bucket has filled up since the slice before, and
-    /// passes 64 KiB faster than its rate.
+    /// Window of a slice, of which the first quarter does not count: a token bucket has refilled since the previous
+    /// slice, and passes 64 KiB faster than its rate.
     pub fn of_a_slice(slice: Nanos) -> Self {
         let ramp = Nanos(slice.0 / Self::SLICE_RAMP_SHARE);
         Self { is_slice: true, ..Self::of(slice, ramp, Nanos(0)) }
     }
 
-    /// Whether a flow that has an end ends with the count.
+    /// Whether the count ends with the flow, if that has an end.
     pub(super) fn ends_with_flow(&self) -> bool {
         !self.is_slice
     }
 
-    /// That of a run that ends with an amount: from the first arrival on, since nobody knows how long it takes.
+    /// Window of a run that ends with an amount: from the first arrival on, since its duration is unknown.
     pub fn of_an_amount() -> Self {
         Self {
             ramp_ns: 0,
@@ -88,26 +90,26 @@ impl Window {
         }
     }
 
-    /// That of an open loop, whose arrivals are held against the sender's schedule.
+    /// Window of an open loop, whose arrivals are compared with the sender's schedule.
     pub fn of_a_schedule(Nanos(omit_ns): Nanos) -> Self {
         Self { ramp_ns: omit_ns, ..Self::of_an_amount() }
     }
 }
 
-/// A moment between two arrivals.
+/// A point in time between two arrivals.
 #[derive(Clone, Copy, Debug)]
 struct Edge {
     at_ns: u64,
-    /// Bytes that had crossed the wire, also those that could not be read yet; and by how many that may be wrong.
+    /// Bytes that had crossed the wire, readable or not, and the possible error of that number.
     bytes: u64,
     uncertain_bytes: u64,
     calls: u64,
 }
 
-/// A silence after which arrivals are a burst: packets of 1500 bytes at 10 Mbit/s are 1.2 ms apart.
+/// A gap after which arrivals are a burst: packets of 1500 bytes at 10 Mbit/s are 1.2 ms apart.
 const SILENCE_NS: u64 = 2_000_000;
 
-/// What a receiver knows of the stream so far. Times are readings of the clock.
+/// Count of a receiver. Times are clock readings in nanoseconds.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     pub(super) counts: Counts,
@@ -119,10 +121,10 @@ pub(super) struct Arrivals {
     is_held: bool,
     subflows: Subflows,
     began: Option<Edge>,
-    /// The silence before the arrival with which counting began. A sender that is limited by its window sends a burst
-    /// each round trip: counted from the beginning of one to the end of another, there is one burst too many.
+    /// The gap before the arrival that started the count. A sender that is limited by its window sends one burst per
+    /// RTT: a count from the start of one burst to the end of another contains one burst too many.
     silence_ns: u64,
-    /// The last edges within the window behind which nothing waited, and with a silence before them.
+    /// The last edges in the window without out-of-order data; the second also follows a gap.
     clean: Option<Edge>,
     clean_after_silence: Option<Edge>,
     ended: Option<Edge>,
@@ -135,7 +137,7 @@ impl Arrivals {
             window,
             looks_left: window.looks,
             first_ns: None,
-            // Until something arrives, the flow is idle from here on.
+            // Until something arrives, the flow is idle from now on.
             last_ns: now_ns(),
             next_look_ns: 0,
             is_held: false,
@@ -148,7 +150,7 @@ impl Arrivals {
         }
     }
 
-    /// Takes an arrival over the flow at `place`.
+    /// Records an arrival over the flow with index `place`.
     #[inline]
     pub(super) fn arrive<F: Flow>(
         &mut self,
@@ -207,7 +209,7 @@ impl Arrivals {
                 }
                 return Ok(());
             }
-            // The sender goes on, too, where nothing arrived when counting was to begin.
+            // The sender must also continue if nothing arrived when the count was due to start.
             let late_ns = now_ns - ramp_ends_ns;
             if hold_ns > 0
                 && late_ns > self.window.counted_ns() / Window::LATE_SHARE
@@ -219,9 +221,9 @@ impl Arrivals {
             if self.is_held {
                 control.tell(Event::Counting);
             }
-            // Those that TCP can tell are on the right side of the edge.
+            // Bytes that TCP reports as readable are on the right side of the edge already.
             self.counts.waiting_bytes = if in_order_bytes > 0 { 0 } else { waiting_bytes };
-            // A receiver that is the slower end sets the rate, also when it empties what waits for it.
+            // A receiver that is the slower end determines the rate, also while it drains its backlog.
             if self.counts.waiting_bytes > 0 {
                 self.window.ends_ns = u64::MAX;
             }
@@ -242,7 +244,7 @@ impl Arrivals {
             }
             return Ok(());
         }
-        // An arrival long after the end has waited for a retransmission, in which time nobody sent anything new.
+        // An arrival long after the end has waited for a retransmission; the sender sent nothing new meanwhile.
         let is_prompt = now_ns - ends_ns <= SILENCE_NS;
         let middle_ns = began.at_ns + ends_ns.saturating_sub(began.at_ns) / 2;
         let clean = self.clean.filter(|clean| clean.at_ns >= middle_ns);
@@ -251,17 +253,17 @@ impl Arrivals {
         Ok(())
     }
 
-    /// Whether what has arrived so far was late for the slice before: other levels have had their turns since.
+    /// Whether the arrivals so far belong to the previous slice: other levels have had their turns since.
     fn is_late_for_last_slice(&self, silence_ns: u64) -> bool {
         self.window.is_slice && self.began.is_none() && silence_ns > self.window.ramp_ns
     }
 
-    /// Whether nothing more is to be waited for, although no flow has said so.
+    /// Whether the receiver can stop waiting although no flow has ended.
     pub(super) fn is_drained(&self, control: &Control) -> bool {
         control.is_drained(self.counts.bytes, now_ns().saturating_sub(self.last_ns))
     }
 
-    /// Everything that arrived, and what of it counts.
+    /// Final counts: everything that arrived, and which part of it counts.
     pub(super) fn end(self) -> Counts {
         let mut counts = self.counts;
         let Some(began) = self.began else {
@@ -271,11 +273,11 @@ impl Arrivals {
         let Counts { bytes, calls, .. } = counts;
         let all = Edge { at_ns: self.last_ns, bytes, uncertain_bytes: 0, calls };
         let mut ended = self.ended.unwrap_or(all);
-        // A schedule says itself how long its silences are, and an amount ends with its last arrival.
+        // In an open loop the schedule causes the gaps, and an amount ends with its last arrival.
         let is_closed_loop = self.window.ends_ns < u64::MAX;
         let elapsed_ns = ended.at_ns - began.at_ns;
         if is_closed_loop && self.silence_ns > elapsed_ns / 10 {
-            // Bursts come again and again: where there is none late in the count, the silence was this machine's.
+            // Bursts repeat: if none is late in the count, the gap was a pause of this machine.
             let is_late = |edge: &Edge| edge.at_ns - began.at_ns >= elapsed_ns / 2;
             match self.clean_after_silence.filter(is_late) {
                 Some(edge) => ended = edge,
@@ -285,7 +287,7 @@ impl Arrivals {
         }
         counts.ramp_bytes = began.bytes.min(counts.bytes);
         counts.ramp_calls = began.calls;
-        // An estimate from memory takes short datagrams for long ones.
+        // The estimate from memory is too large for short datagrams.
         counts.waiting_bytes = counts.waiting_bytes.min(counts.bytes - counts.ramp_bytes);
         counts.tail_bytes = counts.bytes.saturating_sub(ended.bytes.max(began.bytes));
         counts.tail_calls = counts.calls - ended.calls;
@@ -317,7 +319,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// The counts of arrivals of 100 bytes at these times.
+    /// Counts of arrivals of 100 bytes at these times.
     fn counted(window: Window, times_ns: impl IntoIterator<Item = u64>) -> Counts {
         let mut arrivals = Arrivals::new(window);
         let mut flow = Scripted::default();
@@ -336,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_steady_stream_is_counted_from_the_ramp_to_the_end_of_the_run() {
-        // One a millisecond, 2 s long, of which 1 s is the run and 0.1 s its ramp.
+        // One arrival per millisecond for 2 s; the run is 1 s long, its ramp 0.1 s.
         let window = Window::of(Nanos(1_000 * MS), Nanos(100 * MS), Nanos(0));
         let counts = counted(window, (1..=2_000).map(|k| k * MS));
         assert_eq!((counts.ramp_calls, counts.tail_calls), (101, 999));
@@ -345,22 +347,22 @@ mod tests {
 
     #[test]
     fn a_burst_each_round_trip_is_counted_over_whole_round_trips() {
-        // Bursts of 50 arrivals, 0.1 ms apart, every 200 ms: 250 a second.
+        // Bursts of 50 arrivals, 0.1 ms apart, every 200 ms: 250 per second.
         let bursts = |count| {
             (0..count).flat_map(|k| (0..50).map(move |place| (200 * k + 1) * MS + place * MS / 10))
         };
         let window = Window::of(Nanos(900 * MS), Nanos(0), Nanos(0));
         let counts = counted(window, bursts(5));
         assert_eq!(counts.received_per_s(), Some(250.0));
-        // Of a single one behind the ramp nobody knows the rate.
+        // A single burst after the ramp has no rate.
         let counts = counted(Window::of(Nanos(300 * MS), Nanos(0), Nanos(0)), bursts(2));
         assert_eq!(counts.received_per_s(), None);
     }
 
     #[test]
     fn a_receiver_that_is_the_slower_end_counts_until_nothing_waits() {
-        // One a 10 ms, with others waiting behind it, of a run of 100 ms that it takes 400 ms to read. It stands
-        // still when its count could begin.
+        // One arrival per 10 ms, with others waiting behind it: a run of 100 ms takes 400 ms to read. The receiver
+        // stalls when its count could start.
         let mut arrivals = Arrivals::new(Window::of(Nanos(100 * MS), Nanos(0), Nanos(0)));
         let mut flow = Scripted { waiting: 9, ..Scripted::default() };
         let control = Control::default();
@@ -378,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_pause_of_the_machine_where_a_count_begins_is_no_burst() {
-        // One arrival a millisecond, but for a pause of 30 ms at the end of the ramp.
+        // One arrival per millisecond, except for a pause of 30 ms at the end of the ramp.
         let times = (1..=10).chain(40..=200).map(|ms| ms * MS);
         let counts = counted(Window::of(Nanos(200 * MS), Nanos(0), Nanos(0)), times);
         assert_eq!(counts.received_per_s(), Some(1000.0));
@@ -387,7 +389,7 @@ mod tests {
 
     #[test]
     fn what_was_late_for_the_slice_before_does_not_begin_a_slice() {
-        // One a 0.1 ms from 30 ms on, for a slice of 10 ms, of which a quarter does not count.
+        // One arrival per 0.1 ms from 30 ms on, for a slice of 10 ms, of which a quarter does not count.
         let slice = || (0..100).map(|k| 30 * MS + k * MS / 10);
         let window = Window::of_a_slice(Nanos(10 * MS));
         let late = counted(window, [MS, 2 * MS].into_iter().chain(slice()));
@@ -407,7 +409,7 @@ mod tests {
 
     #[test]
     fn what_arrives_when_the_time_of_the_run_is_over_drains_uncounted() {
-        // Ten a millisecond from a deep buffer, for twice as long as the run.
+        // Ten arrivals per millisecond from a deep buffer, for twice as long as the run.
         let window = Window::of(Nanos(100 * MS), Nanos(0), Nanos(0));
         let counts = counted(window, (1..=2_000).map(|k| k * MS / 10));
         let per_s = counts.received_per_s().unwrap();
@@ -450,7 +452,7 @@ mod tests {
 
     #[test]
     fn no_more_waited_than_came_after() {
-        // As estimated from the memory that datagrams take.
+        // As estimated from the memory of datagrams.
         let mut flow = Scripted { arrivals: 20, waiting: 80, ..Scripted::default() };
         let window = Window::of_an_amount();
         let counts = receive(&mut flow, &mut [0; 100], window, &Control::default()).unwrap();

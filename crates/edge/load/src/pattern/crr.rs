@@ -1,6 +1,5 @@
-//! Connect-exchange: a connection for each request and response, as netperf's CRR. The server
-//! closes first, so that no port of the client stays behind in TIME_WAIT (RFC 9293, section
-//! 3.6.1).
+//! Connect/request/response (netperf's CRR): one connection per request and response. The server closes first, so
+//! that no port of the client stays in TIME_WAIT (RFC 9293, section 3.6.1).
 
 use std::io::{self, Read, Write};
 use std::mem;
@@ -14,19 +13,19 @@ use fabricmark_record::Counts;
 use fabricmark_telemetry::clock::now_ns;
 use fabricmark_telemetry::gauge::Gauge;
 
-/// How long the other end may be silent in an exchange. Calls wait until something happens, or a signal
-/// ends them.
+/// Limits how long the other end may be silent in a transaction. Calls block until something happens, or a signal
+/// interrupts them.
 #[derive(Debug)]
 pub struct Patience<'a> {
     within: Duration,
     control: &'a Control,
-    /// When the exchange began, or something was seen to have moved since.
+    /// Start of the transaction, or the last check that saw progress.
     moved_ns: u64,
     has_moved: bool,
 }
 
 impl<'a> Patience<'a> {
-    /// So much time for each step of the other end.
+    /// Allows `within` for each step of the other end.
     pub fn new(within: Duration, control: &'a Control) -> Self {
         Self { within, control, moved_ns: 0, has_moved: false }
     }
@@ -35,7 +34,7 @@ impl<'a> Patience<'a> {
         (self.moved_ns, self.has_moved) = (now_ns(), false);
     }
 
-    /// Calls until there is a result.
+    /// Repeats a call until it has a result.
     fn until<T>(&mut self, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         loop {
             match call() {
@@ -81,9 +80,9 @@ impl<'a> Patience<'a> {
     }
 }
 
-/// Makes exchanges, each over a connection of its own, as long as `departure` gives times: of an open
-/// loop the intended ones, each when it has come; what is found is added to `asked`. The time of an exchange is from there to the other
-/// end's close.
+/// Makes transactions, each over a connection of its own, until `departure` returns `None`; adds the results to
+/// `asked`. In an open loop, `departure` waits for the intended time and returns it. A transaction lasts from there
+/// until the server has closed.
 pub fn ask<S: Read + Write>(
     connect: impl Fn() -> io::Result<S>,
     request: &[u8],
@@ -109,9 +108,9 @@ pub fn ask<S: Read + Write>(
     Ok(asked.until(now_ns(), 1, request))
 }
 
-/// Answers one request over each connection until the coordinator says that all are made. `accept`
-/// gives [`io::ErrorKind::WouldBlock`] when nobody asks. A connection over which no exchange comes about
-/// may be a stranger's, and the client tells of its own.
+/// Answers one request per connection until the coordinator reports that all were made. `accept` returns
+/// [`io::ErrorKind::WouldBlock`] if no connection is waiting. Failed connections are ignored: they may be foreign,
+/// and the client reports its own.
 pub fn answer<S: ByteStream>(
     accept: impl Fn() -> io::Result<S>,
     request: &mut [u8],
@@ -145,8 +144,7 @@ pub fn answer<S: ByteStream>(
     Ok(counts)
 }
 
-/// Whether accepting would fail again and again: this process or host has no room for a socket
-/// (accept(2)).
+/// Whether accept would fail again: this process or host has no room for a socket (accept(2)).
 fn is_fatal(error: &io::Error) -> bool {
     let room = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
     error.raw_os_error().is_some_and(|error| room.contains(&error))

@@ -1,5 +1,4 @@
-//! The requests of one flow of an open loop: when they were to depart, when they did, and which have
-//! their answer. It reads no clock.
+//! Requests of one flow of an open loop: intended and actual departures, and which are unanswered. Reads no clock.
 
 use std::collections::VecDeque;
 
@@ -11,7 +10,7 @@ struct Request {
     departed_ns: u64,
 }
 
-/// Requests without an answer, oldest first.
+/// Requests without a response, oldest first.
 #[derive(Debug)]
 pub(super) struct Requests {
     under_way: VecDeque<Request>,
@@ -22,39 +21,39 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// At most `most` under way; one that is for longer than `lost_after_ns` is given up.
+    /// At most `most` are outstanding; one that is outstanding for longer than `lost_after_ns` is given up.
     pub(super) fn new(most: usize, lost_after_ns: u64) -> Self {
         Self { under_way: VecDeque::new(), most, lost_after_ns, next: 0, heard_ns: 0 }
     }
 
-    /// Whether another one may depart.
+    /// Whether another request may depart.
     pub(super) fn has_room(&self) -> bool {
         self.under_way.len() < self.most
     }
 
-    /// Whether every one has its answer, or is given up.
+    /// Whether every request is answered or given up.
     pub(super) fn is_empty(&self) -> bool {
         self.under_way.is_empty()
     }
 
-    /// The number of the request that departed last.
+    /// Number of the last request that departed.
     pub(super) fn last(&self) -> u64 {
         self.next.saturating_sub(1)
     }
 
-    /// When the last answer came; 0 before the first.
+    /// When the last response arrived; 0 before the first.
     pub(super) fn heard_ns(&self) -> u64 {
         self.heard_ns
     }
 
-    /// The next request departs at `now_ns`, where `due_ns` was intended.
+    /// Records a departure at `now_ns` that was due at `due_ns`.
     pub(super) fn depart(&mut self, due_ns: u64, now_ns: u64) {
         self.under_way.push_back(Request { number: self.next, due_ns, departed_ns: now_ns });
         self.next += 1;
     }
 
-    /// An answer has come, to the request of this number or to the oldest one: gives the time since
-    /// its intended departure, and nothing for a request that was given up.
+    /// Records a response to the request with this number, or to the oldest. Returns the time since its intended
+    /// departure; `None` for a request that was given up.
     pub(super) fn answer(&mut self, number: Option<u64>, now_ns: u64) -> Option<u64> {
         self.heard_ns = now_ns;
         let place = match number {
@@ -65,7 +64,7 @@ impl Requests {
         Some(now_ns.saturating_sub(answered.due_ns))
     }
 
-    /// Gives requests up that are under way for too long, and says how many.
+    /// Gives up requests that have been outstanding for too long; returns how many.
     pub(super) fn expire(&mut self, now_ns: u64) -> u64 {
         let lost = self
             .under_way
@@ -76,7 +75,7 @@ impl Requests {
         lost as u64
     }
 
-    /// For how long the other end has owed an answer and said nothing.
+    /// For how long the other end has owed a response and sent nothing.
     pub(super) fn silence_ns(&self, now_ns: u64) -> u64 {
         let since = |asked: &Request| now_ns.saturating_sub(asked.departed_ns.max(self.heard_ns));
         self.under_way.front().map_or(0, since)
@@ -95,7 +94,7 @@ mod tests {
     #[test]
     fn latency_counts_from_the_intended_departure() {
         let mut requests = Requests::new(8, u64::MAX);
-        // Meant for 10 ms, departed at 13 ms, answered at 14 ms: whoever asked has waited 4 ms.
+        // Due at 10 ms, departed at 13 ms, answered at 14 ms: its user has waited for 4 ms.
         requests.depart(10 * MS, 13 * MS);
         assert_eq!(requests.answer(None, 14 * MS), Some(4 * MS));
         assert_eq!(requests.heard_ns(), 14 * MS);
@@ -103,8 +102,8 @@ mod tests {
 
     #[test]
     fn a_server_that_stalls_is_seen_in_every_request_of_its_stall() {
-        // One request a millisecond, one under way at most, and an answer that takes 100 ms where the
-        // others take 0.1 ms: a closed loop would have seen a single slow one in a thousand.
+        // One request per millisecond, at most one outstanding, and one response that takes 100 ms instead of 0.1 ms:
+        // a closed loop would have seen a single slow one in a thousand (coordinated omission).
         let mut requests = Requests::new(1, u64::MAX);
         let mut free_ns = 0;
         let latencies: Vec<u64> = (0..1_000)
@@ -118,7 +117,7 @@ mod tests {
             })
             .collect();
         let slow = latencies.iter().filter(|&&ns| ns > MS).count();
-        // The stall of 100 ms leaves 99 departures behind it, which are caught up with at 0.9 ms each.
+        // The stall of 100 ms delays 99 departures, which are caught up with at 0.9 ms each.
         assert_eq!(slow, 110);
         assert_eq!(latencies[500], 100 * MS);
         assert_eq!(latencies[501], 99 * MS + MS / 10);
@@ -161,8 +160,8 @@ mod tests {
     }
 
     proptest! {
-        /// Half of the numbers under way, over a path that loses requests and keeps the order of the others, which
-        /// take up to twice as long as until they are given up.
+        /// Half of the numbers are outstanding, over a path that loses requests and keeps the order of the others,
+        /// which take up to twice the time after which they are given up.
         #[test]
         fn an_answer_with_the_low_bits_of_a_number_is_that_of_its_own_request_or_of_none(
             bytes in 1usize..=2,

@@ -1,8 +1,7 @@
-//! The open loop of the exchange: each request departs when the pace says so, whether or not those
-//! before it are answered.
+//! Request/response in an open loop: each request departs on schedule, whether or not earlier ones are answered.
 //!
-//! Latency counts from the intended departure: what a request waits at the sender, because it or the
-//! other end is behind, is time that whoever asked would have waited.
+//! Latency counts from the intended departure, and so includes the time that a request waits at the client because
+//! either end is behind. This avoids coordinated omission.
 
 use std::io;
 
@@ -16,10 +15,10 @@ use crate::pacer::Pacer;
 use crate::transport::{Flow, Message, is_timeout};
 use fabricmark_telemetry::clock::now_ns;
 
-/// One flow's requests, and what of them is to be sent.
+/// Client state of one flow.
 struct Requester {
     requests: Requests,
-    /// Whether a request has been handed over in part.
+    /// Whether a request was sent in part.
     is_sending: bool,
     answered: u64,
 }
@@ -29,7 +28,7 @@ impl Requester {
         !self.is_sending && self.requests.has_room()
     }
 
-    /// Sends a request whose departure was intended at `due_ns`.
+    /// Sends a request that was due at `due_ns`.
     fn depart(
         &mut self,
         flow: &mut impl Flow,
@@ -42,7 +41,7 @@ impl Requester {
         self.push(flow, request)
     }
 
-    /// Goes on with a request that was not handed over whole.
+    /// Continues a request that was sent in part.
     fn push(&mut self, flow: &mut impl Flow, request: &mut [u8]) -> io::Result<()> {
         if self.is_sending {
             match flow.send_message(request, self.requests.last()) {
@@ -54,7 +53,7 @@ impl Requester {
         Ok(())
     }
 
-    /// Takes answers until there are no more.
+    /// Receives responses until there are no more.
     fn hear(
         &mut self,
         flow: &mut impl Flow,
@@ -80,11 +79,11 @@ impl Requester {
     }
 }
 
-/// Makes exchanges by one schedule for all flows, whose requests they take in turn; gives each flow's
-/// exchanges. At most [`Asking::outstanding`] requests of a flow are under way: when every flow has
-/// as many, the next departure slips until an answer comes.
+/// Sends requests by one schedule for all flows, which take turns; also returns the transactions of each flow. A flow
+/// has at most [`Asking::outstanding`] requests: when every flow has as many, the next departure waits for a
+/// response.
 ///
-/// The flows' calls do not wait, whatever the point says of them: the pacer does.
+/// The flows' calls do not block, whatever the point says: the pacer waits.
 pub fn ask(
     flows: &mut [impl Flow],
     request: &mut [u8],
@@ -155,7 +154,7 @@ pub fn ask(
     Ok((asked.over_schedule(&pacing, asking.ramp, asking.least_rtt), of_each, pacing))
 }
 
-/// The flow whose turn it is, or the next one that has room.
+/// The flow whose turn it is, or the next one with room.
 fn in_turn(requesters: &[Requester], turn: usize) -> Option<usize> {
     let places = (turn..requesters.len()).chain(0..turn.min(requesters.len()));
     places.into_iter().find(|&place| requesters[place].has_room())

@@ -1,4 +1,4 @@
-//! The open loop of the stream: each payload departs when the pace says so.
+//! Stream in an open loop: each payload departs on schedule.
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,10 +13,10 @@ use crate::pacer::Pacer;
 use crate::transport::{Flow, is_timeout};
 use fabricmark_telemetry::clock::now_ns;
 
-/// Sends payloads by one schedule for all flows, which take them in turn; gives each flow's payloads.
+/// Sends payloads by one schedule for all flows, which take turns; also returns the payloads of each flow.
 ///
-/// A flow that cannot take its payload holds up the ones after it, whose departures slip; `polls`
-/// says that its calls do not wait by themselves, and are not to be tried again and again.
+/// A flow without room delays the departures of those after it. `polls`: its calls do not block, so wait with poll(2)
+/// instead of retrying.
 pub fn send(
     flows: &mut [impl Flow],
     payload: &mut [u8],
@@ -39,8 +39,8 @@ pub fn send(
     Ok((counts, of_each, pacer.finish()))
 }
 
-/// Sends one payload, in several calls where a stream of bytes takes it in parts; false where nothing of it was sent. A
-/// stop ends only the wait for room.
+/// Sends one payload, in several calls if a byte stream accepts it in parts; returns false if nothing of it was sent.
+/// A stop ends only the wait for room.
 fn send_whole(
     flow: &mut impl Flow,
     payload: &mut [u8],

@@ -1,9 +1,9 @@
-//! Ping-ping: each end sends a payload and then receives the other's, and so on (IMB's PingPing). Nothing of it
-//! may be lost. The end that measures stops; the other has then sent one payload more, which is received, too.
+//! Ping-ping (IMB's PingPing): each end sends a payload, then receives the other's, and so on. Nothing of it may be
+//! lost. The end that measures stops; the other has then sent one payload more, which is received, too.
 //!
-//! The ends do not begin at the same moment. One that begins half an RTT later finds the other's payload there at once
-//! and then waits a whole RTT for the next, in turn, for ever: so a time is the mean of two steps that follow each
-//! other, from which the offset of the ends cancels.
+//! The ends do not start at the same time. An end that starts half an RTT later finds the other's payload waiting,
+//! then waits a whole RTT for the next, and so on in alternation. So a time is the mean of two consecutive steps,
+//! which cancels the offset of the ends.
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,7 +15,7 @@ use crate::control::Control;
 use crate::transport::{Flow, Message, is_timeout};
 use fabricmark_telemetry::clock::now_ns;
 
-/// A payload that leaves and one that arrives.
+/// One payload to send and one to receive.
 #[derive(Debug, Default)]
 struct Step {
     is_sent: bool,
@@ -23,8 +23,8 @@ struct Step {
 }
 
 impl Step {
-    /// Goes on until the flow would block; whether both payloads have moved. False, too, at the other end's end,
-    /// which `has_ended` says.
+    /// Continues until the flow would block; returns whether both payloads have moved. At the end of the flow it
+    /// returns false and sets `has_ended`.
     fn advance(
         &mut self,
         flow: &mut impl Flow,
@@ -55,8 +55,8 @@ impl Step {
     }
 }
 
-/// Makes steps until told to stop; a step lasts from the departure of its payload to the arrival of the other's. Times
-/// are of two steps each, halved.
+/// Makes steps until told to stop. A step lasts from the departure of its payload to the arrival of the other's;
+/// times are of two steps each, halved.
 pub(crate) fn lead(
     flow: &mut impl Flow,
     payload: &mut [u8],

@@ -1,6 +1,5 @@
-//! Exchange: a request there, a response back; ping-pong is the exchange whose response is as long
-//! as its request, a burst the one whose request is several payloads. Several requests of one flow may
-//! be under way.
+//! Request/response (netperf's RR). In ping-pong the response is as long as the request; in a burst the request is
+//! several payloads. A flow may have several outstanding requests.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,55 +15,54 @@ use crate::flow_set::{FlowSet, Interest};
 use crate::transport::{Flow, Message, is_timeout};
 use fabricmark_telemetry::clock::now_ns;
 
-/// A datagram on its way for longer counts as lost: round trips in a lab take 0.1 ms
+/// Time without a response after which a datagram counts as lost; RTTs in a lab are 0.1 ms
 /// (`docs/notebook/measured.md`).
 const LOST_AFTER_NS: u64 = 200_000_000;
 
-/// Silence after which the other end counts as gone.
+/// Silence after which the other end counts as dead.
 const SILENT_MAX_NS: u64 = 5_000_000_000;
 
-/// How often a set of flows is searched for flows whose answer is lost, and a requester that blocks is interrupted for
-/// it.
+/// How often flows are searched for lost responses, and how often a blocked client is interrupted to do so.
 pub(super) const SEARCH_EVERY_NS: u64 = 50_000_000;
 
-/// Looks of a flow that does not block between two readings of the clock: 64 empty receive calls take
-/// some 10 us.
+/// Receive calls of a flow that does not block between two clock readings: 64 empty ones take some 10 us.
 pub(super) const LOOKS: u32 = 64;
 
-/// What the client found.
+/// Results of a client.
 #[derive(Debug, Default)]
 pub struct Asked {
-    /// Answered exchanges, the bytes of their requests, and the time from first to last.
+    /// Completed transactions, the bytes of their requests, and the time from first to last.
     pub counts: Counts,
-    /// From the first byte of the request to the response, in nanoseconds.
+    /// RTTs in nanoseconds, from the first byte of the request to the complete response.
     pub rtt_ns: Histogram,
-    /// Exchanges without an answer.
+    /// Requests without a response.
     pub lost: u64,
-    /// Answers that are heard earlier belong to the ramp; in an open loop those to requests that are due earlier.
+    /// End of the ramp. A response belongs to the ramp if it arrives before this (closed loop), or if its request was
+    /// due before this (open loop).
     ramp_ends_ns: u64,
-    /// When the time of what counts begins. In a closed loop that is the last answer of the ramp, with which the first
-    /// exchange that counts begins: a part of an exchange would make the rate wrong by as much. In an open loop it is
-    /// the first answer that counts.
+    /// Start of the counted time. In a closed loop that is the last response of the ramp, with which the first
+    /// counted transaction starts: a partial transaction would distort the rate. In an open loop it is the first
+    /// response that counts.
     from_ns: u64,
-    /// The last answer before that; 0 without.
+    /// The last response of the ramp before that; 0 if there is none.
     before_ns: u64,
     is_open_loop: bool,
 }
 
 impl Asked {
-    /// Nothing so far, in a closed loop that began at `began_ns`, of which the first `ramp` does not count.
+    /// Empty results of a closed loop that started at `began_ns`; its first `ramp` does not count.
     pub(crate) fn closed_loop(began_ns: u64, ramp: Nanos) -> Self {
         let ramp_ends_ns = began_ns.saturating_add(ramp.0);
         Self { ramp_ends_ns, from_ns: began_ns, ..Self::default() }
     }
 
-    /// As [`Self::closed_loop`], where a schedule that began at `began_ns` says when requests depart.
+    /// As [`Self::closed_loop`], for an open loop whose schedule started at `began_ns`.
     pub(crate) fn open_loop(began_ns: u64, ramp: Nanos) -> Self {
         let ramp_ends_ns = began_ns.saturating_add(ramp.0);
         Self { ramp_ends_ns, from_ns: ramp_ends_ns, is_open_loop: true, ..Self::default() }
     }
 
-    /// Takes an answer; in an open loop its latency began when the request was due.
+    /// Records a response. In an open loop, its latency counts from when the request was due.
     pub(super) fn take(&mut self, heard_ns: u64, latency_ns: u64) {
         let counts = if self.is_open_loop {
             self.counts_as_due(heard_ns - latency_ns, heard_ns)
@@ -76,7 +74,7 @@ impl Asked {
         }
     }
 
-    /// Takes an answer of an open loop; whether it counts.
+    /// Records a response of an open loop; returns whether it counts.
     fn counts_as_due(&mut self, due_ns: u64, heard_ns: u64) -> bool {
         let counts = due_ns >= self.ramp_ends_ns;
         let is_first = self.counts.calls == self.counts.ramp_calls;
@@ -90,7 +88,7 @@ impl Asked {
         counts
     }
 
-    /// Takes an answer of a closed loop without its latency; whether it counts.
+    /// Records a response of a closed loop without its latency; returns whether it counts.
     pub(super) fn hear(&mut self, heard_ns: u64) -> bool {
         self.counts.calls += 1;
         let counts = heard_ns >= self.ramp_ends_ns;
@@ -101,7 +99,7 @@ impl Asked {
         counts
     }
 
-    /// What was found until the last answer, to requests of so many payloads.
+    /// Results up to the last response, for requests of `payloads` payloads.
     pub(super) fn until(mut self, last_ns: u64, payloads: u32, payload: &[u8]) -> Self {
         let request_bytes = u64::from(payloads) * payload.len() as u64;
         self.counts.bytes = self.counts.calls * request_bytes;
@@ -112,10 +110,10 @@ impl Asked {
 
     /// Sets the counted time of an overloaded open loop, whose responses take longer than its schedule.
     ///
-    /// Responses of several flows share the path, so that most of the second may have arrived before the first is complete.
-    /// If the least RTT is known, the time therefore begins one such RTT after the ramp: no byte can arrive earlier. If
-    /// responses to requests of the ramp arrive after that, the whole time is divided by the number of responses. If it is
-    /// not known, the time begins one mean gap between responses before the first.
+    /// Responses of several flows share the path, so that most of the second may have arrived before the first is
+    /// complete. If the least RTT is known, the time therefore begins one such RTT after the ramp: no byte can arrive
+    /// earlier. If responses to requests of the ramp arrive after that, the whole time is divided by the number of
+    /// responses. If the least RTT is not known, the time begins one mean gap between responses before the first.
     pub(crate) fn over_schedule(
         mut self,
         pacing: &Pacing,
@@ -147,60 +145,60 @@ impl Asked {
     }
 }
 
-/// How a flow asks.
+/// Parameters of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Asking {
-    /// Requests under way at once.
+    /// Outstanding requests per flow.
     pub outstanding: usize,
-    /// Payloads of a request, at least 1.
+    /// Payloads per request, at least 1.
     pub payloads: u32,
-    /// Whether every answer comes, and in order.
+    /// Whether every response arrives, and in order.
     pub is_reliable: bool,
-    /// The part of the run that does not count.
+    /// First part of the run, which does not count.
     pub ramp: Nanos,
-    /// Time beyond the fixed limits that the path's round trips need.
+    /// Time that the RTT of the path needs beyond the fixed timeouts.
     pub patience: Nanos,
-    /// The least round trip of the path, where it is known.
+    /// Least RTT of the path; `None` if unknown.
     pub least_rtt: Option<Nanos>,
 }
 
 impl Asking {
-    /// How often a requester that blocks has to look whether answers are lost, or the other end silent.
+    /// How often a blocked client must check for lost responses or a silent server.
     pub(crate) fn look_every(self) -> Duration {
         Duration::from_nanos(if self.is_reliable { SILENT_MAX_NS / 5 } else { SEARCH_EVERY_NS })
     }
 
-    /// Time after which a datagram without an answer counts as lost.
+    /// Time after which an unanswered datagram counts as lost.
     pub(super) fn lost_after_ns(self) -> u64 {
         LOST_AFTER_NS + self.patience.0
     }
 
-    /// Silence after which the other end counts as gone.
+    /// Silence after which the other end counts as dead.
     pub(super) fn silent_max_ns(self) -> u64 {
         SILENT_MAX_NS + self.patience.0
     }
 }
 
-/// A request without an answer.
+/// A request without a response.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     /// Number of its last payload.
     number: u64,
     departed_ns: u64,
-    /// When its last payload was handed over; of a single payload the departure, which is as good and
-    /// costs no reading of the clock.
+    /// When its last payload was sent. With a single payload this is the departure, which is as good and saves a
+    /// clock reading.
     handed_over_ns: u64,
 }
 
-/// A request that has been handed over in part.
+/// A request that was sent in part.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     departed_ns: u64,
-    /// Payloads handed over whole.
+    /// Payloads that were sent whole.
     payloads: u32,
 }
 
-/// The requests of one flow.
+/// Client state of one flow.
 #[derive(Debug)]
 struct Requester {
     asking: Asking,
@@ -210,20 +208,20 @@ struct Requester {
     /// Oldest first.
     under_way: VecDeque<Request>,
     heard_ns: u64,
-    /// When the transport last took a payload, as far as the clock was read.
+    /// When the transport last accepted a payload, as far as the clock was read.
     moved_ns: u64,
     answered: u64,
 }
 
 impl Requester {
-    /// The first payload gets the number `next`.
+    /// The first payload has the number `next`.
     fn new(asking: Asking, now: u64, next: u64) -> Self {
         let under_way = VecDeque::with_capacity(asking.outstanding);
         let (begun, answered) = (None, 0);
         Self { asking, next, begun, under_way, heard_ns: now, moved_ns: now, answered }
     }
 
-    /// Asks and hears until the flow would block, or the run stops and every request has its answer.
+    /// Sends and receives until the flow would block, or the run stops and every request has its response.
     fn advance(
         &mut self,
         flow: &mut impl Flow,
@@ -232,7 +230,7 @@ impl Requester {
         asked: &mut Asked,
         control: &Control,
     ) -> io::Result<()> {
-        // The time of the last arrival is that of the next departure.
+        // The last arrival and the next departure share a clock reading.
         let mut now = None;
         loop {
             let is_stopped = control.stop.load(Relaxed);
@@ -246,7 +244,7 @@ impl Requester {
                     Err(error) => return Err(error),
                 }
             }
-            // A blocking flow is not to wait for the answer to a request that is not sent.
+            // A blocking flow must not wait for a response without an outstanding request.
             if self.under_way.is_empty() {
                 return Ok(());
             }
@@ -267,8 +265,7 @@ impl Requester {
         }
     }
 
-    /// Hands a request over, or what is left of one that was begun; a time-out when the transport has
-    /// no room for all of it.
+    /// Sends a request, or the rest of it. Fails with a timeout if the transport has no room for all of it.
     fn send(
         &mut self,
         flow: &mut impl Flow,
@@ -280,7 +277,7 @@ impl Requester {
         let before = begun.payloads;
         while begun.payloads < self.asking.payloads {
             if let Err(error) = flow.send_message(request, self.next) {
-                // Of a datagram nothing was taken, so that it has not departed.
+                // Datagrams are sent whole or not at all, so this one has not departed.
                 if self.asking.is_reliable || begun.payloads > 0 {
                     self.begun = Some(begun);
                 }
@@ -301,20 +298,20 @@ impl Requester {
         Ok(())
     }
 
-    /// Whether nothing is left to be sent or heard.
+    /// Whether nothing is left to send or to receive.
     fn is_done(&self, is_stopped: bool) -> bool {
         is_stopped && self.under_way.is_empty() && self.begun.is_none()
     }
 
-    /// The request of this number; nothing for one that was given up before.
+    /// The request with this number; `None` if it was given up before.
     fn take(&mut self, number: u64) -> Option<Request> {
         let place = self.under_way.iter().position(|request| request.number == number)?;
         self.under_way.remove(place)
     }
 
-    /// Gives requests up that have waited too long; an error when the other end is silent.
+    /// Gives up requests that have waited too long; fails if the other end is silent.
     fn expire(&mut self, now: u64, asked: &mut Asked) -> io::Result<()> {
-        // A long burst that moves is no silence, but a datagram moves though nobody hears.
+        // A long burst in progress is not silence, but datagrams leave even if the receiver is gone.
         let live_ns = if self.asking.is_reliable { self.moved_ns } else { 0 };
         if now.saturating_sub(self.heard_ns.max(live_ns)) > self.asking.silent_max_ns() {
             let said = match (self.asking.payloads, self.asking.is_reliable) {
@@ -337,7 +334,7 @@ impl Requester {
     }
 }
 
-/// Makes exchanges over one flow until told to stop.
+/// Sends requests over one flow until told to stop.
 pub fn ask(
     flow: &mut impl Flow,
     request: &mut [u8],
@@ -362,7 +359,7 @@ pub fn ask(
     Ok(asked.until(requester.heard_ns, asking.payloads, request))
 }
 
-/// Makes exchanges over many flows until told to stop; gives each flow's exchanges.
+/// As [`ask`] over many flows; also returns the transactions of each flow.
 pub fn ask_many(
     flows: &mut [impl Flow],
     request: &mut [u8],
@@ -422,7 +419,7 @@ mod tests {
 
     #[test]
     fn a_closed_loop_counts_whole_exchanges_whenever_its_ramp_ends() {
-        // One exchange after the other, 400 ns each: 2.5 a microsecond, wherever the ramp ends.
+        // Consecutive transactions of 400 ns each: 2.5 per microsecond, wherever the ramp ends.
         for ramp_ns in [0, 1, 399, 400, 750, 1_199] {
             let mut asked = Asked::closed_loop(1_000, Nanos(ramp_ns));
             for k in 1..=4 {
@@ -433,10 +430,10 @@ mod tests {
         }
     }
 
-    /// One request is due each 500 ns from 1,000 on, and what is due in the first 10,000 ns does not count.
+    /// A request is due every 500 ns from 1,000 on; those due in the first 10,000 ns do not count.
     #[test]
     fn an_open_loop_counts_what_is_due_after_the_ramp_however_late_it_departs_and_arrives() {
-        // Neither a long way nor a stall until 1,400 ns after the end of the ramp moves an exchange over the edge.
+        // Neither a long path nor a stall until 1,400 ns after the end of the ramp moves a transaction over the edge.
         for heard_after in
             [|_: u64| 300, |_| 7_300, |due_ns| 300 + 12_400u64.saturating_sub(due_ns)]
         {
@@ -456,7 +453,7 @@ mod tests {
         Pacing { departures: 0, late: 0, slip_ns, elapsed_ns: covered_ns, covered_ns }
     }
 
-    /// What is counted of answers at these times, in microseconds, to requests that are all due at once.
+    /// Counts of responses at these times, in microseconds, to requests that are all due at once.
     fn answers_at(times_us: &[u64], least_rtt: Option<Nanos>) -> Counts {
         let mut asked = Asked::open_loop(0, Nanos(0));
         times_us.iter().for_each(|&at| asked.take(1_000 * at, 1_000 * at));
@@ -470,14 +467,14 @@ mod tests {
 
     #[test]
     fn answers_beyond_a_schedule_are_counted_from_the_first_part_of_one() {
-        // 50 us of a wire each, one after the other: 20,000 a second.
+        // 50 us of a wire each, one after the other: 20,000 per second.
         let apart = [50, 100, 150, 200];
         assert_eq!(answers_at(&apart, None).received_per_s(), Some(20e3));
         assert_eq!(answers_at(&apart, Some(Nanos(0))).received_per_s(), Some(20e3));
-        // The same over a round trip of 1 ms.
+        // The same over an RTT of 1 ms.
         let far = [1_050, 1_100, 1_150, 1_200];
         assert_eq!(answers_at(&far, Some(Nanos(1_000_000))).received_per_s(), Some(20e3));
-        // Parts of four by turns: the first is whole when hardly anything of the others is missing.
+        // Four interleaved responses at a time: when the first is complete, hardly anything of the others is missing.
         let by_turns = [170, 180, 190, 200, 370, 380, 390, 400];
         assert_eq!(answers_at(&by_turns, Some(Nanos(0))).received_per_s(), Some(20e3));
     }
@@ -490,7 +487,7 @@ mod tests {
         let asked = asked.until(400_000, 1, &[0; 64]);
         let counts = asked.over_schedule(&schedule(80_000), Nanos(40_000), Some(Nanos(0))).counts;
         assert_eq!((counts.ramp_calls, counts.received_per_s()), (4, Some(20e3)));
-        // Parts of four by turns, two of which are due in the ramp.
+        // Four interleaved responses at a time; two are due in the ramp.
         let mut asked = Asked::open_loop(0, Nanos(20_000));
         for (k, at) in (0u64..).zip([170, 180, 190, 200, 370, 380, 390, 400]) {
             asked.take(1_000 * at, 1_000 * at - 10_000 * k);

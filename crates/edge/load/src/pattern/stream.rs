@@ -1,4 +1,4 @@
-//! Stream: one end writes without pause, the other reads.
+//! Stream: one end sends continuously, the other receives.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::{io, slice};
@@ -11,7 +11,7 @@ use crate::flow_set::{FlowSet, Interest};
 use crate::transport::{Flow, Moved, is_timeout};
 use fabricmark_telemetry::clock::now_ns;
 
-/// Writes that one flow makes before the next one's turn, where several share a thread.
+/// Writes of one flow before it is the next one's turn, if several share a thread.
 const TURN: u32 = 16;
 
 /// Sends payloads until told to stop.
@@ -29,7 +29,7 @@ pub fn send(flow: &mut impl Flow, payload: &mut [u8], control: &Control) -> io::
     Ok(counts)
 }
 
-/// Sends payloads over many flows, each in turn when it can take some; gives each flow's payloads.
+/// As [`send`] over many flows, in turn while they have room; also returns the payloads of each flow.
 pub fn send_many(
     flows: &mut [impl Flow],
     payload: &mut [u8],
@@ -67,8 +67,8 @@ pub(super) fn add(counts: &mut Counts, moved: Moved) {
     counts.bytes += moved.bytes;
 }
 
-/// Receives until the stream ends: at its end where it has one, else when all that was sent has
-/// arrived, or nothing for the time that the coordinator allows.
+/// Receives until the stream ends: at the end of the flow if the transport signals it, otherwise when all that was
+/// sent has arrived, or nothing for the time that the coordinator allows.
 pub fn receive(
     flow: &mut impl Flow,
     buffer: &mut [u8],
@@ -98,7 +98,7 @@ pub fn receive(
     Ok(arrivals.end())
 }
 
-/// Receives many streams until all of them have ended.
+/// As [`receive`] over many flows, until all of them have ended.
 pub fn receive_many(
     flows: &mut [impl Flow],
     buffer: &mut [u8],

@@ -1,4 +1,4 @@
-//! Whatever is a stream of bytes in both directions: TCP, MPTCP, SCTP, Unix-domain sockets.
+//! Transports that carry a byte stream in both directions: TCP, MPTCP, SCTP, Unix-domain sockets.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,12 +10,12 @@ use fabricmark_record::KernelTimes;
 
 use super::{Flow, Message, Moved};
 
-/// A connection that carries bytes.
+/// A connection that carries a byte stream.
 pub trait ByteStream: Read + Write + AsFd {
-    /// Bytes that have arrived and not been read.
+    /// Bytes that have arrived and were not read yet.
     fn waiting_bytes(&self) -> io::Result<u64>;
 
-    /// Ends this direction of the connection; waits for nobody.
+    /// Shuts down this direction of the connection. Does not block.
     fn finish(&mut self) -> io::Result<()>;
 
     /// As [`Flow::tcp`].
@@ -28,7 +28,7 @@ pub trait ByteStream: Read + Write + AsFd {
         false
     }
 
-    /// Serves a connection that is finished as long as it is to be.
+    /// Serves a finished connection while [`Self::is_lingering`].
     fn linger(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -78,7 +78,7 @@ impl ByteStream for UnixStream {
     }
 }
 
-/// How a connection of TCP reads and writes: by plain calls, unless it says otherwise.
+/// How a TCP connection reads and writes: by plain calls, unless a method is overridden.
 pub trait TcpPath {
     /// As [`Read::read`].
     fn read(&mut self, mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
@@ -90,7 +90,7 @@ pub trait TcpPath {
         stream.write(payload)
     }
 
-    /// Completes what was written, before the connection ends.
+    /// Completes pending writes before the connection ends.
     fn complete(&mut self, _: &TcpStream) -> io::Result<()> {
         Ok(())
     }
@@ -101,7 +101,7 @@ pub trait TcpPath {
     }
 }
 
-/// A connection of TCP with a path of its own.
+/// A TCP connection with a path of its own.
 #[derive(Debug)]
 pub struct PathStream<P> {
     pub(crate) stream: TcpStream,
@@ -153,19 +153,19 @@ impl<P: TcpPath> ByteStream for PathStream<P> {
 #[derive(Debug)]
 pub struct ByteFlow<S> {
     stream: S,
-    /// Bytes of the payload under way that are written.
+    /// Bytes of the current payload that are written.
     written: usize,
-    /// Bytes of the message under way that are read.
+    /// Bytes of the current message that are read.
     read: usize,
 }
 
 impl<S: ByteStream> ByteFlow<S> {
-    /// A flow over a connection whose opening is done.
+    /// A flow over a connection that has already opened it.
     pub fn new(stream: S) -> Self {
         Self { stream, written: 0, read: 0 }
     }
 
-    /// The connection.
+    /// The connection below the flow.
     pub fn stream(&self) -> &S {
         &self.stream
     }

@@ -1,11 +1,11 @@
-//! Nothing at all: what remains is the cost of the instrument.
+//! A transport that moves nothing: what remains is the overhead of the instrument.
 
 use std::hint::black_box;
 use std::io;
 
 use super::{Flow, Message, Moved};
 
-/// A flow that moves no byte. The answer to a request is there at once; a stream is at its end.
+/// A flow that moves no bytes. The response to a request is available at once; a stream ends at once.
 #[derive(Debug, Default)]
 pub struct NullFlow {
     asked: u64,

@@ -1,5 +1,5 @@
-//! QUIC (RFC 9000), by quinn-proto: a connection with one stream in both directions, driven by the load
-//! thread itself in its calls. What is written leaves at once, as far as the window allows.
+//! QUIC (RFC 9000) by quinn-proto: a connection with one bidirectional stream, which the load thread drives in its
+//! calls. Written data leaves at once, as far as the window allows.
 
 mod opening;
 mod port;

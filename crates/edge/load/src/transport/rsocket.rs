@@ -1,7 +1,7 @@
-//! Rsockets: streams of bytes over RDMA with the calls of sockets (rsocket(7)).
+//! Rsockets: byte streams over RDMA with the calls of sockets (rsocket(7)).
 //!
-//! A connection of TCP stays beside each: by it both ends find each other, and the sender tells how many bytes
-//! it has sent in all, since the calls that end an rsocket wait for as long as it stands still.
+//! A TCP connection stays open beside each rsocket. The ends exchange the port over it, and the sender the total
+//! number of bytes that it has sent, because the calls that shut down an rsocket block while it makes no progress.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,31 +19,31 @@ use crate::opening::{Beside, NOT_OPEN, in_time, no_cm};
 use crate::sockets::peer_within;
 use fabricmark_telemetry::clock::now_ns;
 
-/// How often an rsocket is asked in vain until the connection beside is looked at.
+/// Calls without a result until the TCP connection is checked.
 const LOOK_AFTER: u32 = 1024;
 
 /// A flow over a connected rsocket.
 #[derive(Debug)]
 pub(crate) struct RsocketFlow {
-    /// Nothing once it was given up.
+    /// `None` once it was given up.
     socket: Option<Rsocket>,
     beside: Beside,
     wait: Wait,
-    /// Bytes of the payload, or of the message, under way.
+    /// Bytes of the current payload or message that are written.
     written: usize,
     read: usize,
     sent: u64,
     received: u64,
-    /// Bytes that the other end has sent in all, once it has said so.
+    /// Total bytes that the other end has sent, once it has reported them.
     in_all: Option<u64>,
     in_vain: u32,
-    /// Since when nothing moved that should.
+    /// Since when expected progress is missing.
     still_since_ns: Option<u64>,
 }
 
 impl RsocketFlow {
-    /// Connects an rsocket with the other end of an open connection. The first bytes prove that it is that
-    /// end's.
+    /// Connects an rsocket to the other end of an open TCP connection. Its first bytes are the token of the run, as
+    /// proof.
     pub(crate) fn open(
         beside: TcpStream,
         prepare: &Prepare,
@@ -135,11 +135,11 @@ impl RsocketFlow {
         }
     }
 
-    /// Reads what has arrived; nothing at the end.
+    /// Reads what has arrived; 0 at the end.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.socket()?.receive(buffer) {
-                // It has closed: after its last byte, as it has said beside, or before.
+                // The other end has closed: after its last byte, as reported over TCP, or before.
                 Ok(0) => {
                     self.look_beside()?;
                     return if self.in_all == Some(self.received) { Ok(0) } else { Err(gone()) };
@@ -153,7 +153,7 @@ impl RsocketFlow {
                     if self.in_all == Some(self.received) {
                         return Ok(0);
                     }
-                    // Who does not know how much there is to come may have nothing to wait for.
+                    // While the total is unknown, there may be nothing to wait for.
                     self.pause(Waiting::Arrival, self.in_all.is_some())?;
                 }
                 Err(error) => return Err(error),
@@ -161,8 +161,8 @@ impl RsocketFlow {
         }
     }
 
-    /// Waits as the point says; an error where nobody is to wait, where it takes long, where the other end is
-    /// gone, or where nothing moved for long that should have.
+    /// Waits as the point says. Fails if it must not wait, if it takes long, if the other end is gone, or if expected
+    /// progress has stalled.
     fn pause(&mut self, waiting: Waiting, should_move: bool) -> io::Result<()> {
         let is_told = match self.wait {
             Wait::Spin => {
@@ -186,7 +186,7 @@ impl RsocketFlow {
         if is_told { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
     }
 
-    /// Hears how many bytes there are in all, or that the other end is gone.
+    /// Checks the TCP connection: for the total number of bytes, or because the other end is gone.
     fn look_beside(&mut self) -> io::Result<()> {
         if self.in_all.is_some() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! What secure transports agree on: one cipher suite and one key exchange, so that runs on different
-//! machines compare, and a certificate of the server for each run.
+//! Common settings of secure transports: one cipher suite and one key exchange, so that runs on different machines
+//! are comparable, and a server certificate for each run.
 
 use std::sync::{Arc, LazyLock};
 
@@ -12,11 +12,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, Serve
 use rustls::version::TLS13;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, ServerConfig, SignatureScheme};
 
-/// The name in the certificate.
+/// Server name in the certificate.
 pub(crate) const NAME: &str = "fabricmark";
 
-/// The settings of a client hold nothing of a run or connection, so that all of a process share
-/// them.
+/// Client configuration. It contains nothing of a run or connection, so the whole process shares it.
 static STARTING: LazyLock<Result<Arc<ClientConfig>, Error>> = LazyLock::new(|| {
     let provider = provider();
     let verifier = AnyCertificate(provider.signature_verification_algorithms);
@@ -25,17 +24,17 @@ static STARTING: LazyLock<Result<Arc<ClientConfig>, Error>> = LazyLock::new(|| {
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
-    // Each handshake is a whole one.
+    // Every handshake is a full one.
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
 });
 
-/// Settings of a client.
+/// Client configuration.
 pub(crate) fn starting() -> Result<Arc<ClientConfig>, Failure> {
     STARTING.as_ref().map(Arc::clone).map_err(unusable)
 }
 
-/// Settings of a server, with a new certificate: ECDSA with P-256 and SHA-256.
+/// Server configuration, with a new certificate: ECDSA with P-256 and SHA-256.
 pub(crate) fn answering() -> Result<Arc<ServerConfig>, Failure> {
     let made = rcgen::generate_simple_self_signed([NAME.to_owned()])
         .map_err(|error| Failure::System(format!("cannot make a certificate: {error}")))?;
@@ -46,7 +45,7 @@ pub(crate) fn answering() -> Result<Arc<ServerConfig>, Failure> {
             config.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key)
         });
     let mut config = config.map_err(|error| unusable(&error))?;
-    // Nobody resumes a session.
+    // Sessions are never resumed.
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
@@ -55,8 +54,8 @@ fn unusable(error: &Error) -> Failure {
     Failure::System(format!("cannot set TLS up: {error}"))
 }
 
-/// TLS_AES_128_GCM_SHA256 is the suite that every implementation has (RFC 8446, section 9.1), X25519
-/// what most handshakes use.
+/// TLS_AES_128_GCM_SHA256 is the suite that every implementation has (RFC 8446, section 9.1), X25519 the key exchange
+/// of most handshakes.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider {
         cipher_suites: vec![cipher_suite::TLS13_AES_128_GCM_SHA256],
@@ -65,9 +64,8 @@ fn provider() -> Arc<CryptoProvider> {
     })
 }
 
-/// Takes whatever certificate the server shows: what proves the other end is the run's token,
-/// and the certificate is made for the run, so that nobody could have signed it. The signature of the
-/// handshake is verified, since its cost is part of every handshake.
+/// Accepts any server certificate: the token of the run authenticates the other end, and a certificate made for the
+/// run has no issuer to trust. The signature of the handshake is verified, since its cost is part of every handshake.
 #[derive(Debug)]
 struct AnyCertificate(WebPkiSupportedAlgorithms);
 

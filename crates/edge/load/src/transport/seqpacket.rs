@@ -1,4 +1,4 @@
-//! Sequenced packets within one machine: Unix sockets that keep the boundaries of messages (unix(7), SOCK_SEQPACKET).
+//! Unix-domain sockets that keep message boundaries (unix(7), SOCK_SEQPACKET).
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -13,14 +13,14 @@ use socket2::SockRef;
 use super::bytes::ByteStream;
 use crate::opening::Connection;
 
-/// A connected socket: each write is a message, and each read takes one.
+/// A connected socket: each write sends a message, and each read receives one.
 #[derive(Debug)]
 pub struct Seqpacket(OwnedFd);
 
 impl Read for Seqpacket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let room = buffer.len();
-        // The length is the true one, also of a message that does not fit.
+        // MSG_TRUNC: the length is the true one, also of a message that does not fit.
         let (_, bytes) = recv(&self.0, buffer, RecvFlags::TRUNC)?;
         if bytes > room {
             let error = format!("a message of {bytes} bytes came where {room} were expected");

@@ -1,5 +1,5 @@
-//! UDP and TCP whose round trips are parted by the stamps of their packets. Each costs the client
-//! one system call more, which reads the stamp of the request when the response is there.
+//! UDP and TCP whose RTTs are split by packet timestamps. Each transaction costs the client one system call more,
+//! which reads the timestamp of the request when the response has arrived.
 
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -14,29 +14,29 @@ use super::udp::UdpFlow;
 use super::{Flow, Message, Moved};
 use fabricmark_telemetry::stamp::{self, Trips, recv_with_stamp};
 
-/// Lets packets of a socket be stamped from now on.
+/// Enables packet timestamps on a socket.
 pub(crate) fn ask_for(socket: &impl AsFd, source: Timestamps) -> io::Result<Trips> {
     stamp::enable(socket.as_fd(), source == Timestamps::Hardware)?;
     Ok(Trips::by(source))
 }
 
-/// UDP at the client of exchanges.
+/// UDP at the client of request/response.
 #[derive(Debug)]
 pub struct StampedUdp {
     udp: UdpFlow,
-    /// Number of the request under way.
+    /// Number of the outstanding request.
     asked: u64,
     trips: Trips,
 }
 
 impl StampedUdp {
-    /// A flow whose packets are stamped from now on.
+    /// Wraps a flow, and enables packet timestamps on its socket.
     pub fn new(udp: UdpFlow, source: Timestamps) -> io::Result<Self> {
         let trips = ask_for(udp.socket(), source)?;
         Ok(Self { udp, asked: 0, trips })
     }
 
-    /// The flow without its stamps.
+    /// The plain UDP flow.
     pub fn udp(&self) -> &UdpFlow {
         &self.udp
     }
@@ -67,7 +67,7 @@ impl Flow for StampedUdp {
             let (bytes, stamp) = recv_with_stamp(socket, buffer, RecvFlags::TRUNC)?;
             let (kept, wanted) = (&buffer[..bytes.min(buffer.len())], buffer.len());
             let Some(message) = self.udp.read_message(kept, bytes, wanted) else { continue };
-            // A response that comes after its request was given up is none of this trip.
+            // A response that arrives after its request was given up does not belong to this RTT.
             if message == Message::Numbered(self.asked) {
                 self.trips.arrives(self.udp.socket().as_fd(), stamp)?;
             }
@@ -88,7 +88,7 @@ impl Flow for StampedUdp {
     }
 }
 
-/// TCP at the client of exchanges: a trip is from the last write before reads to the last of these.
+/// TCP at the client of request/response: an RTT lasts from the last write before reads to the last of these.
 impl TcpPath for Trips {
     fn read(&mut self, stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
         let (bytes, stamp) = recv_with_stamp(stream.as_fd(), buffer, RecvFlags::empty())?;

@@ -1,5 +1,4 @@
-//! TLS 1.3 over TCP, by rustls: the bytes of a connection in records of at most 16 KiB (RFC 8446,
-//! section 5.1).
+//! TLS 1.3 over TCP, by rustls: the bytes of a connection in records of at most 16 KiB (RFC 8446, section 5.1).
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -21,23 +20,23 @@ use crate::opening::Connection;
 use crate::sockets::peer_within;
 use fabricmark_telemetry::clock::now_ns;
 
-/// What one call reads from TCP: four records. rustls itself asks for 4 KiB at a time.
+/// Size of a read from TCP: four records. rustls itself asks for 4 KiB at a time.
 const READ_BYTES: usize = 64 << 10;
 
-/// A TCP connection with TLS on top.
+/// A TCP connection with TLS.
 pub struct TlsStream {
     tcp: BufReader<TcpStream>,
     tls: rustls::Connection,
-    /// Decrypted and not read yet, in bytes.
+    /// Decrypted bytes that were not read yet.
     unread: usize,
     /// Whether TCP had no room for all records.
     is_behind: bool,
-    /// Time for the other end to take what is left at the end.
+    /// Time for the other end to accept the remaining records at the end.
     within: Duration,
 }
 
 impl TlsStream {
-    /// Hands the records that are ready to TCP.
+    /// Passes the pending records to TCP.
     fn send_records(&mut self) -> io::Result<()> {
         self.is_behind = true;
         while self.tls.wants_write() {
@@ -47,11 +46,11 @@ impl TlsStream {
         Ok(())
     }
 
-    /// Takes records from TCP, and decrypts those that are whole; false at the end of the connection.
+    /// Reads records from TCP, and decrypts those that are complete; returns false at the end of the connection.
     fn take_records(&mut self) -> io::Result<bool> {
         let bytes = self.tls.read_tls(&mut self.tcp)?;
         let state = self.tls.process_new_packets().map_err(|error| {
-            // The alert says why to the other end, which may be gone.
+            // The alert reports the reason to the other end, which may be gone.
             let _ = self.tls.write_tls(&mut self.tcp.get_ref());
             io::Error::new(io::ErrorKind::InvalidData, error)
         })?;
@@ -59,8 +58,8 @@ impl TlsStream {
         Ok(bytes > 0)
     }
 
-    /// A client's last message is left to leave with its first payload: alone it would make that
-    /// wait for an acknowledgement (Nagle's algorithm, RFC 9293, section 3.7.4).
+    /// Completes the handshake. A client's last message leaves with its first payload: sent alone, it would delay
+    /// that payload until it is acknowledged (Nagle's algorithm, RFC 9293, section 3.7.4).
     fn agree_on_keys(&mut self) -> io::Result<()> {
         while self.tls.is_handshaking() {
             if self.tls.wants_write() {
@@ -72,8 +71,8 @@ impl TlsStream {
         Ok(())
     }
 
-    /// What follows close_notify: the end of the TCP connection, and nothing else. An end that closed
-    /// before it would be the first to close, and keep the port (RFC 9293, section 3.6.1).
+    /// Reads what follows close_notify: the end of the TCP connection, and nothing else. An end that closed before it
+    /// would be the first to close, and keep the port (RFC 9293, section 3.6.1).
     fn read_end(&mut self) -> io::Result<usize> {
         match self.tcp.read(&mut [0])? {
             0 => Ok(0),
@@ -124,8 +123,7 @@ impl Read for TlsStream {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
-            // The other end may wait for the rest of a record before it says anything, or for room for
-            // what it says.
+            // The other end may wait for the rest of a record before it responds, or for room for its response.
             match self.send_records() {
                 Err(error) if is_timeout(&error) && self.waiting_bytes()? > 0 => {}
                 sent => sent?,
@@ -136,8 +134,8 @@ impl Read for TlsStream {
 }
 
 impl Write for TlsStream {
-    /// Takes as much of the payload as fits into TCP, and at most one part more: what is taken is
-    /// encrypted and counts as written, and leaves with the next call or with the end.
+    /// Accepts as much of the payload as fits into TCP, and at most one part more: what is accepted is encrypted and
+    /// counts as written, and leaves with the next call or at the end.
     fn write(&mut self, payload: &[u8]) -> io::Result<usize> {
         if self.is_behind {
             self.send_records()?;
@@ -165,8 +163,7 @@ impl AsFd for TlsStream {
 }
 
 impl ByteStream for TlsStream {
-    /// Ciphertext and plaintext; the part of a record that rustls holds until the rest arrives, less
-    /// than 16 KiB, is unknown here.
+    /// Ciphertext and plaintext. Does not include the incomplete record that rustls holds, less than 16 KiB.
     fn waiting_bytes(&self) -> io::Result<u64> {
         Ok(self.tcp.get_ref().waiting_bytes()? + (self.tcp.buffer().len() + self.unread) as u64)
     }
@@ -178,7 +175,7 @@ impl ByteStream for TlsStream {
     fn finish(&mut self) -> io::Result<()> {
         self.tls.send_close_notify();
         let until = now_ns() + self.within.as_nanos() as u64;
-        // Nobody interrupts the thread any more.
+        // The thread is not interrupted any more.
         self.tcp.get_ref().set_write_timeout(Some(Control::LOOK_EVERY))?;
         loop {
             match self.send_records() {
@@ -186,7 +183,7 @@ impl ByteStream for TlsStream {
                 Err(error) if is_timeout(&error) && now_ns() < until => {
                     poll_briefly(&mut [PollFd::new(self.tcp.get_ref(), PollFlags::OUT)])?;
                 }
-                // The other end closed first: TCP alone would say so here.
+                // The other end has closed first: TCP alone would report that here.
                 Err(error) if is_closed(&error) => return Err(io::ErrorKind::NotConnected.into()),
                 Err(error) => return Err(error),
             }

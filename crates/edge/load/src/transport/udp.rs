@@ -1,4 +1,4 @@
-//! The kernel's UDP: one `send` a payload, sequence numbers inside.
+//! UDP of the kernel: one `send` per payload, which contains a sequence number.
 
 use std::io;
 use std::net::UdpSocket;
@@ -14,33 +14,33 @@ use super::{Flow, Message, Moved};
 use crate::sockets::waiting_bytes;
 use fabricmark_telemetry::clock::now_ns;
 
-/// Bits of a sequence number beside which there is room for the time of sending.
+/// Bits of a sequence number in datagrams that also have room for the time of sending.
 const TIMED_BITS: u32 = 64;
 
-/// Fewest bits of a sequence number by which the datagrams of a stream are judged.
+/// Fewest bits of a sequence number with which the datagrams of a stream are tracked.
 const TRACKED_BITS: u32 = 32;
 
-/// A connected datagram socket.
+/// A connected UDP socket.
 #[derive(Debug)]
 pub struct UdpFlow {
     socket: UdpSocket,
-    /// Bytes of a payload of the stream.
+    /// Payload length of the stream.
     payload_bytes: usize,
-    /// The opening of this flow, of which late messages may still arrive.
+    /// The opening of this flow; late messages of it may still arrive.
     opened: Opened,
     role: Role,
     next: u64,
-    /// Judges a stream's numbers; `None` where they have fewer than [`TRACKED_BITS`].
+    /// Tracks the sequence numbers of a stream; `None` if they have fewer than [`TRACKED_BITS`].
     arrivals: Option<SequenceTracker>,
-    /// Judges when a stream's datagrams arrive, in an open loop and where they have room for the time of sending.
+    /// Measures jitter of a stream in an open loop; `None` if its datagrams have no room for the time of sending.
     jitter: Option<Jitter>,
-    /// Bits of its number that a message carries in both directions.
+    /// Bits of the sequence number in messages of either direction.
     number_bits: u32,
 }
 
-/// Estimates the payload bytes in a receive queue from the memory that it holds. Each datagram costs a struct sk_buff (256
-/// bytes) and a buffer of at least 512 bytes for headers, payload and struct skb_shared_info (320 bytes): SKB_TRUESIZE in
-/// include/linux/skbuff.h.
+/// Estimates the payload bytes in a receive queue from the memory that it holds. Each datagram costs a struct sk_buff
+/// (256 bytes) and a buffer of at least 512 bytes for headers, payload and struct skb_shared_info (320 bytes):
+/// SKB_TRUESIZE in include/linux/skbuff.h.
 pub(super) fn waiting_payload_bytes(memory_bytes: u64, payload_bytes: u64) -> u64 {
     const LEAST_BYTES: u64 = 256 + 512;
     const OVERHEAD_BYTES: u64 = 256 + 320;
@@ -48,7 +48,7 @@ pub(super) fn waiting_payload_bytes(memory_bytes: u64, payload_bytes: u64) -> u6
 }
 
 impl UdpFlow {
-    /// A flow over a connected socket whose opening is done.
+    /// A flow over a connected socket that has already opened it.
     pub fn new(socket: UdpSocket, opened: Opened, role: Role, point: &Point) -> Self {
         let payload_bytes = point.payload.0 as usize;
         let shortest_bytes =
@@ -68,17 +68,17 @@ impl UdpFlow {
         }
     }
 
-    /// The socket.
+    /// The connected socket.
     pub fn socket(&self) -> &UdpSocket {
         &self.socket
     }
 
-    /// What the sequence numbers of a stream say; `None` where they have fewer than [`TRACKED_BITS`].
+    /// Counts by the sequence numbers of a stream; `None` if they have fewer than [`TRACKED_BITS`].
     pub fn sequence(&self) -> Option<SequenceCounts> {
         self.arrivals.as_ref().map(SequenceTracker::counts)
     }
 
-    /// Interarrival jitter of a stream in an open loop; `None` for a short one.
+    /// Interarrival jitter of a stream in an open loop, in nanoseconds; `None` if the stream was too short.
     pub fn jitter_ns(&self) -> Option<f64> {
         self.jitter?.settled_ns()
     }
@@ -90,13 +90,13 @@ impl UdpFlow {
         header
     }
 
-    /// Takes the last `count` headers back: their datagrams were not sent.
+    /// Takes back the last `count` headers: their datagrams were not sent.
     pub(crate) fn take_back(&mut self, count: u64) {
         self.next -= count;
     }
 
-    /// Notes the arrival of a datagram of so many bytes, of which `kept` is the beginning; false for
-    /// one that is no payload of the stream.
+    /// Records the arrival of a datagram of `bytes` bytes that begins with `kept`; returns false if it is not a
+    /// payload of the stream.
     pub(crate) fn note(&mut self, kept: &[u8], bytes: usize) -> bool {
         if bytes != self.payload_bytes || (bytes == OPENING_BYTES && self.opened.is_message(kept)) {
             self.confirm_again(kept);
@@ -111,8 +111,7 @@ impl UdpFlow {
         true
     }
 
-    /// Notes the arrival of datagrams, each with its true length; gives those that are payloads of the
-    /// stream.
+    /// Records the arrival of datagrams, each with its true length; returns those that are payloads of the stream.
     pub(crate) fn note_all<'a>(
         &mut self,
         datagrams: impl Iterator<Item = (&'a [u8], usize)>,
@@ -127,13 +126,13 @@ impl UdpFlow {
         moved
     }
 
-    /// Writes its number into a message that is about to be sent.
+    /// Writes the number of a message into it before it is sent.
     pub(crate) fn number(&mut self, message: &mut [u8], number: u64) {
         DatagramHeader { sequence: number, sent_ns: 0 }.emit(message);
         self.next = number;
     }
 
-    /// The message of `wanted` bytes that a datagram of so many bytes is; nothing for one that is none.
+    /// The message of `wanted` bytes in a datagram of `bytes` bytes; `None` if it contains none.
     pub(crate) fn read_message(
         &mut self,
         kept: &[u8],
@@ -149,13 +148,13 @@ impl UdpFlow {
         Some(Message::Numbered(number))
     }
 
-    /// Answers a confirmation that is repeated because its answer was lost, or late.
+    /// Answers a repeated confirmation, the answer to which was lost or late.
     #[cold]
     fn confirm_again(&self, kept: &[u8]) {
         if self.role == Role::Server
             && let Some(confirmed) = self.opened.answer(kept)
         {
-            // Whoever still waits for it asks again.
+            // If it is lost, the client repeats its request.
             let _ = self.socket.send(&confirmed);
         }
     }
@@ -172,7 +171,7 @@ impl Flow for UdpFlow {
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved> {
         loop {
-            // The length is the true one, also of a datagram that does not fit.
+            // MSG_TRUNC: the length is the true one, also of a datagram that does not fit.
             let (kept, bytes) = recv(&self.socket, &mut *buffer, RecvFlags::TRUNC)?;
             if self.note(&buffer[..kept], bytes) {
                 return Ok(Moved::one(bytes));
@@ -180,7 +179,7 @@ impl Flow for UdpFlow {
         }
     }
 
-    /// An estimate, since the kernel reports the memory of the receive queue and not its payload.
+    /// An estimate: the kernel reports the memory of the receive queue, not its payload.
     fn waiting_bytes(&mut self) -> io::Result<u64> {
         let memory_bytes = waiting_bytes(self.socket.as_fd())?;
         Ok(waiting_payload_bytes(memory_bytes, self.payload_bytes as u64))

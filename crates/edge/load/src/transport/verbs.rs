@@ -1,7 +1,7 @@
 //! RDMA by verbs: messages from registered memory into registered memory.
 //!
-//! What a program would fill before each message is filled once: the adapter takes it from there again
-//! and again, as it does for a program that has its data in place.
+//! Buffers are filled once, not before each message. The adapter reads them again and again, as it does for a program
+//! that has its data in place.
 
 mod fetch;
 mod message;

@@ -1,4 +1,4 @@
-//! Bursts: several payloads there, one response when all of them have arrived.
+//! Bursts: several payloads per request, and one response when all of them have arrived.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
@@ -33,7 +33,7 @@ fn each_burst_is_answered_once_and_recorded_once() {
             assert_eq!(start.counts.bytes, bursts * outstanding * payload, "{levels}");
             assert_eq!(answer.counts.bytes, bursts * response, "{levels}");
             assert_eq!(start.lost_round_trips, 0, "{levels}");
-            // One burst is under way at a time.
+            // One burst is outstanding at a time.
             let sum_ns = rtt.mean_ns().unwrap() * rtt.len() as f64;
             assert!(sum_ns <= start.counts.elapsed_ns as f64, "{levels}");
         }
@@ -78,7 +78,7 @@ fn bursts_pass_through_a_ring() {
 fn many_flows_of_datagrams_answer_bursts_or_count_them_as_lost() {
     let (start, answer) = run("pattern=burst,transport=udp,payload=100,outstanding=8,flows=20");
     assert!(start.counts.calls > 0);
-    // An answer may be lost, too.
+    // A response may be lost, too.
     let asked = start.counts.calls + start.lost_round_trips;
     assert!((start.counts.calls..=asked).contains(&answer.counts.calls), "{answer:?}");
 }
@@ -91,7 +91,7 @@ fn tcp_counts_each_payload_of_a_burst_as_a_write() {
     assert!(writes >= (16 * start.counts.calls) as f64, "{writes} {}", start.counts.calls);
 }
 
-/// What a datagram of the test's own says its number is.
+/// A datagram with this number.
 fn datagram(number: u64) -> [u8; 16] {
     let mut datagram = [0; 16];
     DatagramHeader { sequence: number, sent_ns: 0 }.emit(&mut datagram);
@@ -111,7 +111,7 @@ fn a_burst_of_which_a_datagram_is_missing_is_not_answered_and_a_late_one_does_no
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(at).unwrap();
         open_datagrams(&socket, opening());
-        // 1 is missing, and late.
+        // Datagram 1 is missing, and arrives late.
         for number in [0, 2, 3, 4, 1, 5] {
             socket.send(&datagram(number)).unwrap();
         }
@@ -140,7 +140,7 @@ fn a_burst_without_an_answer_is_given_up_and_its_late_answer_is_none_of_the_next
             while socket.recv(&mut heard).unwrap() == OPENING_BYTES {}
             assert_eq!(heard[..16], datagram(number), "{number}");
         };
-        // Nobody answers the first burst.
+        // The first burst gets no response.
         for number in 0..=4 {
             hear(number);
         }

@@ -1,4 +1,4 @@
-//! A load thread that blocks looks at its orders, though its peer says nothing.
+//! A blocked load thread handles orders although its peer is silent.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,7 +12,7 @@ use fabricmark_units::Nanos;
 
 use crate::support::{accept_datagrams, open_datagrams, prepare};
 
-/// An end of a run that would go on for a minute.
+/// One end of a run that lasts a minute.
 fn endless(role: Role, levels: &str) -> Prepare {
     Prepare { duration_ns: Nanos::from_millis(60_000), ..prepare(role, levels) }
 }

@@ -1,4 +1,4 @@
-//! What is seen of a run while it is under way, and beside it.
+//! Events and intervals of a run while it is under way.
 
 use fabricmark_load::{Control, Endpoint, Event};
 use fabricmark_plan::Role;

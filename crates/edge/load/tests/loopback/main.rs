@@ -23,7 +23,7 @@ use crate::support::{QUIC_WAITS, RELIABLE, WAITS, prepare, run};
 
 #[test]
 fn every_reliable_stream_delivers_every_byte_that_was_sent() {
-    // A run whose first bytes are late has none in its ramp; not each of these is one.
+    // A run whose first bytes are late has none in its ramp, but not all of these are late.
     let mut has_ramp = false;
     for transport in RELIABLE {
         for wait in WAITS {
@@ -66,7 +66,7 @@ fn a_quic_stream_delivers_every_byte_under_each_of_its_congestion_controls() {
                 };
                 assert_eq!(passive, None, "{levels}");
                 let counted = active.unwrap();
-                // RFC 9000: no packet is longer than its datagram, and the least MTU is 1,200.
+                // RFC 9000: a packet is not longer than its datagram, and the MTU is at least 1,200.
                 let bytes = answer.counts.bytes;
                 assert!(counted.sent_packets >= bytes / counted.mtu_bytes, "{levels} {counted:?}");
                 assert!(counted.lost_packets < counted.sent_packets, "{levels} {counted:?}");
@@ -197,7 +197,7 @@ fn datagrams_of_a_stream_arrive_or_are_counted_as_dropped() {
                 let sent = start.counts.calls;
                 assert!(sequence.unique <= sent, "{levels}: sent {sent}, {sequence:?}");
                 let lost = start.counts.calls - sequence.unique;
-                // A dropped buffer of the path gso is one drop of up to 64 datagrams.
+                // One drop of the path gso is a buffer of up to 64 datagrams.
                 let most = answer.socket_drops * if path == "gso" { 64 } else { 1 };
                 assert!((answer.socket_drops..=most).contains(&lost), "{levels}: {lost} lost");
                 assert_eq!(start.counts.bytes, payload * start.counts.calls, "{levels}");
@@ -223,7 +223,7 @@ fn each_round_trip_is_recorded_once() {
                 assert!(start.counts.calls > 0, "{levels}");
                 assert_eq!(rtt.len(), start.counts.calls, "{levels}");
                 assert_eq!(answer.counts.calls, start.counts.calls, "{levels}");
-                // The sum of the round trips cannot exceed the time in which they were made.
+                // The sum of the RTTs cannot exceed the elapsed time.
                 let sum = rtt.mean_ns().unwrap() * rtt.len() as f64;
                 assert!(sum <= start.counts.elapsed_ns as f64, "{levels}");
             }

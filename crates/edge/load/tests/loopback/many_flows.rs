@@ -1,4 +1,4 @@
-//! Many flows on one thread, over transports and paths that do not wait for their sockets alone.
+//! Many flows on one thread, over transports and paths that wait for more than their sockets.
 
 use fabricmark_plan::Role;
 use fabricmark_proto::{EndReport, Prepare};
@@ -6,7 +6,7 @@ use fabricmark_units::Nanos;
 
 use crate::support::{both, prepare};
 
-/// Runs both ends for as long as many flows may need to begin.
+/// Runs both ends for as long as many flows may need to start.
 fn run(levels: &str) -> (EndReport, EndReport) {
     let [start, answer] = [Role::Client, Role::Server]
         .map(|role| Prepare { duration_ns: Nanos::from_millis(150), ..prepare(role, levels) });
@@ -16,14 +16,14 @@ fn run(levels: &str) -> (EndReport, EndReport) {
     }
 }
 
-/// The active end's report and the passive one's.
+/// The reports of the active end and of the passive one.
 fn active_first(levels: &str) -> (EndReport, EndReport) {
     let is_reverse = levels.contains("direction=reverse");
     let (start, answer) = run(levels);
     if is_reverse { (answer, start) } else { (start, answer) }
 }
 
-/// Runs a stream in both directions; every byte of it arrives.
+/// Runs a stream in both directions, and checks that every byte arrives.
 fn every_byte_arrives(levels: &str) {
     for direction in ["forward", "reverse"] {
         let levels = format!("pattern=stream,{levels},direction={direction}");
@@ -33,7 +33,7 @@ fn every_byte_arrives(levels: &str) {
     }
 }
 
-/// Every request has its answer.
+/// Checks that every request gets its response.
 fn every_request_is_answered(levels: &str) {
     let (start, answer) = run(levels);
     assert!(start.fairness.is_some() && start.counts.calls > 0, "{levels}");
@@ -76,7 +76,7 @@ fn datagrams_of_many_flows_pass_through_rings_or_are_counted_as_dropped() {
             assert!(sequence.unique > 0, "{levels}");
             assert_eq!(start.counts.bytes, payload * start.counts.calls, "{levels}");
             let lost = start.counts.calls - sequence.unique;
-            // A loopback device that is behind drops, too (net.core.netdev_max_backlog).
+            // An overloaded loopback device drops, too (net.core.netdev_max_backlog).
             let elsewhere = answer.kernel.and_then(|kernel| kernel.softnet_dropped).unwrap_or(0);
             let most = answer.socket_drops + elsewhere;
             assert!((answer.socket_drops..=most).contains(&lost), "{levels}: {lost} lost");

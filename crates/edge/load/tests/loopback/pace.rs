@@ -1,4 +1,4 @@
-//! Open loops: payloads and requests depart when their schedule says.
+//! Open loops: payloads and requests depart on schedule.
 
 use fabricmark_load::{Control, Endpoint};
 use fabricmark_plan::{Role, Trace};
@@ -7,7 +7,7 @@ use fabricmark_units::Nanos;
 
 use crate::support::{both, prepare, run};
 
-/// Both ends of a run whose departures are these; it ends with the last of them.
+/// Runs both ends with these departures; the run ends with the last of them.
 fn run_trace(levels: &str, departures: &[u64]) -> (EndReport, EndReport) {
     let levels = format!("{levels},pace=trace:file");
     let [start, answer] = [Role::Client, Role::Server].map(|role| Prepare {
@@ -44,7 +44,7 @@ fn a_stream_sends_one_payload_at_each_departure_of_its_schedule() {
                 assert_eq!(active.counts.bytes, 512 * count, "{levels}");
                 assert_eq!(passive.counts.bytes, 512 * count, "{levels}");
                 assert_eq!(passive.pacing, None, "{levels}");
-                // Flows take their turns.
+                // Flows take turns.
                 let fairness = active.fairness.map(|fairness| (fairness.fewest, fairness.most));
                 assert_eq!(fairness, (flows > 1).then_some((5, 6)), "{levels}");
             }
@@ -116,7 +116,7 @@ fn each_request_of_an_open_loop_departs_once_and_is_answered() {
 
 #[test]
 fn a_request_that_waits_for_its_departure_has_that_in_its_latency() {
-    // All are due at once and one may be under way, so the last one waits for all the others.
+    // All are due at once and one may be outstanding, so the last one waits for all the others.
     for levels in [
         "pattern=rr,outstanding=1,transport=tcp",
         "pattern=ping-pong,transport=udp",

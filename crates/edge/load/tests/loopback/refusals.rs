@@ -1,4 +1,4 @@
-//! What cannot be carried out is said in one line.
+//! A run that cannot be carried out fails with an error of one line.
 
 use std::net::UdpSocket;
 
@@ -24,7 +24,7 @@ fn a_quic_handshake_that_nobody_answers_is_named() {
 #[test]
 fn a_transport_that_the_kernel_lacks_is_named() {
     let start = prepare(Role::Client, "pattern=stream,transport=sctp");
-    // Where the kernel has SCTP, the endpoint is ready.
+    // If the kernel has SCTP, the endpoint is ready.
     if let Err(error) = Endpoint::prepare(start) {
         assert!(matches!(error, Failure::Missing(_)), "{error:?}");
         assert!(error.to_string().contains("no sctp"), "{error}");
@@ -53,7 +53,7 @@ fn a_tls_handshake_with_an_end_that_speaks_no_tls_is_named() {
     let (start, _) = both(tls, prepare(Role::Server, "pattern=stream,transport=tcp"));
     let said = message(start);
     assert!(said.starts_with("the flow did not open: the TLS handshake failed: "), "{said}");
-    // The server takes it for a stranger, and waits on.
+    // The server ignores the connection as foreign, and continues to wait.
     let tls = prepare(Role::Server, "pattern=stream,transport=tls");
     let (start, answer) = both(prepare(Role::Client, "pattern=stream,transport=tcp"), tls);
     assert!(message(start).starts_with("the flow did not open: "));
@@ -66,7 +66,7 @@ fn an_end_that_leaves_during_a_run_is_named_by_the_other() {
         let levels = format!("pattern=rr,transport={transport},payload=1,response=9999");
         let start =
             Prepare { duration_ns: Nanos::from_millis(60_000), ..prepare(Role::Client, &levels) };
-        // It sends for 50 ms, listens to nothing, and leaves.
+        // The server sends for 50 ms, receives nothing, and leaves.
         let leaving = format!("pattern=stream,direction=reverse,transport={transport}");
         let answer = Prepare { token: start.token, ..prepare(Role::Server, &leaving) };
         let (start, _) = both(start, answer);
@@ -121,7 +121,7 @@ fn a_payload_beyond_the_cap_is_refused_before_anything_is_allocated() {
 
 #[test]
 fn a_load_thread_that_cannot_be_bound_says_why() {
-    // No machine of ours has the one, and none whatever the other.
+    // None of our machines has the first CPU, and no machine the second.
     for cpu in [1_000, u32::MAX] {
         let mut start = prepare(Role::Client, "pattern=ping-pong,transport=udp");
         start.cpu = Some(cpu);

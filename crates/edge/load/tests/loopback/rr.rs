@@ -1,4 +1,4 @@
-//! Exchanges of datagrams: which answer belongs to which request.
+//! Request/response over datagrams: which response belongs to which request.
 
 use std::net::UdpSocket;
 use std::thread;
@@ -28,10 +28,10 @@ fn a_late_answer_of_one_byte_to_a_request_given_up_is_not_taken_for_that_of_the_
             while socket.recv(&mut heard).unwrap() == OPENING_BYTES {}
             assert_eq!(heard[0], number);
         };
-        // Nobody answers the first request in time.
+        // The first request gets no response in time.
         hear(0);
         hear(1);
-        // The response to the first is late, and a link copies that to the second.
+        // The response to the first is late, and the link duplicates that to the second.
         for number in [0, 1, 1] {
             socket.send(&[number]).unwrap();
         }

@@ -14,15 +14,15 @@ use crate::support::prepare;
 
 const SLICES: u64 = 5;
 
-/// What an end said.
+/// Events that an end has reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Said {
     Begun,
     Slice(Counts),
 }
 
-/// Carries out one slice that does not count and then [`SLICES`] that do; what the active and the passive end counted in
-/// all, and the passive end in each slice.
+/// Carries out one slice that does not count, then [`SLICES`] that do. Returns the totals of the active and the
+/// passive end, and the passive end's counts of each slice.
 fn run(levels: &str) -> (EndReport, EndReport, Vec<Counts>) {
     let slice_ns = Some(Nanos::from_millis(4));
     let [start, answer] =
@@ -84,7 +84,7 @@ fn all_that_a_stream_sends_in_a_slice_arrives_in_it() {
             assert_eq!(active.counts.bytes, passive.counts.bytes, "{levels}");
             let sum: u64 = slices.iter().map(|slice| slice.bytes).sum();
             assert_eq!((sum, slices.len()), (passive.counts.bytes, 6), "{levels}");
-            // The first only warms up, and a quarter of the others.
+            // The first slice is a warm-up, and so is a quarter of each other.
             assert!(passive.counts.ramp_bytes > slices[0].bytes, "{levels}");
             assert!(slices.iter().all(|slice| slice.bytes > 0), "{levels}: {slices:?}");
             let counted_ns: u64 = slices[1..].iter().map(|slice| slice.elapsed_ns).sum();

@@ -1,4 +1,4 @@
-//! Round trips parted by the stamps of their packets.
+//! RTTs split by packet timestamps.
 
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
@@ -11,8 +11,8 @@ use rustix::net::RecvFlags;
 
 use crate::support::{prepare, run};
 
-/// A socket whose packets the kernel has begun to stamp on receipt, a moment after it was asked: while
-/// it is open, other sockets need not wait for that.
+/// A socket whose packets get receive timestamps. The kernel starts these a moment after it is asked; while this
+/// socket is open, other sockets need not wait for that.
 fn stamping() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(socket.local_addr().unwrap()).unwrap();
@@ -32,7 +32,7 @@ fn the_parts_of_a_round_trip_between_and_beside_the_stamps_are_no_longer_than_th
     for levels in [
         "pattern=ping-pong,transport=udp",
         "pattern=ping-pong,transport=udp,family=6,wait=spin",
-        // Numbers of 8 bits, which repeat.
+        // Numbers of 8 bits repeat.
         "pattern=ping-pong,transport=udp,payload=1",
         "pattern=rr,transport=udp,response=20000,wait=epoll,flows=5",
         "pattern=rr,transport=udp,pace=fixed:1000/s,outstanding=1",

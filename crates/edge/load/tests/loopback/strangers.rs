@@ -1,4 +1,4 @@
-//! A server that stands where anybody can connect.
+//! A server to which anyone can connect.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -16,7 +16,7 @@ use crate::support::{open_datagrams, prepare};
 const PEER: [u8; 4] = [127, 0, 0, 1];
 const STRANGER: [u8; 4] = [127, 0, 0, 2];
 
-/// A socket of the test's own at one of these addresses.
+/// A socket bound to one of these addresses.
 fn from(host: [u8; 4], kind: Type) -> Socket {
     let socket = Socket::new(Domain::IPV4, kind, None).unwrap();
     socket.bind(&SocketAddr::from((host, 0)).into()).unwrap();
@@ -35,7 +35,7 @@ fn datagrams(host: [u8; 4], to: SocketAddr) -> UdpSocket {
     socket.into()
 }
 
-/// Whether the other end has closed a connection, whether or not it read what was said, or said why.
+/// Whether the other end has closed a connection, whether or not it read or sent anything.
 fn is_closed(mut connection: &TcpStream) -> bool {
     match connection.read_to_end(&mut Vec::new()) {
         Ok(_) => true,
@@ -43,8 +43,7 @@ fn is_closed(mut connection: &TcpStream) -> bool {
     }
 }
 
-/// Carries a run out at whose server strangers are before the client begins; says whether
-/// both ends have a result.
+/// Carries out a run whose server is contacted by strangers before the client; checks that both ends have a result.
 fn run_among<T>(levels: &str, admits: &[IpAddr], strangers: impl Fn(SocketAddr) -> T) {
     let answer = Prepare { from: admits.to_vec(), ..prepare(Role::Server, levels) };
     let answering = Endpoint::prepare(answer).unwrap();
@@ -75,8 +74,8 @@ fn silent_and_wrong_connections_do_not_keep_a_run_from_opening() {
     for transport in ["tcp", "mptcp", "tls"] {
         for pattern in ["rr,flows=3", "crr"] {
             if (transport, pattern) == ("mptcp", "crr") {
-                // MPTCP hands connections over in another order than that of their arrival, so that one of
-                // the silent may come behind the opening, where strangers are known by their address alone.
+                // MPTCP may pass connections on in another order than they arrived, so that a silent one may follow
+                // the opening. After that, strangers are recognised only by their address.
                 continue;
             }
             let levels = format!("pattern={pattern},transport={transport}");
@@ -127,7 +126,7 @@ fn a_quic_connection_that_says_nothing_waits_beside_the_others() {
     let control = Control::default();
     thread::scope(|scope| {
         let answering = scope.spawn(|| answering.run(None, &control));
-        // Its opening has a wrong token, and is closed; the next one's is right.
+        // Its opening has a wrong token and is rejected; that of the next one is right.
         let wrong = Endpoint::prepare(silent).unwrap().run(Some(at), &Control::default());
         assert!(matches!(wrong, Err(Failure::Peer(_))), "{wrong:?}");
         let right = Endpoint::prepare(prepare(Role::Client, levels)).unwrap();
@@ -176,7 +175,7 @@ fn a_flow_of_datagrams_opens_to_nobody_who_does_not_return_the_cookie() {
         let mut bytes = [0; 2 * OPENING_BYTES];
         victim.send(&opening.emit()).unwrap();
         assert_eq!(victim.recv(&mut bytes).unwrap(), OPENING_BYTES);
-        // The cookie of another address is no help.
+        // The cookie of another address is not accepted.
         peer.send(&opening.emit()).unwrap();
         assert_eq!(peer.recv(&mut bytes).unwrap(), OPENING_BYTES);
         let accepted = Opening::parse(&bytes[..OPENING_BYTES]).unwrap();
@@ -195,7 +194,7 @@ fn a_flow_of_datagrams_opens_to_nobody_who_does_not_return_the_cookie() {
 #[test]
 fn a_confirmation_that_is_repeated_is_confirmed_again_and_is_no_payload() {
     for path in ["copy", "trunc", "mmsg", "gso", "io-uring"] {
-        // As long as a message of the opening, shorter, and longer.
+        // As long as an opening, shorter, and longer.
         for payload in [48, 16, 512] {
             let levels = format!("pattern=stream,transport=udp,path={path},payload={payload}");
             let answer = prepare(Role::Server, &levels);
@@ -244,7 +243,7 @@ fn datagrams_from_an_address_that_is_not_admitted_get_no_answer() {
         open_datagrams(&datagrams(PEER, at), opening);
         stranger.set_nonblocking(true).unwrap();
         let said = stranger.recv(&mut [0; OPENING_BYTES]).unwrap_err();
-        // The port is the peer's alone by now.
+        // By now the port receives from the peer only.
         assert!([ErrorKind::WouldBlock, ErrorKind::ConnectionRefused].contains(&said.kind()));
         control.drain(0, 0);
         answering.join().unwrap().unwrap();
@@ -264,7 +263,7 @@ fn a_peer_that_vanishes_in_mid_exchange_does_not_hang_the_asking_end() {
         let (mut first, _) = peer.accept().unwrap();
         first.read_exact(&mut [0; OPENING_BYTES]).unwrap();
         first.write_all(&opening.acceptance().emit()).unwrap();
-        // It takes the request, and says nothing more.
+        // The server reads the request and then stays silent.
         let (mut exchange, _) = peer.accept().unwrap();
         exchange.read_exact(&mut [0; 512]).unwrap();
         let ended = started.join().unwrap().unwrap_err().to_string();
@@ -363,7 +362,7 @@ fn a_patient_end_waits_longer_than_a_peer_is_late() {
         crate::support::accept_datagrams(&peer, opening);
         let mut message = [0; 512];
         assert_eq!(peer.recv(&mut message).unwrap(), 512);
-        // Without patience the request is lost after 0.2 s, and there is a second.
+        // Without patience the request would be lost after 0.2 s, and a second one sent.
         peer.set_read_timeout(Some(Duration::from_millis(400))).unwrap();
         assert_eq!(peer.recv(&mut [0; 512]).unwrap_err().kind(), ErrorKind::WouldBlock);
         peer.send(&message).unwrap();

@@ -7,14 +7,14 @@ use fabricmark_load::{Control, Endpoint};
 use fabricmark_plan::Role;
 use fabricmark_proto::{EndReport, Failure, OPENING_BYTES, Opening, OpeningKind, Prepare};
 
-/// An end of a run of these levels over loopback; what is not named has its default.
+/// One end of a run of these levels over loopback; the others have defaults.
 pub fn prepare(role: Role, levels: &str) -> Prepare {
     let defaults = "payload=512,family=4,link=loopback,congestion=cubic";
     let prepare = fabricmark_testkit::prepare(role, &format!("{defaults},{levels}"));
     Prepare { token: token(levels), ..prepare }
 }
 
-/// Each run has a token of its own, since it names the run's unix socket.
+/// Each run has its own token, which names the unix socket of the run.
 pub fn token(levels: &str) -> [u8; 16] {
     let mut token = [9; 16];
     for (place, byte) in levels.bytes().enumerate() {
@@ -23,7 +23,7 @@ pub fn token(levels: &str) -> [u8; 16] {
     token
 }
 
-/// Runs both ends; the passive one is told to drain when the active one is done.
+/// Runs both ends; when the active one is done, the passive one is told to drain.
 pub fn both(
     start: Prepare,
     answer: Prepare,
@@ -64,11 +64,11 @@ pub fn run(levels: &str) -> (EndReport, EndReport) {
 }
 
 pub const RELIABLE: [&str; 4] = ["tcp", "mptcp", "tls", "unix"];
-/// How QUIC may wait.
+/// Wait modes that QUIC supports.
 pub const QUIC_WAITS: [&str; 3] = ["block", "epoll", "spin"];
 pub const WAITS: [&str; 4] = ["block", "epoll", "spin", "busy-poll"];
 
-/// Opens a flow from a datagram socket of the test's own, which is connected.
+/// Opens a flow from a connected datagram socket of the test.
 pub fn open_datagrams(socket: &UdpSocket, opening: Opening) {
     let mut bytes = [0; OPENING_BYTES];
     socket.send(&opening.emit()).unwrap();
@@ -82,7 +82,7 @@ pub fn open_datagrams(socket: &UdpSocket, opening: Opening) {
     assert_eq!(Opening::parse(&bytes), Some(confirmed));
 }
 
-/// Accepts a flow at a datagram socket of the test's own, and keeps to its other end.
+/// Accepts a flow at a datagram socket of the test, and connects the socket to its client.
 pub fn accept_datagrams(socket: &UdpSocket, opening: Opening) {
     let mut bytes = [0; OPENING_BYTES];
     let (_, from) = socket.recv_from(&mut bytes).unwrap();
@@ -91,7 +91,7 @@ pub fn accept_datagrams(socket: &UdpSocket, opening: Opening) {
     let accept = Opening { cookie: 0x5eed, ..opening.acceptance() };
     socket.send(&accept.emit()).unwrap();
     let confirm = Opening { kind: OpeningKind::Confirm, ..accept };
-    // The opening may have been repeated.
+    // The opening may be repeated.
     while bytes != confirm.emit() {
         assert_eq!(socket.recv(&mut bytes).unwrap(), OPENING_BYTES);
     }

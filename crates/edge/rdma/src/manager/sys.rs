@@ -1,4 +1,4 @@
-//! Calls of librdmacm, which is loaded when it is first wanted. Layouts are those of rdma/rdma_cma.h.
+//! Calls of librdmacm, which is loaded on first use. Layouts are those of rdma/rdma_cma.h.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
@@ -19,7 +19,7 @@ struct RawChannel {
     fd: c_int,
 }
 
-/// `struct rdma_cm_id`, which only the library looks into.
+/// `struct rdma_cm_id`, which is opaque here.
 type RawId = c_void;
 
 /// `struct rdma_conn_param`.
@@ -37,7 +37,7 @@ struct Parameters {
     qp_num: u32,
 }
 
-/// The beginning of `struct rdma_cm_event`, whose parameters are those of a connection.
+/// Start of `struct rdma_cm_event`, with the parameters of a connection.
 #[repr(C)]
 struct RawEvent {
     id: *mut RawId,
@@ -68,15 +68,15 @@ functions! {
     rdma_event_str(c_int) -> *const c_char;
 }
 
-/// Calls give -1 where they fail.
+/// Functions return -1 if they fail.
 fn done(result: c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// `RDMA_PS_TCP`: names of connections are ports.
+/// `RDMA_PS_TCP`: connections are identified by ports.
 const PORT_SPACE_TCP: c_int = 0x0106;
 
-/// Where events are told.
+/// An event channel.
 #[derive(Debug)]
 pub(super) struct Channel(NonNull<RawChannel>);
 
@@ -85,12 +85,12 @@ unsafe impl Send for Channel {}
 // SAFETY: as above.
 unsafe impl Sync for Channel {}
 
-/// What has happened.
+/// An event.
 #[derive(Debug)]
 pub(super) struct Event {
     pub told: Told,
     pub status: c_int,
-    /// Who asks to be connected, and what he says with that.
+    /// The ID of a connection request, and its private data.
     pub request: Option<(Id, Vec<u8>)>,
 }
 
@@ -105,10 +105,10 @@ pub(super) enum Told {
     Other(String),
 }
 
-/// A channel and a name on it.
+/// An event channel, and an ID on it.
 pub(super) fn new() -> io::Result<(Arc<Channel>, Id)> {
     let library = library().map_err(missing)?;
-    // SAFETY: the call takes nothing.
+    // SAFETY: the call has no arguments.
     let raw = unsafe { (library.rdma_create_event_channel)() };
     let channel = NonNull::new(raw).ok_or_else(io::Error::last_os_error)?;
     let channel = Arc::new(Channel(channel));
@@ -123,7 +123,7 @@ pub(super) fn new() -> io::Result<(Arc<Channel>, Id)> {
 }
 
 impl Channel {
-    /// The next event, if one is there.
+    /// The next event, if there is one.
     pub(super) fn next(self: &Arc<Self>) -> io::Result<Option<Event>> {
         let mut raw = ptr::null_mut();
         // SAFETY: the channel is alive; the call writes one pointer.
@@ -132,8 +132,8 @@ impl Channel {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(error) => return Err(error),
         }
-        // SAFETY: the event is valid until it is acknowledged below; what a request says is copied before, and its
-        // name is its own (rdma_get_cm_event(3)).
+        // SAFETY: the event is valid until it is acknowledged below. The private data of a request is copied before,
+        // and its ID belongs to the caller (rdma_get_cm_event(3)).
         unsafe {
             let event = &*raw;
             let told = match event.event {
@@ -170,19 +170,19 @@ impl Channel {
 
 impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the channel is alive, and with it its descriptor.
+        // SAFETY: the channel is alive, and so is its descriptor.
         unsafe { BorrowedFd::borrow_raw(self.0.as_ref().fd) }
     }
 }
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // SAFETY: names on it hold it, and every event was acknowledged.
+        // SAFETY: IDs on the channel hold it, and every event was acknowledged.
         unsafe { (loaded().rdma_destroy_event_channel)(self.0.as_ptr()) };
     }
 }
 
-/// The manager's name of a connection, or of what listens.
+/// ID of a connection, or of a listener.
 #[derive(Debug)]
 pub(crate) struct Id {
     id: NonNull<RawId>,
@@ -194,18 +194,18 @@ unsafe impl Send for Id {}
 
 impl Id {
     pub(super) fn bind(&self, at: &SockAddr) -> io::Result<()> {
-        // SAFETY: the name is alive, and the address outlives the call, which copies it.
+        // SAFETY: the ID is alive, and the address outlives the call, which copies it.
         done(unsafe { (loaded().rdma_bind_addr)(self.id.as_ptr(), at.as_ptr().cast()) })
     }
 
     pub(super) fn listen(&self) -> io::Result<()> {
-        // SAFETY: the name is alive.
+        // SAFETY: the ID is alive.
         done(unsafe { (loaded().rdma_listen)(self.id.as_ptr(), 1) })
     }
 
-    /// The port that it is bound to.
+    /// Port that the ID is bound to.
     pub(super) fn port(&self) -> u16 {
-        // SAFETY: the name is alive.
+        // SAFETY: the ID is alive.
         u16::from_be(unsafe { (loaded().rdma_get_src_port)(self.id.as_ptr()) })
     }
 
@@ -215,7 +215,7 @@ impl Id {
         to: &SockAddr,
         within_ms: c_int,
     ) -> io::Result<()> {
-        // SAFETY: the name is alive, and the addresses outlive the call, which copies them.
+        // SAFETY: the ID is alive, and the addresses outlive the call, which copies them.
         done(unsafe {
             (loaded().rdma_resolve_addr)(
                 self.id.as_ptr(),
@@ -227,40 +227,40 @@ impl Id {
     }
 
     pub(super) fn resolve_route(&self, within_ms: c_int) -> io::Result<()> {
-        // SAFETY: the name is alive.
+        // SAFETY: the ID is alive.
         done(unsafe { (loaded().rdma_resolve_route)(self.id.as_ptr(), within_ms) })
     }
 
-    /// Asks for a connection with a queue pair, and says something with that.
+    /// Requests a connection with a queue pair, and sends private data with the request.
     pub(super) fn connect(&self, pair: u32, said: &[u8]) -> io::Result<()> {
         let mut parameters = parameters(pair, said);
-        // SAFETY: the name is alive; what is said outlives the call, which copies it.
+        // SAFETY: the ID is alive; the private data outlives the call, which copies it.
         done(unsafe { (loaded().rdma_connect)(self.id.as_ptr(), &mut parameters) })
     }
 
-    /// Completes what was asked for and answered.
+    /// Completes a connection after the response to its request.
     pub(super) fn establish(&self) -> io::Result<()> {
-        // SAFETY: the name is alive.
+        // SAFETY: the ID is alive.
         done(unsafe { (loaded().rdma_establish)(self.id.as_ptr()) })
     }
 
     pub(super) fn accept(&self, pair: u32) -> io::Result<()> {
         let mut parameters = parameters(pair, &[]);
-        // SAFETY: the name is alive.
+        // SAFETY: the ID is alive.
         done(unsafe { (loaded().rdma_accept)(self.id.as_ptr(), &mut parameters) })
     }
 
-    /// Refuses who asks.
+    /// Rejects a connection request.
     pub(super) fn reject(&self) {
-        // SAFETY: the name is alive. Whoever is not told by this finds out by himself.
+        // SAFETY: the ID is alive. If this fails, the other end times out.
         unsafe { (loaded().rdma_reject)(self.id.as_ptr(), ptr::null(), 0) };
     }
 
-    /// What a queue pair has to know to be in a state.
+    /// Attributes that a queue pair needs to enter a state.
     pub(crate) fn attributes(&self, state: u32) -> io::Result<QpAttr> {
         let mut attributes = QpAttr { qp_state: state, ..QpAttr::default() };
         let mut mask = 0;
-        // SAFETY: the name is alive; the call writes both.
+        // SAFETY: the ID is alive; the call writes both.
         done(unsafe {
             (loaded().rdma_init_qp_attr)(self.id.as_ptr(), &mut attributes, &mut mask)
         })?;
@@ -284,7 +284,8 @@ fn parameters(pair: u32, said: &[u8]) -> Parameters {
 
 impl Drop for Id {
     fn drop(&mut self) {
-        // SAFETY: it was made here, or given away by the event that told of it; its events were acknowledged.
+        // SAFETY: the ID was created here, or belongs to this program since its request; its events were
+        // acknowledged.
         unsafe { (loaded().rdma_destroy_id)(self.id.as_ptr()) };
     }
 }

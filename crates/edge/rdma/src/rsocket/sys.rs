@@ -1,4 +1,4 @@
-//! Calls of librdmacm, which is loaded when it is first wanted.
+//! Calls of librdmacm, which is loaded on first use.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -25,16 +25,16 @@ functions! {
     rclose(c_int) -> c_int;
 }
 
-/// Calls give -1 where they fail.
+/// Functions return -1 if they fail.
 fn done<T: PartialOrd + Default>(result: T) -> io::Result<T> {
     if result < T::default() { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// A stream of bytes over RDMA, or what accepts these.
+/// A byte stream over RDMA, or a listener.
 #[derive(Debug)]
 pub struct Rsocket {
     socket: c_int,
-    /// Becomes readable now and then, so that whoever waits comes back.
+    /// Becomes readable at intervals, so that a wait ends.
     pub(super) timer: OwnedFd,
 }
 
@@ -48,7 +48,7 @@ impl Rsocket {
     }
 
     pub(super) fn bind(&self, at: &SockAddr) -> io::Result<()> {
-        // SAFETY: the address is of its length and outlives the call.
+        // SAFETY: the address has this length and outlives the call.
         done(unsafe { (loaded().rbind)(self.socket, at.as_ptr().cast(), at.len()) }).map(|_| ())
     }
 
@@ -57,18 +57,18 @@ impl Rsocket {
         done(unsafe { (loaded().rlisten)(self.socket, 1) }).map(|_| ())
     }
 
-    /// Begins to connect; [`Self::wait`] for room tells of the end of that.
+    /// Starts to connect; [`Self::wait`] for room reports when that is complete.
     pub(super) fn begin_connect(&self, to: &SockAddr) -> io::Result<()> {
         // SAFETY: the arguments are numbers.
         done(unsafe { (loaded().rfcntl)(self.socket, libc::F_SETFL, libc::O_NONBLOCK) })?;
-        // SAFETY: the address is of its length and outlives the call.
+        // SAFETY: the address has this length and outlives the call.
         match done(unsafe { (loaded().rconnect)(self.socket, to.as_ptr().cast(), to.len()) }) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// What went wrong with what was begun, if anything did.
+    /// Fails with the pending error (SO_ERROR), if there is one.
     pub fn error(&self) -> io::Result<()> {
         let (mut error, mut length): (c_int, _) = (0, size_of::<c_int>() as libc::socklen_t);
         // SAFETY: there is room for a number of that length.
@@ -84,7 +84,7 @@ impl Rsocket {
         if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
     }
 
-    /// The next connection; waits for it unless [`Self::wait`] has told of one.
+    /// Accepts a connection; blocks unless [`Self::wait`] has reported one.
     pub fn accept(&self) -> io::Result<Self> {
         let timer = timer()?;
         let (nobody, no_length) = (std::ptr::null_mut(), std::ptr::null_mut());
@@ -93,9 +93,9 @@ impl Rsocket {
         Ok(Self { socket, timer })
     }
 
-    /// The address that it is bound to.
+    /// Address that it is bound to.
     pub(super) fn name(&self) -> io::Result<SockAddr> {
-        // SAFETY: the call writes an address of at most the length that it is given, and its length.
+        // SAFETY: the call writes an address of at most the given length, and its length.
         let ((), name) = unsafe {
             SockAddr::try_init(|storage, length| {
                 done((loaded().rgetsockname)(self.socket, storage.cast(), length)).map(|_| ())
@@ -104,18 +104,18 @@ impl Rsocket {
         Ok(name)
     }
 
-    /// Sends what there is room for now.
+    /// Sends as much as there is room for. Does not block.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        // SAFETY: the bytes are of that length; they are copied before the call returns.
+        // SAFETY: the bytes have this length; they are copied before the call returns.
         let sent = unsafe {
             (loaded().rsend)(self.socket, bytes.as_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT)
         };
         done(sent).map(|sent| sent as usize)
     }
 
-    /// Receives what has arrived; 0 where the other end is gone.
+    /// Receives what has arrived; 0 if the other end is gone. Does not block.
     pub fn receive(&self, bytes: &mut [u8]) -> io::Result<usize> {
-        // SAFETY: there is room for so many bytes.
+        // SAFETY: there is room for this many bytes.
         let received = unsafe {
             (loaded().rrecv)(
                 self.socket,
@@ -127,7 +127,7 @@ impl Rsocket {
         done(received).map(|received| received as usize)
     }
 
-    /// Waits until it can go on, or its timer or another descriptor can be read; whether it can.
+    /// Waits until the rsocket is ready, or its timer or `beside` is readable; returns whether it is ready.
     pub(super) fn can_go_on(&self, waiting: Waiting, beside: BorrowedFd<'_>) -> io::Result<bool> {
         let events = match waiting {
             Waiting::Arrival => libc::POLLIN,
@@ -139,9 +139,9 @@ impl Rsocket {
             of(beside.as_raw_fd(), libc::POLLIN),
             of(self.timer.as_raw_fd(), libc::POLLIN),
         ];
-        // Without a limit of its own: rpoll that reaches one counts its caller for ever, and another call then never
-        // comes back (librdmacm 44, rs_poll_enter).
-        // SAFETY: the entries are so many; a descriptor that is no rsocket is polled as one of the kernel.
+        // Without a timeout: an rpoll that times out leaves its caller counted, and a later call then never returns
+        // (librdmacm 44, rs_poll_enter).
+        // SAFETY: there are this many entries; a descriptor that is not an rsocket is polled as one of the kernel.
         let told = unsafe { (loaded().rpoll)(asked.as_mut_ptr(), asked.len() as libc::nfds_t, -1) };
         done(told).map(|_| asked[0].revents != 0)
     }
@@ -149,7 +149,7 @@ impl Rsocket {
 
 impl Drop for Rsocket {
     fn drop(&mut self) {
-        // SAFETY: it is open, and used no more.
+        // SAFETY: it is open, and not used afterwards.
         unsafe { (loaded().rclose)(self.socket) };
     }
 }

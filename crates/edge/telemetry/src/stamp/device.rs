@@ -1,15 +1,15 @@
-//! Whether a network device stamps packets itself: what `ethtool -T` and `hwstamp_ctl` tell.
+//! Whether a network device takes timestamps itself: what `ethtool -T` and `hwstamp_ctl` report.
 
 use super::flag;
 use super::sys::{self, DeviceStamps};
 
-/// Every packet sent is stamped that asks for it (HWTSTAMP_TX_ON, linux/net_tstamp.h).
+/// Transmit timestamps of all packets that request one (HWTSTAMP_TX_ON, linux/net_tstamp.h).
 const TX_ON: u32 = 1;
 
-/// Every packet received is stamped (HWTSTAMP_FILTER_ALL, linux/net_tstamp.h).
+/// Receive timestamps of all packets (HWTSTAMP_FILTER_ALL, linux/net_tstamp.h).
 const FILTER_ALL: u32 = 1;
 
-/// Refuses a device that stamps no packets itself, or is not set to.
+/// Checks that a device takes timestamps of all packets itself.
 ///
 /// # Errors
 ///

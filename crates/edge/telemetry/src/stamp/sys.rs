@@ -1,4 +1,4 @@
-//! What devices say of their time stamps.
+//! Queries devices about their timestamps.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -6,14 +6,14 @@ use std::os::fd::AsRawFd;
 use libc::{c_int, c_ulong};
 use rustix::net::{AddressFamily, SocketType, socket};
 
-/// What a device can do and what it is set to.
+/// What a device supports, and how it is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct DeviceStamps {
-    /// Flags of SO_TIMESTAMPING that it serves.
+    /// Flags of SO_TIMESTAMPING that it supports.
     pub flags: u32,
-    /// `hwtstamp_tx_types` (linux/net_tstamp.h) that it is set to; nothing where it does not tell.
+    /// `hwtstamp_tx_types` (linux/net_tstamp.h) that it is set to; `None` if it does not report that.
     pub tx_type: Option<u32>,
-    /// `hwtstamp_rx_filters` that it is set to.
+    /// `hwtstamp_rx_filters` that it is set to; `None` if it does not report that.
     pub rx_filter: Option<u32>,
 }
 
@@ -39,8 +39,8 @@ struct HwConfig {
     rx_filter: i32,
 }
 
-/// Asks a device about its stamps. An error says that there is no such device or that its driver does
-/// not tell what it can do.
+/// Queries a device about its timestamps. Fails if there is no such device, or if its driver does not report what it
+/// supports.
 pub(super) fn device_stamps(device: &str) -> io::Result<DeviceStamps> {
     /// linux/ethtool.h
     const ETHTOOL_GET_TS_INFO: u32 = 0x41;
@@ -59,14 +59,14 @@ pub(super) fn device_stamps(device: &str) -> io::Result<DeviceStamps> {
     })
 }
 
-/// An ioctl of a device by its name.
+/// An ioctl on a device, by name.
 ///
 /// # Safety
 /// `data` points to what the request lets the kernel read and write.
 unsafe fn ask<T>(fd: c_int, device: &str, what: c_ulong, data: *mut T) -> io::Result<()> {
     // SAFETY: `ifreq` is plain data, for which zero bytes are a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // One byte is left for the zero at its end.
+    // One byte is left for the terminating zero.
     if device.len() >= request.ifr_name.len() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -74,8 +74,7 @@ unsafe fn ask<T>(fd: c_int, device: &str, what: c_ulong, data: *mut T) -> io::Re
         *to = from as libc::c_char;
     }
     request.ifr_ifru.ifru_data = data.cast();
-    // SAFETY: `request` outlives the call, its name ends with a zero, and its data is what the caller
-    // answers for.
+    // SAFETY: `request` outlives the call, its name is zero-terminated, and the caller guarantees its data.
     let result = unsafe { libc::ioctl(fd, what as _, &raw mut request) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Round trips of one flow, parted by the stamps of their packets. One request at a time is under way.
+//! RTTs of one flow, split by packet timestamps. One request is outstanding at a time.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,17 +9,17 @@ use fabricmark_record::KernelTimes;
 use super::{Stamp, read_tx_stamps};
 use crate::clock::now_ns;
 
-/// Notes requests and responses as they pass the socket.
+/// Records requests and responses as they pass the socket.
 #[derive(Debug)]
 pub struct Trips {
     source: Timestamps,
-    /// Number of the last packet whose stamp of sending was used.
+    /// Number of the last packet whose transmit timestamp was used.
     last_id: Option<u32>,
     trip: Trip,
     times: KernelTimes,
 }
 
-/// What is known of the trip under way.
+/// The current round trip.
 #[derive(Clone, Copy, Debug, Default)]
 struct Trip {
     departed_ns: u64,
@@ -34,18 +34,18 @@ struct Arrival {
 }
 
 impl Trips {
-    /// By these stamps, which the socket was asked for.
+    /// Uses these timestamps, which must be enabled on the socket.
     pub fn by(source: Timestamps) -> Self {
         Self { source, last_id: None, trip: Trip::default(), times: KernelTimes::default() }
     }
 
-    /// A call that sends a request, or its next part, begins: the trip before it is over.
+    /// To be called before a request, or its next part, is sent: the previous round trip is complete.
     pub fn departs(&mut self) {
         self.settle();
         self.trip.departed_ns = now_ns();
     }
 
-    /// A call has received the response, or its next part.
+    /// To be called after the response, or its next part, was received.
     pub fn arrives(&mut self, fd: BorrowedFd<'_>, stamp: Option<Stamp>) -> io::Result<()> {
         let heard_ns = now_ns();
         if self.trip.sent_ns.is_none() {
@@ -57,7 +57,7 @@ impl Trips {
         Ok(())
     }
 
-    /// What was found; the last trip is over.
+    /// Completes the last round trip, and returns all.
     pub fn finish(&mut self) -> KernelTimes {
         self.settle();
         std::mem::take(&mut self.times)
@@ -70,20 +70,20 @@ impl Trips {
         }
     }
 
-    /// The stamp of the packet sent last. A segment that TCP sends again is stamped again under the
-    /// same number: the first one counts, so that the wait for it is beyond the stamps.
+    /// Timestamp of the packet sent last. A retransmitted TCP segment has another timestamp with the same number: the
+    /// first one counts, so that the RTT includes the wait for the retransmission.
     fn newest(&mut self, stamps: &[(u32, Stamp)]) -> Option<u64> {
         let chosen = |&(id, stamp): &(u32, Stamp)| Some((id, self.chosen(stamp)?));
         let (last, _) = stamps.iter().rev().find_map(chosen)?;
         let (_, first_ns) = stamps.iter().filter_map(chosen).find(|&(id, _)| id == last)?;
-        // An older packet that was sent again is none of this trip.
+        // A retransmission of an older packet does not belong to this round trip.
         let is_new = self.last_id.replace(last) != Some(last);
         is_new.then_some(first_ns)
     }
 
     fn settle(&mut self) {
         let Trip { departed_ns, sent_ns, arrived } = std::mem::take(&mut self.trip);
-        // Without a response the request was lost, which the pattern counts.
+        // Without a response the request was lost; the pattern counts that.
         let Some(Arrival { heard_ns, received_ns }) = arrived else { return };
         let parted = || {
             let rtt_ns = received_ns?.checked_sub(sent_ns?)?;
@@ -126,7 +126,7 @@ mod tests {
     fn a_trip_without_a_stamp_or_with_contradicting_ones_is_only_counted() {
         for (sent_ns, received_ns) in [
             (None, 7_020),
-            // The machine's time was set back, or forth.
+            // The clock of the machine was set back, or forward.
             (Some(7_000), 6_000),
             (Some(7_000), 9_000),
         ] {

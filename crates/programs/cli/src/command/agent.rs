@@ -1,4 +1,4 @@
-//! `fabricmark agent`: the other end of measurements, on this host.
+//! `fabricmark agent`: runs the remote end of measurements on this host.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -15,7 +15,7 @@ use crate::key;
 use crate::options::Agent;
 use crate::services::Services;
 
-/// Serves until it is told to stop.
+/// Serves until it is stopped.
 pub fn agent(options: &Agent) -> Result<(), Failure> {
     if options.new_key {
         return new_key(options);
@@ -68,7 +68,7 @@ fn status(Load { connections, busy, waiting }: Load) -> String {
     format!("{connections} connections, {busy} coordinators measure, {waiting} wait")
 }
 
-/// Tells systemd, where that started this process; who else did needs no word.
+/// Notifies systemd, if it started this process.
 fn tell(states: &[NotifyState<'_>]) {
     let _ = sd_notify::notify(states);
 }
@@ -85,15 +85,16 @@ fn new_key(options: &Agent) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Each coordinator takes two descriptors, and the usual 1024 are for programs that use select(2).
+/// Raises the limit of open files: each coordinator needs two, and the default of 1024 is for programs that use
+/// select(2).
 fn allow_files() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // With fewer there is room for fewer coordinators, which are told so.
+    // If this fails, the agent accepts fewer coordinators; the others get an error.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// Where to listen; without a word everywhere.
+/// Addresses to listen at. Default: all IPv4 and IPv6 addresses.
 fn addresses(words: &[String]) -> Result<Vec<SocketAddr>, Failure> {
     if words.is_empty() {
         let any = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
@@ -102,7 +103,7 @@ fn addresses(words: &[String]) -> Result<Vec<SocketAddr>, Failure> {
     words.iter().map(|word| address(word, AGENT_PORT)).collect()
 }
 
-/// An address, with a port or at this one.
+/// Parses an address, with an optional port.
 pub fn address(word: &str, port: u16) -> Result<SocketAddr, Failure> {
     let bare = word.strip_prefix('[').and_then(|word| word.strip_suffix(']')).unwrap_or(word);
     let alone = || bare.parse().map(|address: IpAddr| SocketAddr::new(address, port));

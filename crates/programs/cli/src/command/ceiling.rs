@@ -1,4 +1,4 @@
-//! `fabricmark ceiling`: what the wire allows, without traffic.
+//! `fabricmark ceiling`: computes what a link allows, without traffic.
 
 mod lfn;
 mod message;
@@ -11,7 +11,7 @@ use crate::exit::Failure;
 use crate::options::ceiling::{Ceiling, Subject};
 use crate::output::answer;
 
-/// Prints ceilings and floors; nothing is sent.
+/// Prints ceilings and floors.
 pub fn ceiling(options: &Ceiling) -> Result<(), Failure> {
     if let Some(Subject::Lfn(options)) = &options.subject {
         let found = lfn::Answer::of(options)?;

@@ -1,4 +1,4 @@
-//! `fabricmark compare`: two experiments, point by point, and a gate for continuous integration.
+//! `fabricmark compare`: compares two experiments point by point; a gate for continuous integration.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use crate::exit::{Code, Failure};
 use crate::options::Compare;
 use crate::output::{Loaded, answer};
 
-/// Prints the comparison; its exit code says whether something is worse.
+/// Prints the comparison. The exit code says whether something is worse.
 pub fn compare(options: &Compare) -> Result<ExitCode, Failure> {
     let load = |name: &str| Loaded::find(&options.place, name);
     let (baseline, candidate) = (load(&options.baseline)?, load(&options.candidate)?);

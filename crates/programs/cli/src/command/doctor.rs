@@ -1,4 +1,4 @@
-//! `fabricmark doctor`: what on this machine would spoil a measurement.
+//! `fabricmark doctor`: conditions on this machine that distort measurements.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ use crate::exit::Failure;
 use crate::options::Doctor;
 use crate::output::{answer, terminal_columns};
 
-/// Columns where standard output is no terminal: those of a mail or an issue.
+/// Width if standard output is not a terminal: that of a mail or an issue.
 const COLUMNS: usize = 80;
 
 mod rdma;
 
-/// Prints the findings. They are an answer, whatever they say: the exit code is 0.
+/// Prints the findings. The exit code is 0 whatever they are.
 pub fn doctor(options: &Doctor) -> Result<(), Failure> {
     if options.part.is_some() {
         return rdma::survey(options.json);

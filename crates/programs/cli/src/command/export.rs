@@ -1,4 +1,4 @@
-//! `fabricmark export`: the records of an experiment, for other programs.
+//! `fabricmark export`: prints the records of an experiment for other programs.
 
 use fabricmark_report::{csv, json_lines};
 
@@ -6,7 +6,6 @@ use crate::exit::Failure;
 use crate::options::{Export, Format};
 use crate::output::{Loaded, print};
 
-/// Prints the records.
 pub fn export(options: &Export) -> Result<(), Failure> {
     let records = Loaded::find(&options.place, &options.experiment)?.records;
     print(&match options.format {

@@ -17,10 +17,10 @@ use crate::interrupt::interruptions;
 use crate::options::lab::Guest;
 use crate::options::{GUEST, How};
 
-/// Longer than any plan; Ctrl-C ends it sooner.
+/// Time limit longer than any plan; Ctrl-C ends it sooner.
 const PLAN_LIMIT: Duration = Duration::from_secs(7 * 86_400);
 
-/// Runs a command in a guest kernel; its exit code is that of the command.
+/// Runs a command in a guest kernel and returns its exit code.
 pub fn guest(options: &Guest) -> Result<ExitCode, Failure> {
     let Guest { kernel, writable, limit, wire, command } = options;
     let wire = &commands(*wire)?;
@@ -28,7 +28,7 @@ pub fn guest(options: &Guest) -> Result<ExitCode, Failure> {
     Ok(boot(*kernel, &Job { command, writable, limit, wire })?.into())
 }
 
-/// Runs this command again in a guest, over the wire of the plan.
+/// Runs this command again in a guest, over the link of the plan.
 pub fn again(plan: &Plan, how: &How) -> Result<(), Failure> {
     let link = plan.points[0].link;
     if plan.points.iter().any(|point| point.link != link) {
@@ -36,7 +36,7 @@ pub fn again(plan: &Plan, how: &How) -> Result<(), Failure> {
             "a guest has one wire: give link one level, or run the plan with --ends or --to";
         return Err(Failure::input(message));
     }
-    // What would be refused in there is refused before it boots.
+    // Report errors in the plan before the guest boots.
     plan.clone().to_host(&Plan::own_name(&GUEST.to_string()), None)?;
     let store = how.place.store_file();
     let mut writable = vec![how.place.out.clone()];
@@ -57,7 +57,7 @@ pub fn again(plan: &Plan, how: &How) -> Result<(), Failure> {
     }
 }
 
-/// What makes a wire of the guest's network; nothing where no link with a rate is wanted.
+/// Commands that set up the guest's link; empty for a link without a rate.
 fn commands(link: Option<Link>) -> Result<String, Failure> {
     let link = link.filter(|link| !matches!(link, Link::Veth { .. } | Link::Loopback));
     let Some(link) = link else { return Ok(String::new()) };
@@ -65,7 +65,7 @@ fn commands(link: Option<Link>) -> Result<String, Failure> {
         .map_err(|refusal| Failure::input(format!("the wire {link} of a guest: {refusal}")))
 }
 
-/// Runs a job in a guest, and says what its figures are; the exit code of its command.
+/// Runs a job in a guest, prints what its figures are worth, and returns the exit code of its command.
 fn boot(kernel: Line, job: &Job<'_>) -> Result<u8, Failure> {
     let interrupted = interruptions()?;
     let guest = fabricmark_guest::Guest::ready(kernel, &mut |what| eprintln!("{what}"))?;

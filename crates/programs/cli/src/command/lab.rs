@@ -22,7 +22,6 @@ use crate::exit::{Code, Failure};
 use crate::options::lab::{Exec, Lab as Options, Link, Show, Up, Which};
 use crate::output;
 
-/// Does one of them.
 pub fn lab(options: &Options) -> Result<ExitCode, Failure> {
     match options {
         Options::Guest(options) => return guest::guest(options),
@@ -38,7 +37,7 @@ pub fn lab(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Holds a lab for whoever started this process with a socket as its standard input.
+/// Holds a lab for the process that started this one with a socket as its standard input.
 pub fn holder() -> Result<(), Failure> {
     let parent = io::stdin()
         .as_fd()
@@ -54,7 +53,7 @@ fn find(which: &Which) -> Result<Lab, Failure> {
 fn up(options: &Up) -> Result<(), Failure> {
     let file = &options.file;
     let text = fs::read_to_string(file).map_err(|error| Failure::unread(file, &error))?;
-    // Refused before anything is started, and with the name of the file.
+    // Report errors, with the file name, before anything is started.
     let folder = file.parent().unwrap_or(Path::new(""));
     let source = Source::read(text, folder)
         .map_err(|error| Failure::input(format!("{}: {error}", file.display())))?;
@@ -66,16 +65,16 @@ fn up(options: &Up) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts the process that holds a lab. It belongs to nobody then, and nobody hears it.
+/// Starts the process that holds a lab. It is detached and has no output.
 fn start(socket: UnixStream) -> io::Result<()> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("lab-holder").stdin(Stdio::from(OwnedFd::from(socket)));
-    // A folder that it stands in could not be unmounted.
+    // A working directory would prevent its file system from being unmounted.
     command.stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
     command.spawn().map(|_| ())
 }
 
-/// Becomes the command; what comes back is why not.
+/// Replaces this process by the command; returns only on failure.
 fn exec(options: &Exec) -> Failure {
     let Some((program, arguments)) = options.command.split_first() else {
         return Failure::input("no command");
@@ -106,7 +105,7 @@ fn list(is_json: bool) -> Result<(), Failure> {
     output::answer(is_json, || json!(names), lines)
 }
 
-/// A report for people.
+/// Formats a report as text.
 fn text(report: &Report) -> String {
     let title = report.title.as_deref().map(|title| format!(": {title}")).unwrap_or_default();
     let head = format!("lab {} (emulated){title}\n\n", report.name);
@@ -167,7 +166,7 @@ fn shared_row(shared: &SharedReport) -> [String; 6] {
     [name.clone(), arrived, departed, held, dropped, does.clone()]
 }
 
-/// Rows in columns as wide as their widest cell; those of numbers end together.
+/// Aligns columns: each is as wide as its widest cell, and numbers are right-aligned.
 fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let widths: [usize; N] = std::array::from_fn(width);

@@ -1,4 +1,4 @@
-//! `fabricmark measure`: one setting now, or a few against the first of them.
+//! `fabricmark measure`: measures one setting now, or compares several with the first.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -31,32 +31,32 @@ use crate::options::{Ends, Measure, PeerKind};
 use crate::output;
 use crate::watch::{Telling, Watch};
 
-/// Runs of each setting where settings are compared: the fewest that a plan begins to judge by.
+/// Runs of each compared setting: the fewest from which a plan draws a conclusion.
 const RUNS_TO_COMPARE: usize = 10;
 
-/// Runs of each setting where settings take turns in slices, and their length: two settings take 5 s.
+/// Runs of each setting in slices, and their length: two settings take 5 s.
 const RUNS_IN_SLICES: usize = 16;
 const IN_SLICES: Nanos = Nanos::from_millis(120);
 
-/// Interval that a person gets without asking, as from iperf3.
+/// Default interval on a terminal, as in iperf3.
 const INTERVAL_TO_WATCH: Nanos = Nanos::from_secs(1);
 
-/// Nominal coverage of intervals.
+/// Confidence level of intervals.
 const CONFIDENCE: f64 = 0.95;
 
-/// Bytes of a write where nobody says: iperf3's choice for TCP.
+/// Default bytes of a write: iperf3's for TCP.
 const STREAM_BYTES: &str = "131072";
 
-/// Bytes of a datagram, or of a payload of a burst, where nobody says: fits every MTU.
+/// Default bytes of a datagram, or of a payload of a burst: fits every MTU.
 const DATAGRAM_BYTES: &str = "1024";
 
-/// Bytes of a request where nobody says.
+/// Default bytes of a request.
 const REQUEST_BYTES: &str = "64";
 
-/// MTU of a network that nobody describes, Ethernet's.
+/// MTU assumed for a network without a description: Ethernet's.
 const ETHERNET_MTU: u16 = 1500;
 
-/// The machine's congestion control.
+/// File with the system's congestion control.
 const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 /// Measures and prints.
@@ -86,7 +86,7 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     watch.clear();
     let is_interrupted = matches!(result, Err(PlanError::Interrupted));
     let has_results = records.iter().any(|record| !record.place.warm_up);
-    // That no run counts is said of the first setting, with the records where those are asked for.
+    // If no run is valid, the error is that of the first setting; with --json the records are printed too.
     let lacks = matches!(result, Err(PlanError::Nothing { is_missing: true, .. }));
     match result {
         Ok(_) | Err(PlanError::Nothing { .. }) => {}
@@ -136,7 +136,7 @@ fn is_counted(record: &Record) -> bool {
     !record.place.warm_up && record.outcome == Outcome::Completed
 }
 
-/// Of the first setting without a run that counts: which one it is, and why its last run does not.
+/// Names the first setting without a valid run, and the reason why its last run is invalid.
 fn failure(plan: &Plan, names: &[String], records: &[Record]) -> Option<String> {
     plan.points.iter().zip(names).find_map(|(point, name)| {
         let runs = || records.iter().filter(|record| record.point == *point);
@@ -152,22 +152,22 @@ fn failure(plan: &Plan, names: &[String], records: &[Record]) -> Option<String> 
 }
 
 impl Measure {
-    /// What ends a run before its length does.
+    /// Amount that ends a run before its duration.
     fn amount(&self) -> Option<Amount> {
         self.bytes.or(self.count)
     }
 
-    /// Length of a run, at most.
+    /// Maximum duration of a run.
     fn duration(&self) -> Nanos {
         let unless_told = if self.amount().is_some() { LONGEST } else { USUAL };
         self.duration.unwrap_or(unless_told)
     }
 }
 
-/// Length of a run where nobody says.
+/// Default duration of a run.
 const USUAL: Nanos = Nanos::from_secs(2);
 
-/// Longest run where its end is an amount: an hour, in case that nothing moves.
+/// Maximum duration of a run that ends by amount: one hour, in case nothing moves.
 const LONGEST: Nanos = Nanos::from_secs(3600);
 
 fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
@@ -239,7 +239,7 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
         let link = plan.points[0].link;
         plan = plan.to_host(&name, Some(link))?;
     }
-    // Who says how long a run is wants whole runs.
+    // A given duration means whole runs, not slices.
     plan.slices = options.duration.is_none() && options.omit.is_none();
     if plan.takes_turns() {
         (plan.stop.runs_min, plan.stop.runs_max) = (RUNS_IN_SLICES, RUNS_IN_SLICES);
@@ -251,17 +251,17 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// Where the other end is.
+/// The remote end, and the network that leads to it.
 struct Target {
-    /// The network that leads there.
+    /// Link specification of the network.
     link: String,
     peer: Peer,
-    /// The topology in which both ends are nodes.
+    /// Topology in which both ends are nodes.
     topology: Option<Topology>,
 }
 
 impl Target {
-    /// The other host, as it was named.
+    /// Name of the other host as the user gave it; `None` on this machine.
     fn name(&self) -> Option<String> {
         match &self.peer {
             Peer::Here => None,
@@ -271,7 +271,7 @@ impl Target {
         }
     }
 
-    /// Whether the other end is named by addresses of IPv6 alone.
+    /// Whether all addresses of the other end are IPv6.
     fn is_v6(&self) -> bool {
         match &self.peer {
             Peer::Here => false,
@@ -284,11 +284,11 @@ impl Target {
     }
 }
 
-/// `loopback`, `lab:` and a link, two addresses of this machine, or a host.
+/// Parses `loopback`, `lab:` and a link, two addresses of this machine, or a host.
 fn target(options: &Measure) -> Result<Target, Failure> {
     let text = options.target.as_str();
     if let Some(topology) = text.strip_prefix("lab:").and_then(Topology::named) {
-        // The links are those of the file.
+        // The links are those of the topology.
         let link = Link::Veth { mtu: ETHERNET_MTU }.to_string();
         return Ok(Target { link, peer: Peer::Here, topology: Some(topology) });
     }
@@ -296,7 +296,7 @@ fn target(options: &Measure) -> Result<Target, Failure> {
         None if options.peer == PeerKind::Iperf3 => return iperf3(options),
         None if text.contains(',') => {
             let ends = Ends::parse(text).map_err(Failure::input)?;
-            // A wire that nobody describes has no ceiling.
+            // A link without a description has no ceiling.
             let link = options.link.unwrap_or(Link::Veth { mtu: ETHERNET_MTU });
             return Ok(Target { link: link.to_string(), peer: Peer::Ends(ends.0), topology: None });
         }
@@ -319,7 +319,7 @@ fn target(options: &Measure) -> Result<Target, Failure> {
     Ok(Target { link, peer: Peer::Here, topology: None })
 }
 
-/// A server of iperf3, by its address of the family that is asked for, or else its first.
+/// An iperf3 server, at its first address of the requested family.
 fn iperf3(options: &Measure) -> Result<Target, Failure> {
     let name = match options.target.as_str() {
         "loopback" => "localhost",
@@ -345,7 +345,7 @@ fn iperf3(options: &Measure) -> Result<Target, Failure> {
     Ok(Target { link: link.to_string(), peer: Peer::Iperf3(access), topology: None })
 }
 
-/// Who asks for intervals gets them; a person who watches one setting gets one each second.
+/// Intervals are printed if requested, or each second on a terminal that shows one setting.
 fn telling(options: &Measure) -> Telling {
     match options.interval {
         Some(_) if options.json => Telling::Json,
@@ -378,12 +378,12 @@ fn interval(options: &Measure) -> Result<Option<Nanos>, Failure> {
     Ok(Some(asked.min(options.duration())))
 }
 
-/// What is said of each setting on the command line.
+/// Names of the settings, as given on the command line.
 fn names(options: &Measure) -> Vec<String> {
     if options.vs.is_empty() { vec![options.pattern.clone()] } else { options.vs.clone() }
 }
 
-/// The command as a shell reads it again.
+/// The command line, quoted for a shell.
 fn command_line() -> String {
     let words = env::args().skip(1).map(|word| {
         let is_plain = !word.is_empty()

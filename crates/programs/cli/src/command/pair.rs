@@ -1,4 +1,4 @@
-//! `fabricmark pair`: two hosts learn each other's keys by a short code.
+//! `fabricmark pair`: exchanges the keys of two hosts, authenticated by a short code.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -11,13 +11,13 @@ use crate::interrupt::interruptions;
 use crate::key;
 use crate::options::Pair;
 
-/// Port at which a host waits to be paired: beside that of the agent, which goes on meanwhile.
+/// Port for pairing: one above that of the agent, which keeps running.
 const PAIR_PORT: u16 = fabricmark_control::AGENT_PORT + 1;
 
-/// Time for the other host to accept a connection.
+/// Time-out of the TCP connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// Waits for another host, or calls one that waits.
+/// Waits for another host, or connects to one that waits.
 pub fn pair(options: &Pair) -> Result<(), Failure> {
     let path = key::path(&options.key)?;
     if !path.exists() {
@@ -52,7 +52,7 @@ fn wait(options: &Pair, identity: &Identity, trusted: &Trusted) -> Result<Introd
     Ok(pair_wait(&listener, &code, identity, trusted, &stop)?)
 }
 
-/// What the other host may call this one.
+/// Name of this host, sent to the other one.
 fn this_host() -> String {
     fabricmark_trust::HostName::own().to_string()
 }

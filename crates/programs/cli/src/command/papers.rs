@@ -1,4 +1,4 @@
-//! `fabricmark papers`: published figures, beside what the wire allows, and what the papers claim.
+//! `fabricmark papers`: published figures, what the wire allows, and the claims of the papers.
 
 use std::path::Path;
 
@@ -10,7 +10,6 @@ use crate::exit::Failure;
 use crate::options::{Papers, RunPaper, ShowPaper, VerifyPapers};
 use crate::output::{Loaded, answer, width, write};
 
-/// Prints what a sub-command asks for.
 pub fn papers(command: &Papers) -> Result<(), Failure> {
     match command {
         Papers::List { json } => {
@@ -32,7 +31,7 @@ fn show(options: &ShowPaper) -> Result<(), Failure> {
     answer(options.json, || view.json(), || view.text(width()))
 }
 
-/// Prints the answers. Claims that fail are an answer, not a failure of the command.
+/// Prints the verdicts on the claims. A claim that fails is a result, not an error.
 fn verify(options: &VerifyPapers) -> Result<(), Failure> {
     let claims = if options.run.is_empty() {
         ClaimsView::published(&options.papers)?
@@ -45,7 +44,7 @@ fn verify(options: &VerifyPapers) -> Result<(), Failure> {
     answer(options.json, || claims.json(), || claims.text(width()))
 }
 
-/// What can be run today: the paper, and behind a dash which of its experiments; plan file and its text.
+/// Plans that can be run: paper, with a suffix for one of its experiments; plan file; text.
 const PLANS: &[(&str, &str, &str)] = &[
     ("P1", "plans/p1.toml", include_str!("../../../../../plans/p1.toml")),
     ("P1-modes", "plans/p1-modes.toml", include_str!("../../../../../plans/p1-modes.toml")),
@@ -56,8 +55,8 @@ const PLANS: &[(&str, &str, &str)] = &[
     ("P4", "plans/p4.toml", include_str!("../../../../../plans/p4.toml")),
 ];
 
-/// Runs the paper's plan, shows its tables with the published columns beside the new ones, and then
-/// the paper's claims on the new figures alone.
+/// Runs a paper's plan, prints its tables with the published columns beside the new ones, then checks the paper's
+/// claims on the new figures alone.
 fn run(options: &RunPaper) -> Result<(), Failure> {
     let wanted = |(name, ..): &&(&str, &str, &str)| name.eq_ignore_ascii_case(&options.paper);
     let Some((name, file, text)) = PLANS.iter().find(wanted) else {

@@ -1,4 +1,4 @@
-//! `fabricmark report`: an experiment of the store, shown again.
+//! `fabricmark report`: shows an experiment of the store again.
 
 use crate::exit::Failure;
 use crate::options::Report;

@@ -1,4 +1,4 @@
-//! `fabricmark rtt`: round trips to a reflector of another maker, or of an agent.
+//! `fabricmark rtt`: measures the RTT to a STAMP or TWAMP-Light reflector, of another vendor or of an agent.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::interrupt::interruptions;
 use crate::options::Rtt;
 use crate::{output, services};
 
-/// Quantiles that are told.
+/// Quantiles in the output.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
 
 /// Measures and prints.

@@ -1,4 +1,4 @@
-//! `fabricmark run`: the main job.
+//! `fabricmark run`: runs a plan.
 
 use std::env;
 use std::fs;
@@ -20,28 +20,28 @@ use crate::options::{Ends, GUEST, How, Reach, Run};
 use crate::output::{self, Loaded};
 use crate::progress::Line;
 
-/// Largest plan file: 1 MiB.
+/// Maximum size of a plan file: 1 MiB.
 const PLAN_BYTES_MAX: u64 = 1 << 20;
 
-/// The file of this program.
+/// Path of this program.
 pub fn this_program() -> Result<PathBuf, Failure> {
     env::current_exe()
         .map_err(|error| Failure::internal(format!("cannot find this program: {error}")))
 }
 
-/// A plan to run.
+/// A plan and how to run it.
 pub struct Job<'a> {
-    /// What messages and reports call the plan file.
+    /// Name of the plan file in messages and reports.
     pub file: &'a Path,
-    /// Its text.
+    /// Content of the plan file.
     pub text: &'a str,
     /// The command that runs it, without options.
     pub command: &'a str,
-    /// How it is run.
+    /// Options of the run.
     pub how: &'a How,
 }
 
-/// Runs a plan and shows what it found.
+/// Runs a plan and prints its results.
 pub fn run(options: &Run) -> Result<(), Failure> {
     let text = read_plan(&options.plan)?;
     let command = format!("fabricmark run {}", options.plan.display());
@@ -52,7 +52,7 @@ pub fn run(options: &Run) -> Result<(), Failure> {
     }
 }
 
-/// Runs a plan to its end; nothing comes of it where it is only checked.
+/// Runs a plan to its end; returns `None` if it was only checked.
 pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
     let Job { file, text, how, .. } = job;
     let size = if how.quick { Size::Quick } else { Size::Full };
@@ -72,7 +72,7 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
         return Ok(None);
     }
     let agent = |(&node, host): (&&str, &&str)| {
-        // Orders take another way to the server alone.
+        // `--control` applies only to the server.
         let control = how.reach.control.clone().filter(|_| node == Role::Server.name());
         let reach = Reach { control, ..how.reach.clone() };
         Ok::<_, Failure>((node.to_owned(), key::access(host, &reach)?))
@@ -99,7 +99,7 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
     Ok(Some(Loaded::of(&store, &experiment)?))
 }
 
-/// Runs what is left of an experiment, and keeps each run.
+/// Runs the remaining steps of an experiment, and stores each run.
 pub fn go_on(
     plan: &Plan,
     store: &Store,
@@ -159,12 +159,12 @@ fn summary(path: &Path, plan: &Plan) -> String {
     )
 }
 
-/// Points that are compared with each other.
+/// Number of groups of points that are compared together.
 fn sets(count: usize) -> String {
     if count == 1 { "1 group".to_owned() } else { format!("{count} groups") }
 }
 
-/// A time in seconds, from two minutes on in minutes.
+/// A time in seconds, or in minutes from two minutes on.
 fn least(Nanos(ns): Nanos) -> String {
     match ns.div_ceil(1_000_000_000) {
         seconds @ ..120 => format!("{seconds} s"),
@@ -172,7 +172,7 @@ fn least(Nanos(ns): Nanos) -> String {
     }
 }
 
-/// Keeps other coordinators away: two that measure at once spoil each other's figures.
+/// Locks the store: two coordinators that measure at once would disturb each other.
 pub fn lock(store: &Path) -> Result<fs::File, Failure> {
     let path = store.with_extension("lock");
     let file = fs::File::create(&path).map_err(|error| Failure::output(path.display(), &error))?;
@@ -229,8 +229,8 @@ fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experime
     Ok(experiment)
 }
 
-/// The experiment of that digest that was begun last. One of a version with another digest is known by its plan, and gets
-/// the digest of this one.
+/// The latest experiment with that digest. An experiment of an earlier version, with another digest, is recognised by
+/// its plan, and its digest is updated.
 fn kept(store: &Store, digest: &str) -> Result<Option<Experiment>, Failure> {
     if let Some(experiment) = store.latest_of(digest)? {
         return Ok(Some(experiment));
@@ -245,7 +245,7 @@ fn kept(store: &Store, digest: &str) -> Result<Option<Experiment>, Failure> {
     Ok(None)
 }
 
-/// The digest of an experiment's plan, where it and its traces can still be read.
+/// The digest of an experiment's plan; `None` if the plan or its traces cannot be read any more.
 fn digest_of(experiment: &Experiment) -> Option<String> {
     let mut plan = output::plan(experiment).ok()?;
     let folder = Path::new(&experiment.facts.plan_file).parent().unwrap_or(Path::new(""));
@@ -253,12 +253,12 @@ fn digest_of(experiment: &Experiment) -> Option<String> {
     Some(plan.digest())
 }
 
-/// Says what is kept and how to go on.
+/// Adds the number of stored runs and the way to continue to an error.
 fn interrupted_at(store: &Store, experiment: &Experiment, error: PlanError) -> Failure {
     let runs = store.records(experiment).map_or(0, |records| records.len());
     let remedy = match error {
         PlanError::Interrupted => "run the same command to go on",
-        // Its points are not run any more.
+        // Points that gave no result are not run again.
         PlanError::Nothing { .. } => "fix the cause and run the same command with --fresh",
         _ => "fix the cause and run the same command to go on",
     };

@@ -1,4 +1,4 @@
-//! `fabricmark wire`: packets built, taken apart and drawn.
+//! `fabricmark wire`: builds, dissects and draws packets.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -15,10 +15,9 @@ use crate::exit::{Code, Failure};
 use crate::options::wire::{Build, Diagram, InfinibandForm, Show, Wire};
 use crate::output::{pretty, print};
 
-/// The longest capture that is read, in bytes: it is held in memory as a whole.
+/// Maximum size of a capture file in bytes: it is read into memory.
 const CAPTURE_BYTES_MAX: u64 = 1 << 30;
 
-/// Does one of the three.
 pub fn wire(options: &Wire) -> Result<(), Failure> {
     match options {
         Wire::Build(build) => built(build),
@@ -60,7 +59,7 @@ fn built(options: &Build) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What `options` ask for; what belongs to another transport is refused rather than ignored.
+/// The packets to build. Options of another transport are an error.
 fn packets(options: &Build) -> Result<Vec<Packet>, Failure> {
     let link = options.link;
     if options.handshake {
@@ -83,7 +82,7 @@ fn shown(options: &Show) -> Result<(), Failure> {
     let name = options.file.display();
     let wrong = |error: CaptureError| Failure::input(format!("{name}: {error}"));
     let packets = capture::read(&file).map_err(wrong)?;
-    // What stands before a broken packet is shown all the same.
+    // Packets before a broken one are still printed.
     let mut broken = None;
     let whole = packets.map_while(|packet| packet.map_err(|error| broken = Some(error)).ok());
     if options.json {
@@ -133,7 +132,7 @@ fn drawn(options: &Diagram) -> Result<(), Failure> {
     print(&text)
 }
 
-/// A packet for people.
+/// Formats a packet as text.
 fn as_text(index: usize, told: &Dissection, note: &str) -> String {
     let comma = if note.is_empty() { "" } else { ", " };
     let (number, link) = (index + 1, told.link_type.name());
@@ -145,7 +144,7 @@ fn as_text(index: usize, told: &Dissection, note: &str) -> String {
     )
 }
 
-/// Packets for programs, with what is known beside their bytes, and why there are no more.
+/// Formats packets as JSON, with metadata and the error that ended the capture, if any.
 fn as_json<'a>(
     packets: impl Iterator<Item = (Dissection<'a>, Value)>,
     error: Option<&str>,
@@ -176,7 +175,7 @@ fn part_json(told: &Dissection, part: &Part) -> Value {
                     "name": field.name,
                     "title": field.title,
                     "text": field.text(value),
-                    // A number where one of JSON holds it; 128 bits are in the text alone.
+                    // JSON numbers hold 64 bits here; 128-bit values are only in `text`.
                     "value": u64::try_from(value).ok(),
                     "at_bit": field.at,
                     "bits": field.bits,
@@ -226,7 +225,7 @@ fn part_json(told: &Dissection, part: &Part) -> Value {
     }
 }
 
-/// A capture, whole.
+/// Reads a whole capture file; `-` is standard input.
 fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     let failure = |error: io::Error| Failure::unread(file, &error);
     let mut bytes = Vec::new();
@@ -245,7 +244,7 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// Puts a capture into a file, or on standard output.
+/// Writes a capture to a file; `-` is standard output.
 fn write(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let result = match file.to_str() {
         Some("-") => io::stdout().lock().write_all(bytes),

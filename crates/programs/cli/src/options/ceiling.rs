@@ -1,4 +1,4 @@
-//! Options of `ceiling`: what a message takes of its links.
+//! Options of `ceiling`: the cost of a message on its links.
 
 use std::path::PathBuf;
 
@@ -76,18 +76,18 @@ pub enum Subject {
     Lfn(Box<Lfn>),
 }
 
-/// How often a receiver sends an ACK of its own.
+/// How often a receiver sends a pure ACK.
 const ACKS: [(&str, Acks, &str); 3] = [
     ("none", Acks::Free, "Piggybacked, or not counted"),
     ("delayed", Acks::EveryOther, "One for two segments or messages"),
     ("each", Acks::Each, "One for each segment or message"),
 ];
 
-/// Sizes of messages in bytes, in the order in which they were asked for.
+/// Message sizes in bytes, in the given order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payloads(pub Vec<u64>);
 
-/// `1473`, `64KiB`, `4..32768`, `64,1473`.
+/// Parses message sizes: `1473`, `64KiB`, `4..32768`, `64,1473`.
 fn payloads(text: &str) -> Result<Payloads, String> {
     let size = |text: &str| match text.trim().parse() {
         Ok(Bytes(bytes)) => Ok(bytes),
@@ -111,7 +111,7 @@ fn payloads(text: &str) -> Result<Payloads, String> {
     Ok(Payloads(found))
 }
 
-/// `sf`, `ct`, `ct,look=64,delay=300ns`.
+/// Parses a switch: `sf`, `ct`, `ct,look=64,delay=300ns`.
 fn switch(text: &str) -> Result<Switch, String> {
     let mut parts = text.split(',');
     let mode = match parts.next() {

@@ -1,4 +1,4 @@
-//! Options of `ceiling lfn`: what a long path asks of TCP.
+//! Options of `ceiling lfn`: what a long path requires of TCP.
 
 use clap::Args;
 use fabricmark_units::{BitRate, Bytes, Nanos};
@@ -67,7 +67,7 @@ pub struct Lfn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metres(pub u64);
 
-/// Laws of congestion control.
+/// Throughput models of congestion control.
 pub const LAWS: [(&str, Law, &str); 6] = [
     ("reno", Law::Reno, "The square-root law of Mathis et al"),
     ("pftk-short", Law::PftkShort, "Padhye et al., approximate model"),
@@ -77,7 +77,7 @@ pub const LAWS: [(&str, Law, &str); 6] = [
     ("highspeed", Law::HighSpeed, "RFC 3649"),
 ];
 
-/// How many segments an ACK answers.
+/// Segments per ACK.
 const ACKS: [(&str, Acks, &str); 2] =
     [("each", Acks::Each, "One"), ("delayed", Acks::Delayed, "Two")];
 
@@ -88,10 +88,10 @@ const FITS: [(&str, Fit, &str); 3] = [
     ("rounded", Fit::Rounded, "The 1.2 of RFC 3649 and of the tables of RFC 9438"),
 ];
 
-/// Longest distance that is taken: light needs more than three years for it.
+/// Maximum distance in km: the RTT in fibre is more than three years.
 const KM_MAX: f64 = 1e13;
 
-/// A distance in kilometres, or in metres where it says so.
+/// Parses a distance in kilometres, or in metres with the suffix `m`.
 pub(super) fn distance(text: &str) -> Result<Metres, String> {
     let (number, metres) = match text.strip_suffix("km") {
         Some(number) => (number, 1e3),
@@ -105,7 +105,7 @@ pub(super) fn distance(text: &str) -> Result<Metres, String> {
     }
 }
 
-/// A probability strictly between 0 and 1, or 0 for none.
+/// A loss rate from 0 to below 1, or in percent with the suffix `%`.
 fn loss(text: &str) -> Result<f64, String> {
     let number = match text.strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
@@ -117,7 +117,7 @@ fn loss(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A window that TCP can offer.
+/// A TCP window in bytes, from 1 to the maximum that window scaling allows.
 fn window(text: &str) -> Result<Bytes, String> {
     match text.parse() {
         Ok(Bytes(1..=WINDOW_MAX)) => text.parse().map_err(|error| format!("{error}")),

@@ -85,7 +85,7 @@ pub enum Law {
 }
 
 impl Law {
-    /// As it is typed.
+    /// Name on the command line.
     pub fn word(self) -> &'static str {
         match self {
             Self::Reno => "reno",
@@ -93,7 +93,7 @@ impl Law {
         }
     }
 
-    /// The one of that word.
+    /// The congestion control with that name.
     pub fn named(word: &str) -> Option<Self> {
         [Self::Reno, Self::Cubic].into_iter().find(|law| law.word() == word)
     }
@@ -124,12 +124,12 @@ impl From<Exit> for Option<HyStart> {
     }
 }
 
-/// What a receiver allows to be under way.
+/// Maximum window of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// So much. More than TCP can offer is taken, since it is not real packets that are sent.
+    /// In bytes. It may be larger than TCP can advertise, because no real packets are sent.
     Bytes(Bytes),
-    /// Anything.
+    /// No limit.
     Unlimited,
 }
 

@@ -1,4 +1,4 @@
-//! Options of what carries a payload over a link.
+//! Options of the protocol stack that carries a payload over a link.
 
 use clap::{Args, ValueEnum};
 use fabricmark_wire::{Family, Operation, Stack, frame};
@@ -44,7 +44,7 @@ const OPERATIONS: [(&str, Operation, &str); 3] = [
 ];
 
 impl StackOptions {
-    /// The stack over IP of `family`; what belongs to another transport is refused rather than ignored.
+    /// The protocol stack over IP of `family`. Options of another transport are an error.
     pub fn over(&self, family: Family) -> Result<Stack, Failure> {
         let &Self { transport, immediate, timestamps, .. } = self;
         let is_verbs = matches!(transport, Transport::Rc | Transport::Ud);
@@ -71,7 +71,7 @@ impl StackOptions {
 }
 
 impl Transport {
-    /// The transport as it is typed.
+    /// Name on the command line.
     pub fn word(self) -> &'static str {
         match self {
             Self::Udp => "udp",
@@ -82,7 +82,7 @@ impl Transport {
     }
 }
 
-/// An IP version.
+/// An IP version: 4 or 6.
 pub(super) fn family(text: &str) -> Result<Family, String> {
     let version = text.parse::<u8>().ok().and_then(|version| Family::try_from(version).ok());
     version.ok_or_else(|| "write 4 or 6".to_owned())

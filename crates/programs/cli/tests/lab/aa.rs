@@ -1,5 +1,4 @@
-//! A level against itself through the whole pipeline: nothing may be told apart more often than the
-//! confidence says.
+//! A/A test of the whole pipeline: identical levels may differ significantly no more often than the confidence allows.
 
 use crate::support::{bench, expect, stdout};
 
@@ -46,7 +45,7 @@ fn twenty_comparisons_of_a_level_with_itself_stay_within_binomial_limits() {
     assert!(rejected <= 5, "{rejected} of 20: {p_values:?}");
 }
 
-/// The unadjusted p of every comparison.
+/// The unadjusted p-value of every comparison.
 fn collect(value: &serde_json::Value, p_values: &mut Vec<f64>) {
     match value {
         serde_json::Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! Agents: real daemons on loopback and in namespaces that stand for hosts.
+//! Agents: real daemons on loopback, and in namespaces that represent hosts.
 
 mod demands;
 mod hosts;
@@ -26,13 +26,13 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// For a test that loads the processors alone.
+    /// Also locks the CPUs for this test.
     pub fn new() -> Self {
         let alone = alone();
         Self { _alone: Some(alone), ..Self::more() }
     }
 
-    /// For a test that has that right already.
+    /// For a test that already holds the lock.
     pub fn more() -> Self {
         let keys = Self { folder: TempDir::new().unwrap(), _alone: None };
         Identity::generate().unwrap().save_new(&keys.file()).unwrap();
@@ -43,7 +43,7 @@ impl Keys {
         self.folder.path().join("key.pem")
     }
 
-    /// The program with these words and this key.
+    /// The program with these arguments and this key.
     pub fn command(&self, words: &[&str]) -> Command {
         command(words, &self.file())
     }
@@ -56,7 +56,7 @@ fn command(words: &[&str], key: &Path) -> Command {
     command
 }
 
-/// An agent that listens, and is gone with this.
+/// A running agent; killed on drop.
 pub struct Agent {
     child: Child,
     said: BufReader<ChildStderr>,
@@ -64,7 +64,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// On loopback, at a port that the kernel chooses.
+    /// Starts an agent on loopback, at a port that the kernel chooses.
     pub fn start(keys: &Keys, words: &[&str]) -> Self {
         Self::start_at("127.0.0.1:0", keys, words, None)
     }
@@ -83,12 +83,12 @@ impl Agent {
         Self::start_by(command)
     }
 
-    /// By a command that starts one.
+    /// Starts an agent by this command.
     pub fn start_by(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
-        // Other services say first that they are ready.
+        // Other services print first that they are ready.
         while !line.starts_with("listening at ") {
             line.clear();
             assert_ne!(said.read_line(&mut line).unwrap(), 0, "it ended");
@@ -101,7 +101,7 @@ impl Agent {
         self.child.id()
     }
 
-    /// Its workers.
+    /// PIDs of its workers.
     pub fn workers(&self) -> Vec<u32> {
         children(self.id())
     }
@@ -116,7 +116,7 @@ impl Agent {
         4096 * text.split(' ').nth(1).unwrap().parse::<u64>().unwrap()
     }
 
-    /// Stops it politely; gives how it ended and what else it said.
+    /// Stops the agent by SIGTERM; returns its exit status and the rest of its output.
     pub fn stop(mut self) -> (ExitStatus, String) {
         signal(self.id(), "TERM");
         let status = self.child.wait().unwrap();
@@ -125,7 +125,7 @@ impl Agent {
         (status, rest)
     }
 
-    /// Asserts that it stops in order, having had nothing to complain about.
+    /// Stops the agent; asserts that it exits with 0 and has printed nothing more.
     pub fn ends_well(self) {
         let (status, rest) = self.stop();
         assert_eq!((status.code(), rest.as_str()), (Some(0), ""));

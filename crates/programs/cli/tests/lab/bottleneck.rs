@@ -1,4 +1,4 @@
-//! What limits a run, in labs that are made so that it is known.
+//! Bottleneck detection in labs whose bottleneck is known.
 
 use crate::support::{bench, program, skip, stderr};
 
@@ -25,7 +25,7 @@ fn what_limits_a_stream_is_named_where_it_is_known() {
     }
 }
 
-/// A control group that may use a fifth of a processor; gone with this value.
+/// A control group with a quota of a fifth of a CPU; removed on drop.
 struct Quota(PathBuf);
 
 impl Quota {

@@ -1,4 +1,4 @@
-//! The emulator measures itself: `fabricmark lab calibrate`.
+//! `fabricmark lab calibrate`: the emulator measures its own accuracy.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::support::{Bench, bench, expect, program, signal, stderr, stdout, wait_until};
 
 impl Bench {
-    /// A short calibration whose folder for state is this bench's.
+    /// A short calibration with its state in this bench's folder.
     fn calibrate(&self) -> Child {
         let mut command = Command::new(program());
         command.args(["lab", "calibrate", "--quick", "--json"]).current_dir(self.folder.path());
@@ -18,14 +18,14 @@ impl Bench {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// A command whose folder for state is this bench's.
+    /// A command with its state in this bench's folder.
     fn command_at_home(&self, words: &[&str]) -> Command {
         let mut command = Command::new(program());
         command.args(words).env("XDG_STATE_HOME", self.folder.path());
         command
     }
 
-    /// The records of calibrations, experiment by experiment.
+    /// The records of calibrations, one list per experiment.
     fn calibrating(&self) -> Vec<Vec<Record>> {
         let file = self.folder.path().join("fabricmark/calibration.sqlite");
         let records = || -> Option<Vec<Vec<Record>>> {
@@ -106,7 +106,7 @@ fn a_calibration_goes_on_where_it_was_and_is_what_later_runs_carry() {
         assert!(stdout(&doctor).contains(words), "no {words} in {}", stdout(&doctor));
     }
 
-    // Whatever this machine holds: a rate that is known forbids nothing.
+    // A known limit must not forbid a plan, whatever this machine achieves.
     let known = Calibration { true_rate_bps: Some(1e9), ..calibration };
     fs::write(&file, serde_json::to_vec(&known).unwrap()).unwrap();
     let plan = bench.plan(PLAN);

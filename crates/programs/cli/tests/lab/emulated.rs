@@ -1,4 +1,4 @@
-//! Plans over links that the emulator carries.
+//! Plans over links of the emulator.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use fabricmark_record::{Outcome, Provenance, Record, Warning};
 use crate::support::{bench, counted, expect, stdout};
 use crate::users::{USER, users_may_have_namespaces};
 
-/// A plan of these factors over TCP's and UDP's own settings.
+/// A plan with these factors.
 fn plan(factors: &str, duration: &str) -> String {
     format!(
         "title = 'emulated'\n[factors]\n{factors}\n[settings]\ncongestion = 'cubic'\n\
@@ -35,7 +35,7 @@ fn what_an_emulated_link_did_is_in_the_record() {
         assert!(emulation.offloaded && record.point.offload == Some(Offload::On), "{key}");
         let (there, back) = (emulation.there, emulation.back);
         assert!(there.arrived > 0 && back.arrived > 0 || key.contains("udp"), "{key}");
-        // A sender that no wire holds back may be faster than the emulator, which is said then.
+        // An unthrottled sender may be faster than the emulator; the record then has a warning.
         let is_flood = key.contains("pattern=stream transport=udp");
         let is_said =
             record.warnings.iter().any(|warning| matches!(warning, Warning::MissedPackets { .. }));
@@ -90,13 +90,13 @@ fn a_window_beyond_that_of_tcp_is_skipped_once_with_the_reason() {
             "a window of 5000000000 bytes is beyond TCP's largest, 1073725440 (RFC 7323, section 2.3)"
         ]
     );
-    // A machine that is too slow for the other point says so.
+    // A machine that is too slow for the other point reports that.
     let is_run =
         |record: &&Record| !record.place.warm_up && !matches!(record.outcome, Outcome::Skipped(_));
     assert!(records.iter().filter(is_run).count() >= 2);
 }
 
-/// Over 200 ms the 6 MiB that Linux gives a connection by default (tcp_rmem of tcp(7)) carry 252 Mbit/s.
+/// At an RTT of 200 ms, Linux's default maximum of 6 MiB (tcp_rmem of tcp(7)) allows 252 Mbit/s.
 #[test]
 fn a_window_beyond_the_defaults_is_had_by_root_and_by_an_ordinary_user() {
     let Some(bench) = bench("wide window") else { return };
@@ -113,7 +113,7 @@ fn a_window_beyond_the_defaults_is_had_by_root_and_by_an_ordinary_user() {
     let records = bench.records();
     is_wide(&records);
     for record in counted(&records) {
-        // The kernel says twice what it granted (socket(7)).
+        // The kernel reports twice the granted size (socket(7)).
         assert_eq!(record.nodes[1].side.receive_buffer_bytes, Some(50_000_000));
     }
     if !users_may_have_namespaces("wide window of an ordinary user") {
@@ -128,8 +128,8 @@ fn a_window_beyond_the_defaults_is_had_by_root_and_by_an_ordinary_user() {
     is_wide(&bench.records());
 }
 
-/// A buffer that holds two products by the kernel's first guess holds nearly four of jumbo segments, which
-/// would overflow a queue of one and a quarter.
+/// By the kernel's first estimate of overhead, a buffer for a window of two BDPs holds nearly four BDPs of jumbo
+/// segments, which would overflow a queue of one and a quarter.
 #[test]
 fn a_receiver_offers_the_window_that_was_asked_for_and_no_more() {
     let Some(bench) = bench("exact window") else { return };
@@ -154,7 +154,7 @@ fn a_bus_of_the_starting_host_bounds_what_its_wire_would_carry() {
     expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
     for record in counted(&bench.records()) {
         let goodput_bps = record.figures.get(Figure::Goodput).unwrap().value;
-        // Acknowledgements cross the bus, too.
+        // ACKs cross the bus, too.
         let (low, high) = if record.point.bus.is_some() { (60e6, 100e6) } else { (500e6, 1000e6) };
         assert!((low..high).contains(&goodput_bps), "{}: {goodput_bps}", record.point.key());
     }
@@ -172,8 +172,8 @@ fn quic_leaves_no_more_to_a_slow_link_at_the_end_of_a_run_than_its_congestion_wi
     for record in counted(&records) {
         assert_eq!(record.outcome, Outcome::Completed, "{:?}", record.warnings);
         for flow in &record.flows {
-            // Slow start adds to the windows what was acknowledged, which is at most what the wire carried: of that and
-            // of the first windows of ten packets, twice as much may be under way.
+            // Slow start adds acknowledged bytes, at most those that the wire carried, to the window. At most twice
+            // these and the initial windows of ten packets may be in flight.
             let carried = 10e6 / 8.0 * flow.sent.elapsed_ns as f64 / 1e9;
             let most = carried + 2.0 * (carried + 4.0 * 14_720.0) + 4.0 * 32_768.0;
             assert!((flow.sent.bytes as f64) < most, "{} of {most}", flow.sent.bytes);
@@ -184,7 +184,7 @@ fn quic_leaves_no_more_to_a_slow_link_at_the_end_of_a_run_than_its_congestion_wi
 #[test]
 fn a_stream_that_recovers_from_a_loss_is_not_credited_with_what_crossed_the_wire_before() {
     let Some(bench) = bench("recovery at the beginning of a count") else { return };
-    // Slow start fills the queue shortly before the count begins, and recovery takes several round trips.
+    // Slow start fills the queue shortly before the count begins, and recovery takes several RTTs.
     let factors = "pattern = 'stream'\ntransport = 'tcp'\nfamily = 4\npayload = '64KiB'\n\
                    link = ['ethernet:10M,mtu=1500', 'ethernet:100M,mtu=1500']\nrtt = '200ms'\n\
                    emulate = 'queue=500ms'";
@@ -214,11 +214,11 @@ fn a_run_shorter_than_the_way_of_its_datagrams_waits_for_them() {
     expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
     for record in counted(&bench.records()) {
         assert_eq!(record.outcome, Outcome::Completed);
-        // One departs at 0 and one each millisecond; the sender may be away for the last, and the clock that ends the
-        // run may be late.
+        // One departs at 0 and then one per millisecond. The sender may be descheduled for the last, and the clock that
+        // ends the run may be late.
         assert!(record.flows[0].sent.calls >= 40, "{:?}", record.flows[0].sent);
         assert_eq!(record.flows[0].received.calls, record.flows[0].sent.calls);
-        // Arrivals are spread by what the emulator was late.
+        // The emulator's lateness varies the arrival times.
         let goodput_bps = record.figures.get(Figure::Goodput).unwrap().value;
         assert!((7.92e6..=8.08e6).contains(&goodput_bps), "{goodput_bps}");
     }
@@ -258,8 +258,8 @@ fn a_stream_of_mptcp_that_recovers_from_a_loss_is_counted_by_the_connection_belo
     assert!(completed.count() >= 2, "{outcomes:?}");
 }
 
-/// Delays that vary by 2 ms, each on its own, differ by some 1 ms from one datagram to the next; without them a datagram
-/// is late by what the machine does.
+/// Independent delays with a jitter of 2 ms differ by about 1 ms between consecutive datagrams; without jitter, only
+/// the machine's own variation remains.
 #[test]
 fn the_jitter_of_a_link_is_that_of_the_stream_over_it() {
     let Some(bench) = bench("interarrival jitter") else { return };
@@ -316,7 +316,7 @@ fn a_plan_runs_over_the_way_between_two_nodes_of_a_topology() {
     assert!(seen >= 8, "{seen} runs count");
 }
 
-/// The shipped plan of three nodes: 1G and 100M with 4 ms, joined by a router, under two groups of flows.
+/// The shipped plan of three nodes: links of 1G and of 100M with 4 ms, joined by a router, and two groups of flows.
 #[test]
 fn two_groups_of_flows_run_at_once_over_the_wires_of_a_plan() {
     let Some(bench) = bench("groups of flows") else { return };
@@ -349,7 +349,7 @@ fn two_groups_of_flows_run_at_once_over_the_wires_of_a_plan() {
             _ => {
                 let floor_ns = record.limits.rtt_floor.as_ref().unwrap().time_ns.as_f64();
                 let rtt_ns = record.figures.value(Figure::Rtt).unwrap();
-                // 4 ms, and 130 bytes over both wires there and back.
+                // 4 ms, and 130 bytes over both links in each direction.
                 assert!((4.02e6..4.03e6).contains(&floor_ns), "{floor_ns}");
                 // Two thirds of the bulk transfer's 100 packets of 1,514 bytes.
                 assert!(rtt_ns > floor_ns + 4e6, "{key}: {rtt_ns} ns beside a full queue");
@@ -360,7 +360,7 @@ fn two_groups_of_flows_run_at_once_over_the_wires_of_a_plan() {
     expect(&again, 0, &["already has all"]);
 }
 
-/// Flows of three hosts share the wire between two routers, there and back.
+/// Flows of three hosts share the link between two routers, in both directions.
 #[test]
 fn groups_that_share_a_part_of_their_ways_count() {
     let Some(bench) = bench("groups that share a wire") else { return };
@@ -378,7 +378,7 @@ fn groups_that_share_a_part_of_their_ways_count() {
     let mut seen = 0;
     for record in counted(&records) {
         let key = record.point.key();
-        // 1,000 datagrams of 1,048 bytes a second for 0.4 s, whatever the others send.
+        // 1,000 datagrams of 1,048 bytes a second for 0.4 s, whatever the other groups send.
         assert!((6e6..9e6).contains(&record.figures.value(Figure::Goodput).unwrap()), "{key}");
         let emulation = record.emulation.as_ref().unwrap();
         let way = if key.contains("reverse") { emulation.back } else { emulation.there };

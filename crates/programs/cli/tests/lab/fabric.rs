@@ -16,7 +16,7 @@ use crate::users::{USER, users_may_have_namespaces};
 
 const TWO: &str = "[hosts.client]\n[hosts.server]\n[links.wan]\nbetween = ['client', 'server']\n";
 
-/// A host, a router and a host; far is link 0 and near is link 1, by their names.
+/// A host, a router and a host. Sorted by name, `far` is link 0 and `near` is link 1.
 const CHAIN: &str = "[hosts.client]\n[hosts.server]\n[routers.middle]\n\
     [links.near]\nbetween = ['client', 'middle']\nwords = 'rtt=10ms'\n\
     [links.far]\nbetween = ['middle', 'server']\nwords = 'rtt=10ms mtu=9000'\n";
@@ -33,7 +33,7 @@ impl Bench {
         entries.into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// A command whose sockets of labs are this bench's own.
+    /// A `lab` command whose sockets are in this bench's folder.
     pub fn lab_command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(program());
         command.arg("lab").args(words);
@@ -58,13 +58,13 @@ impl Bench {
         u32::try_from(self.report()["holder_pid"].as_u64().unwrap()).unwrap()
     }
 
-    /// A command that runs in a node until its input ends.
+    /// A process that runs in a node until its standard input closes.
     fn resident(&self, node: &str) -> Resident {
         let mut command = self.lab_command(&["exec", node, "--", "cat"]);
         Resident::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))
     }
 
-    /// What `open` opens in the network of a node.
+    /// Runs `open` in a node's network namespace.
     pub fn inside<T: Send>(&self, node: &str, open: impl FnOnce() -> T + Send) -> T {
         let network = File::open(self.resident(node).network()).unwrap();
         let enter = || {
@@ -74,7 +74,7 @@ impl Bench {
         thread::scope(|scope| scope.spawn(enter).join().unwrap())
     }
 
-    /// A socket of a node.
+    /// A UDP socket in a node's network namespace.
     pub fn udp(&self, node: &str, local: IpAddr) -> UdpSocket {
         let socket = self.inside(node, || UdpSocket::bind(SocketAddr::new(local, 0)).unwrap());
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -85,7 +85,7 @@ impl Bench {
 struct Resident(Child);
 
 impl Resident {
-    /// Gives back when the command runs.
+    /// Returns when the command runs.
     fn start(command: &mut Command) -> Self {
         let mut child = command.spawn().unwrap();
         child.stdin.as_mut().unwrap().write_all(b"here\n").unwrap();
@@ -108,7 +108,7 @@ impl Drop for Resident {
 }
 
 fn has_ended(pid: u32) -> bool {
-    // Where nobody reaps, what is left of a process is its state.
+    // If the parent does not reap it, an ended process remains as a zombie.
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.is_empty() || status.contains("State:\tZ")
 }
@@ -126,7 +126,7 @@ fn is_held(namespace: &str) -> bool {
     })
 }
 
-/// The fastest and the slowest of ten.
+/// Minimum and maximum RTT of ten.
 pub fn round_trips(one: &UdpSocket, other: &UdpSocket) -> (Duration, Duration) {
     let once = |_| {
         let begin = Instant::now();
@@ -238,7 +238,7 @@ fn devices_follow_the_words_of_a_link_that_changes() {
         let devices: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
         [devices[0]["mtu"].as_u64().unwrap(), devices[0]["gso_max_segs"].as_u64().unwrap()]
     };
-    // What comes from the server is lost one by one.
+    // With random loss towards the client, the server must send single segments.
     assert_eq!([device("client"), device("server")], [[1500, 65_535], [1500, 1]]);
     expect(&bench.lab(&["link", "wan", "mtu=9000", "loss=none"]), 0, &[]);
     assert_eq!([device("client"), device("server")], [[9000, 65_535]; 2]);
@@ -267,7 +267,7 @@ fn a_trace_is_read_beside_the_topology_file_and_for_a_live_link_where_one_stands
     let server = [10, 71, 0, 2].into();
     let (client, server) =
         (bench.udp("client", [10, 71, 0, 1].into()), bench.udp("server", server));
-    // Each opportunity serves one way; the next comes 10 ms after the one that was used.
+    // A delivery opportunity serves one direction; the next one comes 10 ms after the last that was used.
     let (_, slowest) = round_trips(&client, &server);
     assert!(slowest >= Duration::from_millis(10), "{slowest:?}");
     expect(&bench.lab(&["link", "wan", "trace=fast.trace"]), 0, &[]);
@@ -301,7 +301,7 @@ fn labs_are_told_apart_by_name() {
     );
     expect(&bench.lab(&["down", "--lab", "other"]), 0, &[]);
     expect(&bench.lab(&["down"]), 0, &[]);
-    // `l` alone would be a word of `ip link set`.
+    // `l` alone would be an argument of `ip link set`.
     bench.up(&TWO.replace("links.wan", "links.l"));
     expect(&bench.lab(&["down"]), 0, &[]);
     bench.topology(&TWO.replace("'server']", "'sever']"));
@@ -349,7 +349,7 @@ fn a_killed_holder_leaves_what_the_next_call_ends() {
     expect(&bench.lab(&["down"]), 0, &[]);
 }
 
-/// The kernel takes a moment to end a holder, and until then its socket takes connections.
+/// After a kill, the kernel takes a moment to close the holder's socket, which accepts connections meanwhile.
 #[test]
 fn a_lab_is_up_again_at_once_when_its_holder_was_killed() {
     let Some(bench) = bench("holders killed in a row") else { return };

@@ -1,5 +1,4 @@
-//! Vanished workers, taken ports, full disks: one clear message, the right exit code, and no
-//! finished record lost.
+//! Killed workers, ports in use, full disks: one clear message, the right exit code, and no record lost.
 
 use std::fs::{self, File};
 use std::net::UdpSocket;
@@ -42,7 +41,7 @@ fn points_whose_data_port_is_taken_in_mid_plan_are_left_with_what_they_have_and_
     bench.wait_for_records(&mut child, 2);
     let server = workers(child.id())[1];
     let namespace = File::open(format!("/proc/{server}/ns/net")).unwrap();
-    // Between two runs the port is free; this thread takes it then and keeps it.
+    // The port is free between two runs; this thread binds it then and keeps it.
     let _taken = thread::scope(|scope| {
         scope
             .spawn(|| {
@@ -86,7 +85,7 @@ fn a_full_disk_in_mid_run_is_named_and_the_plan_goes_on_when_there_is_room() {
     bench.plan(PLAN);
     let disk = bench.folder.path().join("disk");
     fs::create_dir(&disk).unwrap();
-    // A private mount namespace: the disk goes when the shell ends.
+    // In a private mount namespace, the file system is unmounted when the shell ends.
     let script = r#"
         mount -t tmpfs -o size=2m tmpfs "$2" || exit 9
         head -c 1850000 /dev/zero > "$2/filler"
@@ -119,7 +118,7 @@ fn a_full_disk_in_mid_run_is_named_and_the_plan_goes_on_when_there_is_room() {
 fn a_missing_program_is_named_with_its_package() {
     let Some(bench) = bench("missing program") else { return };
     bench.plan(PLAN);
-    // A mount namespace where /usr/sbin and /sbin hold no tc, and a path without it.
+    // A mount namespace in which /usr/sbin and /sbin are empty, and a PATH without `tc`.
     let script = r#"
         mount -t tmpfs tmpfs /usr/sbin && { [ -L /sbin ] || mount -t tmpfs tmpfs /sbin; }
         PATH=/nonexistent "$1" run plan.toml --out out

@@ -1,4 +1,4 @@
-//! IPoIB as the emulator has it, against what InfiniBand would allow.
+//! Emulated IPoIB against InfiniBand's ceilings and floors.
 
 use fabricmark_plan::{Figure, Pattern};
 use fabricmark_record::{Outcome, Provenance, Record, Warning};
@@ -6,7 +6,7 @@ use fabricmark_wire::Kind;
 
 use crate::support::{Bench, above_the_wire, bench, expect, stdout};
 
-/// 1,988 bytes are one packet in datagram mode (MTU 2044), 32,768 are one only in connected mode.
+/// In datagram mode (MTU 2044) 1,988 bytes fit one packet; 32,768 fit one only in connected mode.
 const PLAN: &str = r#"
 title = "IPoIB"
 [factors]
@@ -35,7 +35,7 @@ fn records(bench: &Bench, plan: &str) -> Vec<Record> {
     bench.records()
 }
 
-/// What no emulated link may show, however busy the machine is.
+/// A warning that no emulated link may cause, however busy the machine is.
 fn defect(record: &Record) -> Option<&Warning> {
     record.warnings.iter().find(|warning| matches!(warning, Warning::UnexplainedLoss { .. }))
 }
@@ -45,10 +45,10 @@ fn both_modes_stay_within_their_ceilings_and_above_their_floors() {
     let Some(bench) = bench("IPoIB in both modes") else { return };
     let records = records(&bench, PLAN);
     assert!(records.len() >= 2 * 2 * 2 * 2 * 2 * 3);
-    // A warm-up of 20 ms is shorter than a machine may be away.
+    // A warm-up of 20 ms is shorter than the machine may be unresponsive.
     for record in records.iter().filter(|record| !record.place.warm_up) {
         let key = record.point.key();
-        // A machine that is too slow for the link says so.
+        // A machine that is too slow for the link reports that.
         if let Outcome::Invalid(reason) = &record.outcome {
             assert!(reason.contains("the emulator"), "{key}: {reason}");
             continue;
@@ -90,8 +90,7 @@ fn a_packet_of_connected_mode_crosses_as_one() {
         let counts = record.flows[0].sent;
         let asked = counts.calls + counts.ramp_calls;
         let there = record.emulation.as_ref().unwrap().there;
-        // In datagram mode each datagram is 17 fragments and a TCP segment at most 2,004 bytes of them;
-        // TCP adds acknowledgements in both modes.
+        // In datagram mode each datagram has 17 fragments and a TCP segment at most 2,004 bytes; TCP adds ACKs in both.
         let each = there.arrived as f64 / asked as f64;
         let expected = if is_connected { 0.5..4.0 } else { 8.0..40.0 };
         assert!(expected.contains(&each), "{key}: {counts:?} {there:?}");
@@ -112,7 +111,7 @@ fn senders_wait_for_a_wire_at_their_device() {
         let key = record.point.key();
         assert_eq!((defect(&record), above_the_wire(&record)), (None, None), "{key}");
         let there = record.emulation.as_ref().unwrap().there;
-        // However long the emulator is away: it has room for all that a sender hands over meanwhile.
+        // Even if the emulator is descheduled, its queue holds all that a sender submits meanwhile.
         assert_eq!(there.dropped, 0, "{key}: the queue of the link overflowed: {there:?}");
     }
 }
@@ -132,6 +131,6 @@ fn what_a_slow_link_far_away_cannot_carry_is_dropped_and_counted() {
         assert_eq!((defect(record), above_the_wire(record)), (None, None), "{key}");
         assert!(record.emulation.as_ref().unwrap().words.contains("queue=100p"), "{key}");
     }
-    // A sender that slept through a run overloads nothing.
+    // A sender that was descheduled during a run does not overload the link.
     assert!(records.iter().any(|record| record.flows[0].drops.link > 0));
 }

@@ -1,7 +1,6 @@
 //! The built program in a real lab: namespaces, veth pairs, shaped links, worker processes.
 //!
-//! Where namespaces cannot be made each test is counted as skipped, with the reason (see
-//! `support.rs`).
+//! If namespaces cannot be created, each test is counted as skipped, with the reason (see `support.rs`).
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod aa;

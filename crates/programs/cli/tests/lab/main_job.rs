@@ -1,4 +1,4 @@
-//! A plan becomes records, tables and a page.
+//! `fabricmark run`: from a plan to records, tables and a page.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::support::{
 #[test]
 fn a_plan_ends_with_tables_a_page_charts_and_records() {
     let Some(bench) = bench("main job") else { return };
-    // A receiver that a busy machine lets sleep through a whole run finds nothing.
+    // Longer runs: on a busy machine a receiver may be descheduled for a whole short run.
     bench.plan(&PLAN.replace("30ms", "100ms").replace("10ms", "100ms"));
     let output = bench.run(&["run", "plan.toml"]);
     expect(&output, 0, &["16 points in 8 groups", "report ", "report.html"]);
@@ -78,7 +78,7 @@ fn a_large_write_fills_the_emulated_wire() {
     bench.plan(&plan);
     expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
     let link: Link = "ethernet:100M".parse().unwrap();
-    // The best of three runs of a point: a machine that pauses slows a single one.
+    // The best of three runs of a point, because a pause of the machine slows single runs.
     let mut best: BTreeMap<String, f64> = BTreeMap::new();
     for record in bench.records().iter().filter(|record| !record.place.warm_up) {
         assert_eq!(record.point.link, link);
@@ -103,13 +103,13 @@ fn an_experiment_is_shown_exported_and_compared_again() {
     let json = stdout(&bench.run(&["report", "--json"]));
     assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok());
     let csv = stdout(&bench.run(&["export", "--format", "csv"]));
-    // Three runs and a warm-up of each point; invalid ones are repeated.
+    // Three runs and a warm-up of each point; invalid runs are repeated.
     let runs = bench.records().len();
     assert!(runs >= POINTS * 4);
     assert_eq!(csv.lines().count(), runs + 1, "a head and a row a run");
     let lines = stdout(&bench.run(&["export", "--format", "json"]));
     assert_eq!(lines.lines().count(), runs);
-    // An experiment against itself is never worse; three short runs may leave it in doubt.
+    // An experiment is never worse than itself, but three short runs may be inconclusive.
     let compared = bench.run(&["compare", "plan-1", "plan-1", "--gate", "5%"]);
     assert!(matches!(compared.status.code(), Some(0 | 2)), "{}", stderr(&compared));
     assert!(stdout(&compared).contains("payload=512"));
@@ -206,7 +206,7 @@ fn a_run_keeps_what_it_used_and_its_intervals_where_they_are_asked_for() {
             }
             _ => [figures.get(Figure::ClientDemand), figures.get(Figure::ServerDemand)],
         };
-        // A warm-up may be over before the kernel's clock has ticked.
+        // A warm-up may be shorter than a tick of the kernel's CPU accounting.
         assert!(record.place.warm_up || demands.iter().all(Option::is_some), "{key}");
     }
 }

@@ -1,9 +1,8 @@
-//! The same traffic by fabricmark, by iperf3 and by a few lines of this test's own, over the same emulated
-//! link: goodput agrees within 2 %, latency within 3 % or 0.3 ms, and nothing beats the wire.
+//! The same traffic by fabricmark, by iperf3 and by a few lines of code in this test, over the same emulated link.
+//! Goodput must agree within 2 %, latency within 3 % or 0.3 ms, and nothing may exceed the wire.
 //!
-//! Each is run in turn. A busy machine makes streams slower and round trips longer and never the other way, so that
-//! the best of the rounds are compared, and rounds are added until each has had a quiet one. A figure that is too good
-//! stays: each single one is held against the wire.
+//! Rounds of all three alternate. A busy machine only lowers goodput and raises RTTs, so the best rounds are compared,
+//! and rounds are added until each has had a quiet one. Every single round is also checked against the wire.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -23,41 +22,41 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 71, 0, 2);
 /// Congestion control of all three.
 const CONGESTION: &str = "cubic";
 
-/// Agreement of goodputs, as a share.
+/// Tolerated relative difference of goodputs.
 const GOODPUT: f64 = 0.02;
 
 /// Tolerated shortfall of a saturated wire below its ceiling, as a share.
 const FULL: f64 = 0.1;
 
-/// Agreement of median round trips, as a share and in ms; the larger counts.
+/// Tolerated difference of median RTTs, as a share and in ms; the larger applies.
 const LATENCY: (f64, f64) = (0.03, 0.3);
 
-/// By how much two clocks may differ (docs/statistics.md).
+/// Maximum relative difference between two clocks (docs/statistics.md).
 const CLOCKS: f64 = 2e-4;
 
-/// Why a comparison is left out.
+/// Reason of a skipped comparison.
 const NO_IPERF3: &str = "iperf3 is not installed";
 
-/// What is left out of streams, and how long they are counted.
+/// Omitted and counted time of streams.
 const OMIT: Duration = Duration::from_secs(1);
 const COUNTED: Duration = Duration::from_secs(1);
 
-/// Most rounds in which each is run once.
+/// Maximum number of rounds.
 const ROUNDS: usize = 12;
 
 /// Rounds of a paced sender.
 const PACED_ROUNDS: usize = 3;
 
-/// Payload of a full TCP segment with time stamps, which Linux sends, and of one without, over its frame and
-/// what is around it.
+/// Payload of a full TCP segment with timestamps, which Linux sends, and without, as a share of its frame including
+/// preamble and interframe gap.
 const SEGMENT: f64 = 1448.0 / 1538.0;
 const SEGMENT_MAX: f64 = 1460.0 / 1538.0;
 
-/// A lab of two hosts and a link, which ends with the test.
+/// A lab of two hosts and a link; torn down on drop.
 struct Lab(Bench);
 
 impl Lab {
-    /// Over a link of these words; nothing where namespaces cannot be made.
+    /// A lab with these link options; `None` if namespaces cannot be created.
     fn up(test: &str, words: &str) -> Option<Self> {
         let bench = bench(test)?;
         let link = format!("[links.wan]\nbetween = ['client', 'server']\nwords = '{words}'\n");
@@ -69,12 +68,12 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         let down = self.0.lab(&["down"]);
-        // A test that failed says why by itself.
+        // Do not hide the message of a failed test.
         assert!(down.status.success() || thread::panicking(), "{}", stderr(&down));
     }
 }
 
-/// The record of a run by fabricmark itself, or why none counts.
+/// The record of a run by fabricmark, or the reason that it is invalid.
 fn record(bench: &Bench, words: &[&str]) -> Result<Value, String> {
     const NOTHING_COUNTS: i32 = 67;
     let mut command = Command::new(program());
@@ -90,21 +89,21 @@ fn record(bench: &Bench, words: &[&str]) -> Result<Value, String> {
     Ok(records.iter().find(|record| record["place"]["warm_up"] == false).unwrap().clone())
 }
 
-/// Results of the rounds of fabricmark.
+/// Results of fabricmark's rounds.
 #[derive(Default)]
 struct Ours {
     figures: Vec<f64>,
-    /// Why the other rounds do not count.
+    /// Reasons of the invalid rounds.
     reasons: Vec<String>,
 }
 
 impl Ours {
-    /// A round that counts.
+    /// The record of a valid round.
     fn counted(&mut self, round: Result<Value, String>) -> Option<Value> {
         round.map_err(|reason| self.reasons.push(reason)).ok()
     }
 
-    /// Counts the test as skipped where the emulator was late in every round: there is nothing to compare.
+    /// Skips the test if the emulator was late in every round: then there is nothing to compare.
     #[track_caller]
     fn skip_or_fail(&self, test: &str, what: &str) {
         let late = self.reasons.iter().all(|reason| reason.contains("the emulator was"));
@@ -124,18 +123,18 @@ fn figure(record: &Value, name: &str) -> f64 {
     number(record, &format!("/figures/{name}/value"))
 }
 
-/// A command in a node that ends with the test.
+/// A process in a node; killed on drop.
 struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that has ended by itself is not there to be killed.
+        // The process may have ended by itself.
         let _ = self.0.kill();
         self.0.wait().unwrap();
     }
 }
 
-/// A run of iperf3, as its client reports it; nothing where it is not installed.
+/// JSON report of an iperf3 client; `None` if iperf3 is not installed.
 fn iperf3(bench: &Bench, words: &[&str]) -> Option<Value> {
     if Command::new("iperf3").arg("--version").output().is_err() {
         return None;
@@ -159,7 +158,7 @@ fn iperf3(bench: &Bench, words: &[&str]) -> Option<Value> {
     Some(serde_json::from_slice(&output.stdout).unwrap())
 }
 
-/// A stream of TCP by std: what the server reads each second once the first second is over.
+/// A TCP stream by std: bytes per second read by the server after the omitted first second.
 fn tcp_stream_bps(bench: &Bench) -> f64 {
     let listener = bench.inside("server", || TcpListener::bind((SERVER, 0)).unwrap());
     let address = listener.local_addr().unwrap();
@@ -168,7 +167,7 @@ fn tcp_stream_bps(bench: &Bench) -> f64 {
     let (mut receiver, _) = listener.accept().unwrap();
     let sending = thread::spawn(move || {
         let payload = [0; 65_536];
-        // The receiver closes when it has seen enough.
+        // The receiver closes the connection at the end.
         while sender.write(&payload).is_ok() {}
     });
     let (mut buffer, began) = (vec![0; 1 << 20], Instant::now());
@@ -178,7 +177,7 @@ fn tcp_stream_bps(bench: &Bench) -> f64 {
         last = Instant::now();
         match first {
             Some(_) => bytes += length,
-            // What came with the reading that starts the count took its time before it.
+            // The read that starts the count delivers bytes from before it.
             None if last - began >= OMIT => first = Some(last),
             None => {}
         }
@@ -188,11 +187,11 @@ fn tcp_stream_bps(bench: &Bench) -> f64 {
     8.0 * bytes as f64 / (last - first.unwrap()).as_secs_f64()
 }
 
-/// A paced stream of datagrams by std: what arrived each second, and how many did not.
+/// A paced stream of datagrams by std: received bit/s, and number of lost datagrams.
 fn udp_stream_bps(bench: &Bench, payload: usize, per_s: u32) -> (f64, u32) {
     let (sender, receiver) =
         (bench.udp("client", CLIENT.into()), bench.udp("server", SERVER.into()));
-    // A receiver that is not scheduled for some time loses nothing, as with fabricmark's buffer.
+    // A buffer as large as fabricmark's, so that a descheduled receiver loses nothing.
     set_socket_recv_buffer_size_force(&receiver, 4 << 20).unwrap();
     let to = receiver.local_addr().unwrap();
     let count = per_s * u32::try_from(COUNTED.as_secs()).unwrap();
@@ -203,7 +202,7 @@ fn udp_stream_bps(bench: &Bench, payload: usize, per_s: u32) -> (f64, u32) {
             thread::sleep(due.saturating_duration_since(Instant::now()));
             sender.send_to(&datagram, to).unwrap();
         }
-        // An end that is lost would be waited for in vain.
+        // The end is sent three times, because a datagram may be lost.
         (0..3).for_each(|_| assert_eq!(sender.send_to(&[0], to).unwrap(), 1));
     });
     let mut buffer = vec![0; payload];
@@ -218,13 +217,13 @@ fn udp_stream_bps(bench: &Bench, payload: usize, per_s: u32) -> (f64, u32) {
     (8.0 * payload as f64 * f64::from(arrived - 1) / seconds, count - arrived)
 }
 
-/// The median of round trips, in ms.
+/// Median RTT in ms.
 fn median_ms(times: &mut [Duration]) -> f64 {
     times.sort_unstable();
     1e3 * times[times.len() / 2].as_secs_f64()
 }
 
-/// Requests and responses of 64 bytes over TCP by std, with the server on a CPU: the median round trip in ms.
+/// Requests and responses of 64 bytes over TCP by std, with the server on the given CPU: median RTT in ms.
 fn tcp_rr_ms(bench: &Bench, server_cpu: usize) -> f64 {
     let listener = bench.inside("server", || TcpListener::bind((SERVER, 0)).unwrap());
     let address = listener.local_addr().unwrap();
@@ -255,7 +254,7 @@ fn tcp_rr_ms(bench: &Bench, server_cpu: usize) -> f64 {
     median_ms(&mut times)
 }
 
-/// Requests and responses over UDP by std, with the server on a CPU: the median round trip in ms.
+/// Requests and responses over UDP by std, with the server on the given CPU: median RTT in ms.
 fn udp_rr_ms(bench: &Bench, payload: usize, server_cpu: usize) -> f64 {
     let (client, server) = (bench.udp("client", CLIENT.into()), bench.udp("server", SERVER.into()));
     let to = server.local_addr().unwrap();
@@ -288,7 +287,7 @@ fn finish(client: &UdpSocket, to: SocketAddr) {
     assert_eq!(client.send_to(&[0], to).unwrap(), 1);
 }
 
-/// Whether figures are within a share of the second.
+/// Whether `ours` is within a share of `theirs`.
 fn within(share: f64, ours: f64, theirs: f64) -> bool {
     (ours - theirs).abs() <= share * theirs
 }
@@ -298,7 +297,7 @@ fn agree(what: &str, ours: f64, theirs: f64) {
     assert!(within(GOODPUT, ours, theirs), "{what}: {ours} here, {theirs} there");
 }
 
-/// The fastest of all rounds of one, none of which beats the wire.
+/// The fastest round; no round may exceed the wire.
 #[track_caller]
 fn fastest(who: &str, rounds: &[f64], most_bps: f64) -> f64 {
     let most = most_bps * (1.0 + CLOCKS);
@@ -306,14 +305,14 @@ fn fastest(who: &str, rounds: &[f64], most_bps: f64) -> f64 {
     rounds.iter().copied().fold(0.0, f64::max)
 }
 
-/// The fastest of the rounds of one whose count begins and ends wherever something waits, without those that cannot be.
+/// The fastest round of a tool whose count starts and ends with data queued; rounds above the wire are ignored.
 fn fastest_possible(rounds: &[f64], most_bps: f64) -> f64 {
     let is_possible = |&&bps: &&f64| bps <= most_bps * (1.0 + CLOCKS);
     rounds.iter().filter(is_possible).copied().fold(0.0, f64::max)
 }
 
-/// Median of the rounds of a paced sender: a busy machine falls behind in one round and catches up in the next. No
-/// round exceeds the wire.
+/// Median of the rounds of a paced sender: on a busy machine it falls behind in one round and catches up in the next.
+/// No round may exceed the wire.
 #[track_caller]
 fn middle(who: &str, rounds: &mut [f64], most_bps: f64) -> f64 {
     fastest(who, rounds, most_bps);
@@ -321,7 +320,7 @@ fn middle(who: &str, rounds: &mut [f64], most_bps: f64) -> f64 {
     rounds.get(rounds.len() / 2).copied().unwrap_or_default()
 }
 
-/// The shortest median of all rounds of one, none of which is below the floor but by the histogram's bucket.
+/// The smallest median RTT of all rounds. None may be below the floor, except by the histogram's resolution.
 #[track_caller]
 fn shortest(who: &str, rounds: &[f64], floor_ms: f64) -> f64 {
     let least = floor_ms * (1.0 - 1e-3);
@@ -329,7 +328,7 @@ fn shortest(who: &str, rounds: &[f64], floor_ms: f64) -> f64 {
     rounds.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-/// The stream of TCP over a link by all three; `rate_bps` is that of its wire.
+/// Compares a TCP stream over a link by all three; `rate_bps` is the rate of the wire.
 fn tcp_streams_agree(test: &str, link: &str, words: &str, options: &[&str], rate_bps: f64) {
     let Some(lab) = Lab::up(test, &format!("link={link} {words}")) else { return };
     let bench = &lab.0;
@@ -346,7 +345,7 @@ fn tcp_streams_agree(test: &str, link: &str, words: &str, options: &[&str], rate
         let is_there = report.is_some();
         iperf.extend(report.map(|report| number(&report, "/end/sum_received/bits_per_second")));
         let best = fastest("fabricmark", &ours.figures, most);
-        // The wire is full, so that they do not agree by all being slow.
+        // The wire must be full, so that three slow results do not pass as agreement.
         let is_full = within(FULL, best, SEGMENT * rate_bps);
         let agrees = |theirs: &[f64]| within(GOODPUT, best, fastest_possible(theirs, most));
         if is_full && agrees(&plain) && (!is_there || agrees(&iperf)) {
@@ -365,7 +364,7 @@ fn a_tcp_stream_over_a_delay_is_as_fast_as_by_iperf3_and_by_plain_sockets() {
     tcp_streams_agree(test, "ethernet:100M", "rtt=20ms", &["--rtt", "20ms"], 1e8);
 }
 
-/// At a rate that a busy machine carries, too: what is compared is the count, not the processor.
+/// A rate that a busy machine sustains, because the test compares counts, not CPUs.
 #[test]
 fn a_tcp_stream_through_a_queue_is_as_fast_as_by_iperf3_and_by_plain_sockets() {
     let test = "outside: TCP stream, 200M x 0 ms";
@@ -410,19 +409,18 @@ fn a_paced_udp_stream_arrives_as_fast_as_by_iperf3_and_by_plain_sockets() {
     agree("iperf3", ours, theirs);
 }
 
-/// Pins this thread to a CPU.
 fn pin_to(cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
     sched_setaffinity(None, &set).unwrap();
 }
 
-/// Compares exchanges by fabricmark, run with `words`, with those by `plain`, which takes the CPU of its server and
-/// returns its median in ms.
+/// Compares transactions by fabricmark, run with `words`, with those by `plain`, which takes the CPU of its server and
+/// returns its median RTT in ms.
 ///
-/// fabricmark pins client and server to one CPU and its emulator to another. On a virtual machine an idle CPU may take a
-/// millisecond to wake up. Plain sockets do not pay that with both ends on one CPU, and do with the ends on two: the
-/// median of fabricmark lies between those.
+/// fabricmark pins client and server to one CPU and its emulator to another. On a virtual machine an idle CPU may take
+/// a millisecond to wake up. Plain sockets avoid that with both ends on one CPU, but not with the ends on two: the
+/// median of fabricmark lies between the two.
 fn exchanges_agree(
     test: &str,
     bench: &Bench,
@@ -437,7 +435,7 @@ fn exchanges_agree(
         let Some(record) = ours.counted(record(bench, &words)) else { continue };
         ours.figures.push(figure(&record, "rtt_p50_ns") / 1e6);
         let ends = number(&record, "/nodes/0/side/cpu") as usize;
-        // On a machine with one processor it has none of its own.
+        // On a machine with one CPU, the emulator shares it.
         let emulator = record.pointer("/emulation/cpu").and_then(Value::as_u64);
         let emulator = emulator.map_or(ends, |cpu| cpu as usize);
         for (server_cpu, times) in [(ends, &mut near), (emulator, &mut far)] {
@@ -465,7 +463,7 @@ fn exchanges_over_tcp_take_as_long_as_by_plain_sockets() {
     exchanges_agree(test, &lab.0, &words, |cpu| tcp_rr_ms(&lab.0, cpu), 10.0);
 }
 
-/// A datagram of 1000 bytes is 1066 on the wire, of which the last 12 are not waited for: 0.843 ms each way.
+/// A datagram of 1000 bytes takes 1066 on the wire, without the final interframe gap of 12: 0.843 ms each way.
 #[test]
 fn exchanges_over_udp_take_as_long_as_by_plain_sockets() {
     let test = "outside: UDP exchange, 10M x 20 ms";

@@ -1,4 +1,4 @@
-//! Open loops from the plan file to the record.
+//! Open loops, from the plan file to the record.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ columns = ["pattern"]
 fn an_open_loop_leaves_its_slip_in_records_tables_and_exports() {
     let Some(bench) = bench("paces") else { return };
     bench.plan(PACES);
-    // More than a socket's buffer holds, so that the order is sent in parts.
+    // More than a socket buffer holds, so that the order is sent in parts.
     let departures: String = (0..100_000).map(|k| format!("{}us\n", 250 * k)).collect();
     fs::write(bench.folder.path().join("departures.txt"), departures).unwrap();
     let output = bench.run(&["run", "plan.toml"]);

@@ -1,5 +1,5 @@
-//! The page in a real browser: it opens without a network, its script runs without a fault, and it
-//! draws at both widths.
+//! The report page in a real browser: it opens without a network, its script runs without errors, and it renders at
+//! both widths.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -49,7 +49,7 @@ fn the_page_works_offline_in_a_browser_at_1280_and_400_pixels() {
         let window = format!("--window-size={width},1600");
         chromium(folder, &[&screenshot, &window], &page).unwrap();
         let bytes = std::fs::metadata(&picture).unwrap().len();
-        // A blank page of that size takes under 10 kB.
+        // A blank page of that size takes less than 10 kB.
         assert!(bytes > 30_000, "the picture of {width} pixels has {bytes} bytes");
     }
 }

@@ -1,4 +1,4 @@
-//! What is finished is never lost, and what is left is continued in the same order.
+//! Finished runs are never lost, and an interrupted experiment continues in the same order.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use fabricmark_record::Outcome;
 
 use crate::support::{Bench, PLAN, POINTS, bench, expect, signal, stderr};
 
-/// The records stand where an uninterrupted process would have put them.
+/// Asserts that the records are in the order of an uninterrupted experiment.
 fn assert_in_order(bench: &Bench) {
     let plan = parse("plan.toml", PLAN, Size::Full, &[]).unwrap();
     let records = bench.records();
@@ -77,7 +77,7 @@ fn a_finished_plan_is_shown_and_measured_anew_only_on_request() {
     expect(&bench.run(&["run", "plan.toml", "--fresh"]), 0, &["plan-2:"]);
 }
 
-/// The store was written by a version whose digest covered every level and whose patterns and keys had other names.
+/// The store was written by a version with another digest and other names of patterns and keys.
 #[test]
 fn an_experiment_begun_by_an_earlier_version_goes_on_where_it_was() {
     let Some(bench) = bench("earlier version") else { return };

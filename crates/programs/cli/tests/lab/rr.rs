@@ -1,4 +1,4 @@
-//! Exchanges of datagrams over a link that loses some of them.
+//! Transactions over a link that loses datagrams.
 
 use fabricmark_plan::Figure;
 use fabricmark_record::{Sourced, Warning};
@@ -35,8 +35,8 @@ fn an_answer_of_a_few_bytes_finds_its_request_though_others_are_lost() {
     assert!(counted(&records).count() >= 2);
     for record in counted(&records) {
         let key = record.point.key();
-        // 12.5 Mbit/s are offered to a wire of 10: the queue of 50 ms is full, and a fifth is lost. The median is that
-        // of 20 ms, 50 ms in the queue and 0.8 ms on the wire, and what a busy machine was late with.
+        // 12.5 Mbit/s are offered to a wire of 10: the queue of 50 ms is full, and a fifth is lost. The median RTT has
+        // 20 ms of delay, 50 ms of queueing, 0.8 ms of serialization, and the lateness of a busy machine.
         let ms = |figure: Option<Sourced>| figure.unwrap().value / 1e6;
         let median_ms = ms(record.figures.get(Figure::RttP50))
             - ms(record.figures.get(Figure::DepartureLagP50));
@@ -49,7 +49,7 @@ fn an_answer_of_a_few_bytes_finds_its_request_though_others_are_lost() {
 #[test]
 fn responses_that_share_a_wire_have_no_rate_above_it() {
     let Some(bench) = bench("responses that share a wire") else { return };
-    // 1 Gbit/s are asked for of a wire that leaves TCP 9.49 Mbit/s; four responses are on it at once.
+    // The offered 1 Gbit/s exceed the 9.49 Mbit/s that the wire leaves to TCP; four responses share it at a time.
     let answer = bench.measure(
         "rr lab:ethernet:10M --flows 4 --outstanding 2 --response 125511 --pace fixed:1000/s -t 1s",
     );
@@ -69,7 +69,7 @@ fn an_open_loop_whose_answers_cannot_be_told_apart_is_refused_before_it_runs() {
 #[test]
 fn flows_over_a_long_way_are_opened_together() {
     let Some(bench) = bench("many flows over a long way") else { return };
-    // One after the other they take three round trips each, and longer in all than anybody waits for a run.
+    // One after the other, they would take three RTTs each, in total longer than the time-out of a run.
     let line = "rr lab:veth --rtt 300ms --flows 24 --transport tls -t 700ms --warm-up 0s";
     let answer = bench.measure(line);
     assert_eq!(answer["records"][0]["outcome"]["kind"], "completed", "{answer}");

@@ -7,13 +7,13 @@ use crate::fabric::round_trips;
 use crate::support::{Bench, bench, expect, stdout};
 
 impl Bench {
-    /// A shipped topology, up.
+    /// Brings a shipped topology up.
     fn up_shipped(&self, name: &str) {
         let file = format!("{}/../../../plans/labs/{name}.toml", env!("CARGO_MANIFEST_DIR"));
         expect(&self.lab(&["up", &file]), 0, &["is up"]);
     }
 
-    /// The fastest of ten round trips between two addresses of nodes, each as network and host.
+    /// Minimum RTT of ten between two nodes' addresses, each given as network and host number.
     fn ping(&self, one: (&str, [u8; 2]), other: (&str, [u8; 2]), is_v6: bool) -> Duration {
         let [one, other] = [one, other].map(|(node, [network, host])| {
             let address: IpAddr = if is_v6 {
@@ -26,7 +26,7 @@ impl Bench {
         round_trips(&one, &other).0
     }
 
-    /// What went in came out, in each direction and where links meet.
+    /// Asserts packet conservation: in = out, for each direction and each shared element.
     fn assert_conservation(&self) {
         let report = self.report();
         let rows = ["paths", "shared"].map(|key| report[key].as_array().unwrap().clone());
@@ -52,7 +52,7 @@ fn hosts_on_two_switches_are_in_one_network_and_a_link_between_may_change() {
     expect(&bench.lab(&["link", "trunk", "rtt=20ms", "rate=100M"]), 0, &[]);
     let trip = bench.ping(("server1", [0, 3]), ("client1", [0, 1]), true);
     assert!(trip >= Duration::from_millis(20), "{trip:?}");
-    // Nobody has this address.
+    // No host has this address.
     let stray = "echo > /dev/udp/10.71.0.99/9";
     expect(&bench.lab(&["exec", "client1", "--", "bash", "-c", stray]), 0, &[]);
     bench.assert_conservation();
@@ -95,7 +95,7 @@ fn a_dual_homed_host_sends_by_the_link_whose_address_it_uses() {
         assert!(fast >= Duration::from_millis(10), "{fast:?}");
         assert!(slow >= Duration::from_millis(30), "{slow:?}");
     }
-    // Ten there and ten back for each address.
+    // Ten in each direction for each address family.
     let report = bench.report();
     for path in report["paths"].as_array().unwrap() {
         let [arrived, device] =
@@ -114,7 +114,7 @@ fn two_links_between_two_hosts_are_both_used() {
     for is_v6 in [false, true] {
         let slow = bench.ping(("client", [1, 1]), ("server", [1, 2]), is_v6);
         assert!(slow >= Duration::from_millis(20), "{slow:?}");
-        // From an address of one to an address of the other.
+        // From an address of one network to an address of the other.
         bench.ping(("client", [0, 1]), ("server", [1, 2]), is_v6);
     }
     bench.assert_conservation();
@@ -149,7 +149,7 @@ fn what_leaves_a_host_by_two_links_shares_its_bus() {
     bench.assert_conservation();
     let bus = bench.report()["shared"][0].clone();
     assert_eq!([&bus["name"], &bus["does"]], ["client", "bus=20M"]);
-    // Those there, and ten of the round trips in each direction.
+    // These packets, and ten RTTs in each direction.
     assert!(bus["departed"].as_u64().unwrap() >= 140, "{bus}");
     expect(&bench.lab(&["down"]), 0, &[]);
 }
@@ -166,7 +166,7 @@ fn a_link_that_pauses_stops_the_bus_before_it_and_not_the_other_link() {
     for _ in 0..60 {
         from.send_to(&[0; 1472], one.local_addr().unwrap()).unwrap();
     }
-    // While the bus holds back what goes to the one.
+    // While the bus holds back the packets to `one`.
     round_trips(&bench.udp("client", [10, 71, 1, 1].into()), &two);
     (0..60).for_each(|_| assert_eq!(one.recv(&mut [0; 2000]).unwrap(), 1472));
     bench.assert_conservation();

@@ -1,4 +1,4 @@
-//! Comparisons whose levels take turns in slices.
+//! Comparisons whose levels alternate in slices.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use fabricmark_units::Nanos;
 
 use crate::support::{Bench, bench, expect};
 
-/// A plan that compares two levels of a factor, which takes turns and ends when it is decided.
+/// A plan that compares two levels of a factor in slices and ends when it is decided.
 fn plan(factors: &str, factor: &str, levels: [&str; 2]) -> String {
     let [baseline, candidate] = levels;
     format!(
@@ -20,7 +20,7 @@ fn plan(factors: &str, factor: &str, levels: [&str; 2]) -> String {
     )
 }
 
-/// The blocks in which runs of a level count.
+/// The blocks in which a level has valid runs.
 fn blocks(records: &[Record], has: impl Fn(&Record) -> bool) -> BTreeSet<u32> {
     let counted = records.iter().filter(|record| record.outcome == Outcome::Completed);
     counted.filter(|record| has(record)).map(|record| record.place.block).collect()
@@ -39,7 +39,7 @@ fn levels_over_two_links_take_turns_and_a_known_difference_is_found() {
     let records = records(&bench, &plan(factors, "link", ["ethernet:100M", "ethernet:200M"]));
     assert!(records.iter().all(|record| record.slice_ns == Some(Nanos::from_millis(10))));
     let of = |text: &str| blocks(&records, |record| record.point.link.to_string().contains(text));
-    // Twice the rate is twice the goodput, which the first look decides unless a run is invalid.
+    // Twice the rate is twice the goodput: decided at the first look, unless a run is invalid.
     assert!((&of("100M") & &of("200M")).len() >= 3);
     let text = String::from_utf8(bench.run(&["report", "plan-1"]).stdout).unwrap();
     assert!(text.contains("faster") && text.contains("+10"), "{text}");

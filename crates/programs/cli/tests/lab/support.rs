@@ -1,4 +1,4 @@
-//! A tiny language for tests of the built program.
+//! Helpers for tests of the built program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ pub use fabricmark_testkit::skip;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// One lab at a time: two would share the processors.
+/// One lab at a time: two would share the CPUs.
 static LAB: Mutex<()> = Mutex::new(());
 
-/// A folder for one test, and the right to be the only lab.
+/// A folder for one test, and the lock that makes it the only lab.
 pub struct Bench {
     pub folder: TempDir,
     _alone: MutexGuard<'static, ()>,
 }
 
-/// A bench, or nothing where namespaces cannot be made; then the test is counted as skipped.
+/// A bench; `None`, and a counted skip, if namespaces cannot be created.
 pub fn bench(test: &str) -> Option<Bench> {
     let probe = Command::new("unshare").args(["--net", "true"]).output();
     if !probe.is_ok_and(|output| output.status.success()) {
@@ -32,9 +32,9 @@ pub fn bench(test: &str) -> Option<Bench> {
     Some(Bench { folder: TempDir::new().unwrap(), _alone: alone() })
 }
 
-/// The right to load the processors.
+/// Locks the CPUs of this machine.
 pub fn alone() -> MutexGuard<'static, ()> {
-    // A test that failed poisons the lock; the next one does not care.
+    // The lock is poisoned by a failed test, which does not concern the next one.
     LAB.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
@@ -42,7 +42,7 @@ pub fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_fabricmark"))
 }
 
-/// The start of a small TCP and UDP plan over two links; tests add what they need.
+/// A small TCP and UDP plan over two links; tests modify it.
 pub const PLAN: &str = r#"
 title = "test"
 [factors]
@@ -91,7 +91,7 @@ impl Bench {
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(program());
         command.args(words).arg("--out").arg(self.out()).current_dir(self.folder.path());
-        // What this machine was calibrated to is none of a test's business.
+        // Ignore the calibration of this machine.
         command.env("XDG_STATE_HOME", self.folder.path());
         command
     }
@@ -100,7 +100,7 @@ impl Bench {
         self.command(words).output().unwrap()
     }
 
-    /// The answer of `fabricmark measure`.
+    /// JSON output of `fabricmark measure`.
     pub fn measure(&self, line: &str) -> Value {
         let mut command = Command::new(program());
         command.arg("measure").args(line.split_whitespace()).arg("--json");
@@ -113,7 +113,7 @@ impl Bench {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// The records of the latest experiment; none before there is a store.
+    /// The records of the latest experiment; empty if there is no store yet.
     pub fn records(&self) -> Vec<Record> {
         let store = self.out().join("store.sqlite");
         let records = || {
@@ -123,7 +123,7 @@ impl Bench {
         records().unwrap_or_default()
     }
 
-    /// Waits until so many records are kept.
+    /// Waits until `count` records are stored.
     pub fn wait_for_records(&self, child: &mut Child, count: usize) {
         wait_until(|| {
             let ended = child.try_wait().unwrap();
@@ -133,7 +133,7 @@ impl Bench {
     }
 }
 
-/// Waits on a condition, for a minute at most.
+/// Waits for a condition, at most a minute.
 pub fn wait_until(mut condition: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(60);
     while !condition() {
@@ -142,14 +142,14 @@ pub fn wait_until(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Processes whose parent is `pid`, in the order of their start.
+/// Child processes of `pid`, in the order of their start.
 pub fn children(pid: u32) -> Vec<u32> {
     let path = format!("/proc/{pid}/task/{pid}/children");
     let text = fs::read_to_string(path).unwrap_or_default();
     text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
-/// The two workers of a coordinator: the client's and the server's.
+/// The two workers of a coordinator: client and server.
 pub fn workers(coordinator: u32) -> Vec<u32> {
     let is_worker = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -168,13 +168,13 @@ pub fn signal(pid: u32, name: &str) {
     assert!(status.unwrap().success());
 }
 
-/// Runs that count: on a machine that is too slow for a flood some do not, and are run again.
+/// Valid runs without warm-ups; a slow machine has invalid ones, which are repeated.
 pub fn counted(records: &[Record]) -> impl Iterator<Item = &Record> {
     let counts = |record: &&Record| record.outcome == Outcome::Completed && !record.place.warm_up;
     records.iter().filter(counts)
 }
 
-/// The goodput in bit/s of a run that counts and is faster than the wire. A token bucket lets its content pass at once.
+/// The goodput in bit/s of a valid run that exceeds the wire, allowing for a token bucket that starts full.
 pub fn above_the_wire(record: &Record) -> Option<f64> {
     const BUCKET_BITS: f64 = 8.0 * 262_144.0;
     let goodput_bps = record.figures.get(Figure::Goodput)?.value;
@@ -193,7 +193,7 @@ pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Asserts the exit code and words of the message.
+/// Asserts the exit code and fragments of the message.
 #[track_caller]
 pub fn expect(output: &Output, code: i32, words: &[&str]) {
     let message = stderr(output);

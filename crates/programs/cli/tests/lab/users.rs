@@ -1,4 +1,4 @@
-//! Root and ordinary users; where namespaces are refused and where folders cannot be written.
+//! Root and unprivileged users, refused namespaces, and unwritable folders.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -12,10 +12,10 @@ use crate::support::{Bench, PLAN, bench, expect, program, skip};
 pub const USER: u32 = 54_321;
 
 impl Bench {
-    /// The program where every user may read it; build folders are often private.
+    /// A copy of the program that every user may execute; build folders are often private.
     pub fn public_program(&self) -> PathBuf {
         let path = self.folder.path().join("fabricmark");
-        // One that runs cannot be written.
+        // A running program cannot be overwritten.
         if !path.exists() {
             fs::copy(program(), &path).unwrap();
         }
@@ -30,7 +30,7 @@ impl Bench {
         command
     }
 
-    /// The program as of an ordinary user who finds `/dev/net/tun` with this mode, whatever this machine gives it.
+    /// Runs the program as an unprivileged user for whom `/dev/net/tun` has this mode.
     pub fn as_user_with_tun(&self, mode: &str, words: &[&str]) -> Command {
         let script = r#"
             set -e
@@ -48,7 +48,7 @@ impl Bench {
     }
 }
 
-/// Whether an ordinary user may make user namespaces here.
+/// Whether an unprivileged user may create user namespaces.
 pub fn users_may_have_namespaces(test: &str) -> bool {
     let mut probe = Command::new("unshare");
     probe.args(["--user", "--map-root-user", "--net", "true"]).uid(USER).gid(USER);
@@ -104,7 +104,7 @@ fn a_folder_that_cannot_be_written_is_named() {
 fn refused_namespaces_give_the_cause_and_the_remedy() {
     let Some(bench) = bench("refused namespaces") else { return };
     bench.plan(PLAN);
-    // In a user namespace whose own limit is zero, without the capabilities that make one needless.
+    // A user namespace with a limit of zero, and without the capabilities that make a further namespace unnecessary.
     let script = r#"
         echo 0 > /proc/sys/user/max_user_namespaces || exit 9
         exec setpriv --bounding-set=-all --inh-caps=-all "$1" run plan.toml --out out

@@ -1,4 +1,4 @@
-//! Figures beside what the wire allows.
+//! Claims that compare figures with what the wire allows.
 
 use fabricmark_wire::Family;
 
@@ -9,7 +9,7 @@ use crate::claims::tally::Tally;
 use crate::claims::value::Value;
 use Quantity::{GoodputMbps, LatencyUs};
 
-/// How near the ratio of two figures has to be to that of their ceilings.
+/// Maximum relative deviation of the ratio of two figures from the ratio of their ceilings.
 const DUE_TO_HEADERS: f64 = 0.03;
 
 const NO_WIRE: &str = "no link with a wire: a veth pair has neither ceiling nor floor";
@@ -28,10 +28,9 @@ pub fn differences_are_those_of_headers(figures: &Figures, tally: &mut Tally) {
     tally.otherwise(NO_WIRE);
 }
 
-/// The cells of a quantity that have a limit, with their names, a part for each column.
+/// Calls `judge` for each cell of `quantity` that has a limit, with a part per column.
 ///
-/// Each published run is judged once: the datagram columns of tables II and III show the runs of tables
-/// IV and V again.
+/// Skips the published datagram columns of tables II and III, which repeat runs of tables IV and V.
 fn limited(
     figures: &Figures,
     tally: &mut Tally,
@@ -59,8 +58,8 @@ pub fn goodput_is_within_its_ceiling(figures: &Figures, tally: &mut Tally) {
         if highest.as_ref().is_none_or(|(most, ..)| share > *most) {
             highest = Some((share, cell.value / limit.bound, what.clone()));
         }
-        // A published figure is a mean by an unknown clock and is judged by the bound alone; a
-        // measured one may be beyond it by what two clocks explain.
+        // Published figures are means by an unknown clock and are compared with the bound alone; measured figures may
+        // exceed it by the error of two clocks.
         let allowed = match figures.origin {
             Origin::Published => limit.bound,
             Origin::Measured => fabricmark_wire::allowed(limit.bound, 0, 1.0),
@@ -84,7 +83,7 @@ pub fn latency_is_above_its_floor(figures: &Figures, tally: &mut Tally) {
     tally.otherwise("no floor: no link with a wire, or a token bucket stands for it");
 }
 
-/// What the ceilings say of P1's figure 10, whose numbers are not printed.
+/// Notes the ceilings behind P1's figure 10, which has no printed numbers.
 pub fn note_ceilings_by_speed(tally: &mut Tally) {
     let ceiling = |speed: &str| {
         let link = format!("ipoib:4X-{speed}");

@@ -1,4 +1,4 @@
-//! Which of two columns is larger, cell by cell.
+//! Claims about which of two columns is larger, cell by cell.
 
 use std::ops::RangeBounds;
 
@@ -10,11 +10,11 @@ use crate::claims::value::crossover;
 use Quantity::{GoodputMbps, LatencyUs};
 use Relation::{Above, AtLeast, Below};
 
-/// Payload in bytes up to which 10GbE is claimed to lead, and the next one of the tables.
+/// Largest payload in bytes at which 10GbE is claimed to lead, and the next larger one of the tables.
 const LEAD_ENDS: u64 = 16_384;
 const LARGEST: u64 = 32_768;
 
-/// IPv4 has at least the goodput of IPv6, and less latency.
+/// IPv4 has at least the goodput, and a lower latency, than IPv6.
 pub fn by_family(
     figures: &Figures,
     tally: &mut Tally,
@@ -32,7 +32,7 @@ pub fn by_family(
     tally.otherwise(format!("no {} of one network over both IPv4 and IPv6", quantity.word()));
 }
 
-/// Compares the cells of two columns in a part of its own.
+/// Compares the cells of two columns as a separate part.
 fn cells(
     figures: &Figures,
     tally: &mut Tally,
@@ -71,7 +71,7 @@ pub fn datagram_is_under_connected(figures: &Figures, tally: &mut Tally) {
     }
 }
 
-/// Compares IPoIB's datagram with its connected mode, and gives the figures of both.
+/// Compares IPoIB's datagram and connected modes, and returns the values of both.
 fn modes(
     figures: &Figures,
     tally: &mut Tally,
@@ -88,8 +88,7 @@ fn modes(
     values.map(|(_, datagram, connected)| (datagram.value, connected.value)).collect()
 }
 
-/// A pair of networks by the one that an experiment may have several of: P1 has one, which needs no
-/// name.
+/// Name of a pair of networks: P1 has only one, an experiment may have several, named after `column`.
 fn pair_name(figures: &Figures, column: &Column) -> String {
     let (load, family) = (column.load.word(), column.family);
     match figures.origin {
@@ -107,11 +106,11 @@ pub fn ethernet_exceeds_ipoib(figures: &Figures, tally: &mut Tally) {
     tally.otherwise(NO_TECHNOLOGIES);
 }
 
-/// What is missing where no two technologies can be compared.
+/// Reason if no two technologies can be compared.
 pub(super) const NO_TECHNOLOGIES: &str =
     "no links of both kinds, Ethernet and a faster IPoIB in datagram mode";
 
-/// What table II, which shows the same runs as table IV, would make of the claim.
+/// Notes how often the claim fails with table II, which shows the same runs as table IV.
 fn with_table_ii(figures: &Figures, tally: &mut Tally) {
     if figures.origin != Origin::Published {
         return;
@@ -166,7 +165,7 @@ pub fn faster_lanes_are_faster(figures: &Figures, tally: &mut Tally) {
             .filter(|column| column.is_datagram())
             .filter_map(|column| Some((column.base_link().split_once('-')?.0, column)))
             .collect();
-        // Speeds of one width and one IP version, the fastest first.
+        // Speeds of one width and IP version, fastest first.
         columns.sort_by(|(a_width, a), (b_width, b)| {
             let key = |width, column: &Column| (u8::from(column.family), width);
             key(*a_width, a).cmp(&key(*b_width, b)).then(b.rate_bps().total_cmp(&a.rate_bps()))

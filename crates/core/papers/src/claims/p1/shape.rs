@@ -1,4 +1,4 @@
-//! How figures change with the payload, and by how much IP versions differ.
+//! Claims about the dependence on payload, and about the size of the difference between IP versions.
 
 use std::ops::RangeInclusive;
 
@@ -15,20 +15,20 @@ const SMALL: RangeInclusive<u64> = 4..=256;
 const MEDIUM: RangeInclusive<u64> = 512..=4096;
 const LARGE: RangeInclusive<u64> = 8192..=32_768;
 
-/// Payload from which the advantage of Ethernet is claimed to fall.
+/// Payload in bytes from which the advantage of Ethernet is claimed to fall.
 const FALLS_FROM: u64 = 1024;
 
-/// What counts as no difference of latency: the tie band of latencies.
+/// Latency ratio below which latencies count as equal: the tie band of latency.
 const NO_DIFFERENCE: f64 = 1.03;
 
-/// What counts as a small difference of throughput.
+/// Goodput ratio from which a difference counts as small.
 const SMALL_DIFFERENCE: f64 = 0.95;
 
 fn ratio(figures: &Figures) -> Scale {
     Scale { unit: "", ..figures.scale(GoodputMbps) }
 }
 
-/// Goodput over Ethernet as a multiple of that over IPoIB, by payload.
+/// Ratio of goodput over Ethernet to that over IPoIB, by payload.
 fn advantage(ethernet: &Column, ipoib: &Column) -> Vec<(u64, Value)> {
     ethernet.with(ipoib).map(|(payload, a, b)| (payload, a.over(b))).collect()
 }
@@ -116,12 +116,12 @@ pub fn latency_steps_at_256(figures: &Figures, tally: &mut Tally) {
         let (small, larger) = (small.over(least), larger.over(least));
         let what = |payload| format!("{}, as a multiple of 4 B", at(&name, payload));
         if column.family == Family::V6 {
-            // The paper shows figure 11 for UDP/IPv4 alone.
+            // The paper shows figure 11 for UDP/IPv4 only.
             tally.beside(what(128), small.value, "");
             continue;
         }
         tally.part(&name);
-        // Both sides of the threshold are a statement about 3 %: no tie band beside it.
+        // The claim itself is about a threshold of 3 %, so no tie band is added.
         let scale = Scale { tie: 0.0, unit: "" };
         let limit = Value::exact(NO_DIFFERENCE);
         tally.compare(what(128), small, Relation::Below, limit, scale);

@@ -1,11 +1,11 @@
-//! Tables that print the same thing twice, or can be computed.
+//! Claims about tables that print the same numbers twice, or numbers that can be computed.
 
 use super::at;
 use crate::cell::{cells, value};
 use crate::claims::tally::Tally;
 use crate::claims::value::rounds_to;
 
-/// IPoIB in datagram mode as both tables print it.
+/// IPoIB in datagram mode has the same values in both tables.
 pub fn same(tally: &mut Tally, modes: &str, technologies: &str) -> Option<()> {
     for family in ["IPv6", "IPv4"] {
         let column = format!("IPoIB datagram {family}");
@@ -22,7 +22,7 @@ pub fn same(tally: &mut Tally, modes: &str, technologies: &str) -> Option<()> {
     Some(())
 }
 
-/// Bits of data in bits of code: 8B/10B up to QDR, 64B/66B from FDR on (P1, section III.A).
+/// Data bits per coded bit: 8B/10B up to QDR, 64B/66B from FDR on (P1, section III.A).
 const CODINGS: [(&str, f64); 5] = [
     ("SDR", 8.0 / 10.0),
     ("DDR", 8.0 / 10.0),

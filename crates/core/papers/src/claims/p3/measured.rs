@@ -1,4 +1,4 @@
-//! P3's claims on new runs over emulated round trips.
+//! P3's claims evaluated on new runs over emulated RTTs.
 
 use fabricmark_plan::{Point, Window};
 use fabricmark_units::Nanos;
@@ -6,16 +6,16 @@ use fabricmark_units::Nanos;
 use crate::claims::figures::{Column, Figures, Load, Quantity};
 use crate::claims::tally::{Relation, Scale, Tally};
 
-/// The highest delay of P3's emulator.
+/// Highest RTT of P3's emulator.
 const LONGEST: Nanos = Nanos::from_millis(400);
 
-/// How much the claims let goodput differ.
+/// Relative difference of goodput that the claims allow.
 const TOLERANCE: f64 = 0.05;
 
 const NO_ROUND_TRIPS: &str =
     "no TCP streams over an emulated round trip of 0 and over one of up to 400 ms";
 
-/// TCP goodput over emulated round trips, with their points.
+/// Columns of TCP goodput over emulated RTTs, with their points.
 fn streams(figures: &Figures) -> Vec<(&Column, &Point)> {
     let columns = figures.columns(Quantity::GoodputMbps, Load::Tcp);
     columns
@@ -26,7 +26,7 @@ fn streams(figures: &Figures) -> Vec<(&Column, &Point)> {
         .collect()
 }
 
-/// Whether two points differ in nothing, but for the payload and what `same` makes equal.
+/// Whether two points are equal apart from the payload and what `same` equalizes.
 fn agree(a: &Point, b: &Point, same: impl Fn(&mut Point)) -> bool {
     let levelled = |point: &Point| {
         let mut point = Point { payload: b.payload, ..point.clone() };
@@ -36,7 +36,7 @@ fn agree(a: &Point, b: &Point, same: impl Fn(&mut Point)) -> bool {
     levelled(a) == levelled(b)
 }
 
-/// Each round trip against that of 0; a tolerance has no tie band beside it, only the intervals.
+/// Compares each RTT with an RTT of 0. The claim's tolerance replaces the tie band; only the intervals are added.
 pub(super) fn same_at_every_rtt(figures: &Figures, tally: &mut Tally) {
     let streams = streams(figures);
     for (short, at_once) in streams.iter().filter(|(_, point)| point.rtt == Some(Nanos(0))) {
@@ -55,7 +55,7 @@ pub(super) fn same_at_every_rtt(figures: &Figures, tally: &mut Tally) {
     tally.otherwise(NO_ROUND_TRIPS);
 }
 
-/// A window of three products against each smaller one.
+/// Compares a window of 3 BDP with each smaller one.
 pub(super) fn three_products_are_needed(figures: &Figures, tally: &mut Tally) {
     let streams = streams(figures);
     for (wide, three) in streams.iter().filter(|(_, p)| p.window == Some(Window::Bdp(3))) {

@@ -12,21 +12,20 @@ use super::{Arrival, Channel, PLACES_MIN, RECEIVE_BYTES};
 use crate::transport::bytes::{ByteFlow, ByteStream};
 use crate::transport::{Flow, Message, Moved};
 
-/// Most bytes in one receive buffer of a stream: as much as a read of other paths.
+/// Largest receive buffer of a stream: the read size of other paths.
 const STREAM_BYTES: usize = 128 << 10;
 
-/// Least bytes in one of them, where many flows share the memory.
+/// Smallest receive buffer of a stream, if many flows share the memory.
 const STREAM_BYTES_MIN: usize = 4 << 10;
 
-/// A flow over an open connection whose bytes pass through a ring. It belongs to the thread that made
-/// it.
+/// A flow over a connection that uses io_uring. It belongs to the thread that created it.
 pub struct UringBytes<S> {
-    /// Goes first, since its requests use the connection.
+    /// Dropped first, since its requests use the connection.
     channel: Channel,
     flow: ByteFlow<S>,
-    /// What has arrived beyond the last message, and how much of it was read.
+    /// Data beyond the last message, and how much of it was read.
     opened: Option<(Arrival, usize)>,
-    /// Bytes of the message under way that are read.
+    /// Bytes of the current message that were read.
     read: usize,
 }
 
@@ -129,7 +128,7 @@ impl<S: ByteStream> Flow for UringBytes<S> {
     }
 }
 
-/// Bytes of a receive buffer of a stream.
+/// Size of a receive buffer of a stream.
 fn stream_bytes(point: &Point) -> usize {
     (RECEIVE_BYTES / PLACES_MIN / point.flows as usize).clamp(STREAM_BYTES_MIN, STREAM_BYTES)
 }
@@ -152,10 +151,10 @@ mod tests {
     #[test]
     fn bytes_keep_their_order_though_sends_fall_short_and_are_cancelled() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        // Less than a chain, so that the socket is full in the middle of a payload.
+        // Smaller than a chain, so that the socket fills up in the middle of a payload.
         socket2::SockRef::from(&ours).set_send_buffer_size(16 << 10).unwrap();
         let mut flow = UringBytes::new(ours, &point(), 4000).unwrap();
-        // The slots repeat, and no two bytes of a prime period stand at the same place of two slots.
+        // The slots repeat. The period is a prime number, so no byte has the same position in two slots.
         let area = flow.channel.ring.outgoing();
         area.iter_mut().zip(0..).for_each(|(byte, at)| *byte = (at % 251) as u8);
         let period = area.to_vec();
@@ -165,7 +164,7 @@ mod tests {
                 Err(error) => assert!(is_timeout(&error), "{error}"),
             }
         };
-        // Nobody reads: the chain is cancelled where it stands.
+        // Without a reader, the chain is cancelled midway.
         let first = send(&mut flow);
         assert!(first > 0 && first < period.len());
         let (sent, received) = thread::scope(|scope| {

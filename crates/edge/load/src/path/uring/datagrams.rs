@@ -11,9 +11,9 @@ use super::Channel;
 use crate::transport::udp::UdpFlow;
 use crate::transport::{Flow, Message, Moved};
 
-/// A datagram socket whose datagrams pass through a ring. It belongs to the thread that made it.
+/// A UDP flow that uses io_uring. It belongs to the thread that created it.
 pub struct UringDatagrams {
-    /// Goes first, since its requests use the socket.
+    /// Dropped first, since its requests use the socket.
     channel: Channel,
     udp: UdpFlow,
 }
@@ -22,13 +22,13 @@ impl UringDatagrams {
     /// A flow that sends datagrams of `send_bytes` bytes.
     pub fn new(udp: UdpFlow, point: &Point, send_bytes: usize) -> Result<Self, Failure> {
         let largest = point.response.map_or(point.payload, |r| r.max(point.payload));
-        // One byte more than a datagram has, so that a longer one is not mistaken for it.
+        // One byte more than a datagram, so that a longer one is not mistaken for it.
         let receive_bytes = largest.0 as usize + 1;
         let channel = Channel::new(udp.socket().as_fd(), point, send_bytes, receive_bytes)?;
         Ok(Self { channel, udp })
     }
 
-    /// The flow without its path.
+    /// The plain UDP flow.
     pub fn udp(&self) -> &UdpFlow {
         &self.udp
     }
@@ -36,7 +36,7 @@ impl UringDatagrams {
 
 impl Flow for UringDatagrams {
     fn send(&mut self, _: &mut [u8]) -> io::Result<Moved> {
-        // A header must not change under a send.
+        // A header must not change while it is sent.
         match self.channel.out.unfreed {
             0 => self.channel.catch_up()?,
             _ => self.channel.turn(1)?,
@@ -79,7 +79,7 @@ impl Flow for UringDatagrams {
     fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
         loop {
             self.channel.await_arrival()?;
-            // An empty datagram is no end.
+            // An empty datagram is not the end.
             self.channel.is_over = false;
             let Some(arrival) = self.channel.arrived.pop_front() else { continue };
             let datagram = self.channel.ring.arrived(arrival.place, arrival.bytes);

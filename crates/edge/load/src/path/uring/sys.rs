@@ -1,5 +1,4 @@
-//! One ring of io_uring for one socket: requests and completions in memory shared with the kernel,
-//! and the buffers that both use.
+//! One io_uring for one socket: requests and completions in memory shared with the kernel, and the buffers of both.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
@@ -14,37 +13,37 @@ use std::time::Duration;
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 
-/// The ring's only group of receive buffers.
+/// The only group of receive buffers.
 const GROUP: u16 = 0;
 
 const SEND: u64 = 1;
 const RECEIVE: u64 = 2;
 
-/// Looks for the last completions of cancelled requests, 1 ms apart.
+/// Checks for the last completions of cancelled requests, 1 ms apart.
 const LAST_LOOKS: u32 = 1000;
 
-/// What the kernel says about a request.
+/// A completion.
 #[derive(Debug)]
 pub(super) enum Done {
-    /// The oldest send under way is over: with so many bytes, or an error.
+    /// The oldest send in progress has completed.
     Sent {
-        /// Bytes taken, or the error.
+        /// Bytes accepted, or the error.
         result: io::Result<usize>,
         /// Whether [`Done::Freed`] follows.
         holds_pages: bool,
     },
     /// The pages of a zero-copy send are free again.
     Freed,
-    /// Bytes are in the receive buffer of this place.
+    /// A receive buffer contains data.
     Arrived {
-        /// Place of the buffer.
+        /// Index of the buffer.
         place: u16,
         /// Bytes in it.
         bytes: usize,
-        /// Whether the receive request goes on.
+        /// Whether the receive request stays active.
         goes_on: bool,
     },
-    /// The receive request is over without bytes: at the end of the stream, or by an error.
+    /// The receive request has ended without data: at the end of the stream, or with an error.
     Over(io::Result<()>),
 }
 
@@ -52,29 +51,29 @@ pub(super) enum Done {
 pub(super) struct Ring {
     ring: IoUring,
     socket: RawFd,
-    /// Sent from by the kernel.
+    /// The kernel sends from this.
     outgoing: Box<[u8]>,
     is_zero_copy: bool,
     incoming: Buffers,
-    /// Requests and notifications whose last completion has not been seen.
+    /// Requests and notifications whose last completion is pending.
     open: u32,
 }
 
-/// How large a ring is, and how it is waited for.
+/// Size of a ring, and how its completions are awaited.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
-    /// Requests handed over at once.
+    /// Requests submitted at once.
     pub requests: usize,
-    /// Completions that wait to be read.
+    /// Completions that may wait to be read.
     pub completions: usize,
-    /// Whether its descriptor is waited for.
+    /// Whether its descriptor is polled.
     pub is_watched: bool,
 }
 
-/// Sets a ring up for one thread, whose completions are prepared when it asks for them: the kernel's
-/// advice for new programs (io_uring_setup(2), IORING_SETUP_DEFER_TASKRUN). Such a ring's descriptor wakes
-/// nobody (Linux 6.18), so that of a ring that is watched the completions are prepared in any system
-/// call (IORING_SETUP_COOP_TASKRUN). Needs Linux 6.1.
+/// Sets up a ring for one thread, which processes completions when it asks for them, as the kernel recommends for new
+/// programs (io_uring_setup(2), IORING_SETUP_DEFER_TASKRUN). The descriptor of such a ring does not wake poll(2)
+/// (Linux 6.18), so a ring that is polled processes completions in any system call (IORING_SETUP_COOP_TASKRUN). Needs
+/// Linux 6.1.
 fn set_up(size: Size) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
     builder.setup_single_issuer().setup_taskrun_flag().setup_cqsize(size.completions as u32);
@@ -85,7 +84,7 @@ fn set_up(size: Size) -> io::Result<IoUring> {
     builder.build(size.requests as u32)
 }
 
-/// Operations by name that are used and that this kernel lacks; fails where it gives no ring.
+/// Names of the required operations that this kernel lacks; fails if the kernel refuses a ring.
 pub(super) fn lacking(is_zero_copy: bool) -> io::Result<Vec<&'static str>> {
     let ring = set_up(Size { requests: 2, completions: 4, is_watched: false })?;
     let mut probe = Probe::new();
@@ -102,9 +101,8 @@ pub(super) fn lacking(is_zero_copy: bool) -> io::Result<Vec<&'static str>> {
 }
 
 impl Ring {
-    /// A ring that sends from `outgoing`; it receives into
-    /// `places` buffers, a power of two, of `place_bytes` bytes each. The socket must stay open as long
-    /// as the ring.
+    /// A ring that sends from `outgoing` and receives into `places` buffers, a power of two, of `place_bytes` bytes
+    /// each. The socket must stay open as long as the ring.
     pub(super) fn new(
         socket: BorrowedFd<'_>,
         size: Size,
@@ -135,14 +133,14 @@ impl Ring {
         Ok(Self { ring, socket, outgoing, is_zero_copy, incoming, open: 0 })
     }
 
-    /// What is sent. The kernel may be reading it: a byte changed under a send is sent in one of its
+    /// The memory that is sent. The kernel may be reading it: a byte that changes during a send is sent in one of its
     /// two forms.
     pub(super) fn outgoing(&mut self) -> &mut [u8] {
         &mut self.outgoing
     }
 
-    /// Prepares a send of this part of `outgoing`; one that is linked to the next holds that back until
-    /// it is over, and cancels it when it falls short. False when the ring is full.
+    /// Prepares a send of this part of `outgoing`. A linked one delays the next send until it has completed, and
+    /// cancels it if it is short. Returns false if the ring is full.
     pub(super) fn send(&mut self, part: Range<usize>, is_linked: bool) -> bool {
         let bytes = &self.outgoing[part];
         let (at, length) = (bytes.as_ptr(), bytes.len() as u32);
@@ -159,7 +157,7 @@ impl Ring {
         self.push(&entry.flags(link).user_data(SEND))
     }
 
-    /// Prepares a receive that fills one buffer after the other. False when the ring is full.
+    /// Prepares a receive that fills one buffer after the other. Returns false if the ring is full.
     pub(super) fn receive(&mut self) -> bool {
         let entry = opcode::RecvMulti::new(Fd(self.socket), GROUP).build();
         self.push(&entry.user_data(RECEIVE))
@@ -173,15 +171,15 @@ impl Ring {
         is_pushed
     }
 
-    /// Hands requests to the kernel and waits until so many completions are there, or the time is over;
-    /// without any wanted, does no more than is due.
+    /// Submits requests and waits for `wanted` completions, for at most `within`. If `wanted` is 0, enters the kernel
+    /// only if something is due.
     pub(super) fn enter(&mut self, wanted: usize, within: Duration) -> io::Result<()> {
         let result = if wanted == 0 {
             let submission = self.ring.submission();
             if submission.is_empty() && !submission.taskrun() && !submission.cq_overflow() {
                 return Ok(());
             }
-            drop(submission); // publishes what was pushed
+            drop(submission); // publishes the pushed entries
             self.ring.submit()
         } else {
             let within = Timespec::from(within);
@@ -200,13 +198,12 @@ impl Ring {
         }
     }
 
-    /// Readable while completions wait, for a ring that is watched.
+    /// Readable while completions wait, if the ring is polled.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the descriptor is open as long as the ring, which is borrowed.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
     }
 
-    /// The next completion.
     pub(super) fn next(&mut self) -> Option<Done> {
         let entry = self.ring.completion().next()?;
         let (flags, goes_on) = (entry.flags(), cqueue::more(entry.flags()));
@@ -232,7 +229,7 @@ impl Ring {
         }
     }
 
-    /// The first bytes of a receive buffer that has not been given back.
+    /// The first bytes of a receive buffer that was not given back yet.
     pub(super) fn arrived(&self, place: u16, bytes: usize) -> &[u8] {
         self.incoming.read(place, bytes)
     }
@@ -242,7 +239,7 @@ impl Ring {
         self.incoming.give(place);
     }
 
-    /// Ends every request early; their completions say how far they came.
+    /// Cancels all requests; their completions report how far they came.
     pub(super) fn cancel(&self) -> io::Result<()> {
         match self.ring.submitter().register_sync_cancel(None, CancelBuilder::any()) {
             Err(error) if error.raw_os_error() != Some(libc::ENOENT) => Err(error),
@@ -253,7 +250,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // What was not handed over never begins.
+        // Requests that were not submitted never start.
         self.open = self.open.saturating_sub(self.ring.submission().len() as u32);
         let _ = self.cancel();
         for _ in 0..LAST_LOOKS {
@@ -269,21 +266,20 @@ impl Drop for Ring {
     }
 }
 
-/// Receive buffers and the ring through which the kernel is given them (io_uring_register(2),
-/// IORING_REGISTER_PBUF_RING).
+/// Receive buffers, and the ring that provides them to the kernel (io_uring_register(2), IORING_REGISTER_PBUF_RING).
 struct Buffers {
-    /// Page-aligned, one for each place.
+    /// Page-aligned, one per buffer.
     entries: NonNull<BufRingEntry>,
     memory: NonNull<u8>,
     places: u16,
     place_bytes: usize,
-    /// Number of buffers given so far, modulo 2^16.
+    /// Number of buffers provided so far, modulo 2^16.
     given: u16,
-    /// Whether the kernel may write even after the end.
+    /// Whether the kernel may still write after the ring is dropped.
     is_lost: bool,
 }
 
-/// io_uring_register(2) asks for page alignment.
+/// io_uring_register(2) requires page alignment.
 const PAGE: usize = 4096;
 
 impl Buffers {
@@ -308,8 +304,8 @@ impl Buffers {
 
     fn read(&self, place: u16, bytes: usize) -> &[u8] {
         let at = self.at(place);
-        // SAFETY: the buffer has `place_bytes` initialised bytes, and the kernel does not write into it
-        // until it is given back, which needs `self` to be borrowed anew.
+        // SAFETY: the buffer has `place_bytes` initialised bytes, and the kernel does not write into it until it is
+        // given back, which borrows `self` again.
         unsafe { slice::from_raw_parts(at, bytes.min(self.place_bytes)) }
     }
 
@@ -344,10 +340,10 @@ impl Drop for Buffers {
     }
 }
 
-/// Zeroed memory.
+/// Allocates zeroed memory.
 ///
 /// # Safety
-/// The layout is not empty.
+/// The layout must not be empty.
 unsafe fn allocate(layout: Layout) -> NonNull<u8> {
     // SAFETY: as the caller promises.
     NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout))

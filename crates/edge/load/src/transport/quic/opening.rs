@@ -1,9 +1,8 @@
-//! How a QUIC connection and its stream come about.
+//! Sets up QUIC connections and their stream.
 //!
-//! Nobody else's address can be flooded: until the other end has shown that it receives what is sent
-//! there, quinn-proto sends at most three times the bytes that came from it (RFC 9000, section 8.1), and
-//! that is only the handshake, since the stream waits for the opening. A Retry would cost each connection
-//! one more round trip.
+//! This server cannot flood a third party: until a client has shown that it receives at its address, quinn-proto
+//! sends at most three times the bytes that came from there (RFC 9000, section 8.1). These are handshake bytes only,
+//! since the stream waits for the opening. A Retry would cost each connection one more RTT.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -28,7 +27,7 @@ use crate::transport::bytes::ByteStream;
 use crate::transport::{is_timeout, security};
 use fabricmark_telemetry::clock::now_ns;
 
-/// What accepts connections.
+/// Accepts QUIC connections at a socket.
 pub(crate) struct QuicListener<'a> {
     socket: Rc<UdpSocket>,
     port: Rc<RefCell<Port>>,
@@ -36,17 +35,17 @@ pub(crate) struct QuicListener<'a> {
     within: Duration,
 }
 
-/// A connection that may open a flow; its calls do not wait.
+/// A connection that may open a flow. Its calls do not block.
 struct Candidate {
     stream: QuicStream,
     has_stream: bool,
     hearing: Hearing,
-    /// When its time is over.
+    /// Deadline of its opening.
     ends_ns: u64,
 }
 
 impl Candidate {
-    /// What it opens, as soon as it has said so.
+    /// Continues to read; returns the opening once it is complete.
     fn advance(&mut self) -> io::Result<Option<Opening>> {
         if !self.has_stream {
             self.stream.accept()?;
@@ -57,7 +56,6 @@ impl Candidate {
 }
 
 impl<'a> QuicListener<'a> {
-    /// From a socket that is bound.
     pub(crate) fn new(
         socket: Socket,
         settings: Arc<ServerConfig>,
@@ -69,9 +67,9 @@ impl<'a> QuicListener<'a> {
         Ok(Self { socket, port, prepare, within: peer_within(prepare) })
     }
 
-    /// Waits for a connection that opens this flow. One that opens another, or none, is closed, and one
-    /// that says nothing waits beside the others. Flows that are open already are served meanwhile: the other end opens
-    /// no further one before it has heard that they are.
+    /// Waits for a connection that opens this flow. One that opens another flow or none is closed, and a silent one
+    /// does not delay the others. Open flows are served meanwhile: the client opens no further flow before their
+    /// acceptance arrives.
     pub(crate) fn admit(
         &self,
         opening: Opening,
@@ -104,7 +102,7 @@ impl<'a> QuicListener<'a> {
                     candidates.push_back(Candidate { stream, has_stream, hearing, ends_ns });
                 }
                 Err(error) if is_timeout(&error) => {}
-                // A handshake that fails at its first datagram is a stranger's.
+                // A handshake that fails at its first datagram is not the client's.
                 Err(error) if error.raw_os_error().is_none() => {}
                 Err(error) => return Err(system("accept a connection")(error)),
             }
@@ -114,7 +112,7 @@ impl<'a> QuicListener<'a> {
         Ok(admitted)
     }
 
-    /// Accepts a connection and its stream; [`io::ErrorKind::WouldBlock`] when nobody connects.
+    /// Accepts a connection and its stream; [`io::ErrorKind::WouldBlock`] if there is none.
     pub(crate) fn accept(&self, control: &Control) -> io::Result<QuicStream> {
         let mut stream = self.begin()?;
         in_time("no stream came", self.within, control, || stream.accept())
@@ -122,8 +120,8 @@ impl<'a> QuicListener<'a> {
         Ok(stream)
     }
 
-    /// Begins a connection from an address that is admitted; [`io::ErrorKind::WouldBlock`] when nobody
-    /// asks for one. A stranger gets no answer.
+    /// Accepts a connection from an admitted address; [`io::ErrorKind::WouldBlock`] if there is none. Other addresses
+    /// get no response.
     fn begin(&self) -> io::Result<QuicStream> {
         let port = &mut *self.port.borrow_mut();
         if port.incoming.is_empty() {
@@ -149,20 +147,20 @@ impl<'a> QuicListener<'a> {
         }
     }
 
-    /// Takes datagrams of this connection's other end only, and is told when it is gone.
+    /// Restricts the socket to datagrams of this connection's client, and to ICMP errors about it.
     pub(crate) fn connect(&self, stream: &QuicStream) -> io::Result<()> {
         self.socket.connect(stream.connection.remote_address())
     }
 }
 
 impl QuicStream {
-    /// Waits for the stream that the other end opens.
+    /// Waits for the stream that the client opens.
     fn accept(&mut self) -> io::Result<()> {
         self.until(|stream| Ok(stream.connection.streams().accept(Dir::Bi).map(drop)))
     }
 }
 
-/// Connects a socket to the other end, and opens a stream.
+/// Connects a socket to the server, and opens a stream.
 pub(crate) fn connect(
     socket: Socket,
     peer_at: SocketAddr,
@@ -171,7 +169,7 @@ pub(crate) fn connect(
 ) -> Result<QuicStream, Failure> {
     let socket = Rc::new(UdpSocket::from(socket));
     let unconnected = format!("cannot connect to {peer_at}");
-    // A connected socket is told that nobody is there (udp(7)).
+    // A connected socket reports ICMP errors (udp(7)).
     socket.connect(peer_at).map_err(peer(&unconnected))?;
     let mut port = Port::new(Rc::clone(&socket), None).map_err(system("set QUIC up"))?;
     let settings = settings::starting(&prepare.point)?;

@@ -1,4 +1,4 @@
-//! A UDP socket and what QUIC remembers of it: datagrams in, datagrams out.
+//! A UDP socket and the QUIC endpoint on it.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -18,41 +18,39 @@ use rustix::event::{PollFd, PollFlags};
 
 use crate::flow_set::poll_for;
 
-/// Buffers that one call fills, each with one datagram or with those that UDP_GRO put together.
+/// Receive buffers per call, each with one datagram or with those that UDP_GRO joined.
 const BATCH: usize = 8;
 
-/// Longest datagram, and longest buffer of UDP_GRO.
+/// Longest datagram, and longest UDP_GRO buffer.
 const BUFFER_BYTES: usize = 64 << 10;
 
 thread_local! {
-    /// What one call fills: all sockets of a thread take turns.
+    /// Receive buffers, which all sockets of a thread share.
     static RECEIVED: RefCell<Box<[u8]>> =
         RefCell::new(vec![0; BATCH * BUFFER_BYTES].into_boxed_slice());
 }
 
-/// Datagrams cut from one buffer: as many as quinn, the library's own driver, hands over at once.
+/// Most datagrams per UDP_SEGMENT buffer: as many as quinn, the library's own driver, sends at once.
 const SEGMENTS_MAX: usize = 10;
 
-/// A socket that several connections use: one at a time, except while [`Port::keep`] says that they share
-/// it.
+/// A socket that several connections use: one at a time, unless [`Port::keep`] lets them share it.
 pub(crate) struct Port {
     socket: Rc<UdpSocket>,
     offload: UdpSocketState,
     pub(super) endpoint: Endpoint,
-    /// Connections that others asked for.
+    /// Connections that clients have requested.
     pub(super) incoming: VecDeque<Incoming>,
-    /// What arrived for connections other than the one that was served then; nothing is kept where there
-    /// is only one.
+    /// Events for connections other than the one that was being served; `None` if there is only one connection.
     kept: Option<Vec<(ConnectionHandle, ConnectionEvent)>>,
-    /// Whether the kernel was told that nobody is at the other end (ICMP).
+    /// Whether the kernel reported that the other end's port is closed (ICMP).
     pub(super) is_refused: bool,
-    /// What the socket had no room for yet.
+    /// A transmit for which the socket had no room yet.
     pub(super) unsent: Option<Transmit>,
     to_send: Vec<u8>,
 }
 
 impl Port {
-    /// A socket that does not block; `answering` accepts connections.
+    /// A socket that does not block. With the configuration `answering`, it accepts connections.
     pub(super) fn new(
         socket: Rc<UdpSocket>,
         answering: Option<Arc<ServerConfig>>,
@@ -72,7 +70,7 @@ impl Port {
         })
     }
 
-    /// Sends what a connection has to say now, as far as the socket has room.
+    /// Sends what a connection has to send now, as far as the socket has room.
     pub(super) fn send(&mut self, connection: &mut Connection, now: Instant) -> io::Result<()> {
         loop {
             if let Some(transmit) = self.unsent.take()
@@ -90,7 +88,7 @@ impl Port {
         }
     }
 
-    /// Sends an answer that belongs to no connection, where there is room.
+    /// Sends a response that belongs to no connection, if there is room.
     pub(super) fn answer(&mut self, transmit: &Transmit, contents: Vec<u8>) -> io::Result<()> {
         if self.unsent.is_none() {
             self.to_send = contents;
@@ -99,7 +97,7 @@ impl Port {
         Ok(())
     }
 
-    /// Hands the buffer to the kernel; false where it has no room.
+    /// Passes the buffer to the kernel; returns false if there is no room.
     fn hand_over(&mut self, transmit: &Transmit) -> io::Result<bool> {
         let datagrams = quinn_udp::Transmit {
             destination: transmit.destination,
@@ -115,8 +113,8 @@ impl Port {
                 self.is_refused = true;
                 Ok(true)
             }
-            // Probes of the MTU are to fail where it is smaller, and a device without segmentation
-            // refuses once; QUIC takes either for a loss.
+            // MTU probes fail where the MTU is smaller, and a device without segmentation offload fails once; QUIC
+            // treats both as loss.
             Err(error) => match error.raw_os_error() {
                 Some(libc::EMSGSIZE | libc::EIO | libc::EINVAL) => Ok(true),
                 _ => Err(error),
@@ -124,19 +122,19 @@ impl Port {
         }
     }
 
-    /// Whether to keep what arrives for connections that are not served at the moment.
+    /// Sets whether events for connections that are not being served are kept.
     pub(super) fn keep(&mut self, does_keep: bool) {
         self.kept = does_keep.then(Vec::new);
     }
 
-    /// Gives what was kept for a connection.
+    /// Takes the events that were kept for a connection.
     pub(super) fn kept_for(&mut self, handle: ConnectionHandle) -> Vec<ConnectionEvent> {
         let Some(kept) = &mut self.kept else { return Vec::new() };
         kept.extract_if(.., |(whose, _)| *whose == handle).map(|(_, event)| event).collect()
     }
 
-    /// Takes what has arrived, one call's worth; says whether there was anything. `take` gives back what
-    /// is for another connection.
+    /// Receives the datagrams of one call; returns whether there were any. `take` returns events for other
+    /// connections.
     pub(super) fn receive(
         &mut self,
         now: Instant,
@@ -192,7 +190,7 @@ impl Port {
         Ok(true)
     }
 
-    /// Waits for a datagram, or for room where something waits for it.
+    /// Waits for a datagram, or for room if a transmit is pending.
     pub(super) fn wait(&self, at_most: Duration) -> io::Result<()> {
         let room = if self.unsent.is_some() { PollFlags::OUT } else { PollFlags::empty() };
         let mut asked = [PollFd::new(&self.socket, PollFlags::IN | room)];

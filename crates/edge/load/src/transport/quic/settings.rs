@@ -1,4 +1,4 @@
-//! How QUIC is set: the library's defaults, except where they stand here.
+//! QUIC configuration: the defaults of quinn-proto, except for what is set here.
 
 use std::io;
 use std::sync::Arc;
@@ -12,21 +12,20 @@ use quinn_proto::{ClientConfig, ServerConfig, TransportConfig};
 use crate::failure::system;
 use crate::transport::security;
 
-/// Most bytes written and not acknowledged of all flows together: what a socket of TCP holds at most by default
-/// (tcp(7), tcp_wmem).
+/// Most unacknowledged bytes of all flows together: the default maximum of a TCP socket (tcp(7), tcp_wmem).
 const SEND_WINDOW_MOST: u64 = 4 << 20;
 
-/// Least of it for a flow: twice what such a socket holds at first.
+/// Least unacknowledged bytes that a flow may have: twice the initial size of such a socket.
 const SEND_WINDOW_MIN: u64 = 32 << 10;
 
-/// Bytes of a flow that may be written and not acknowledged: twice its congestion window, as with the kernel's TCP
+/// Limit of the unacknowledged bytes of a flow: twice its congestion window, as with the kernel's TCP
 /// (tcp_sndbuf_expand, net/ipv4/tcp_input.c). More would only wait in memory, and at the end of a run for the link.
 pub(super) fn send_window(flows: u32, congestion_window: u64) -> u64 {
     let most = (SEND_WINDOW_MOST / u64::from(flows.max(1))).max(SEND_WINDOW_MIN);
     congestion_window.saturating_mul(2).clamp(SEND_WINDOW_MIN, most)
 }
 
-/// Settings of a client.
+/// Client configuration.
 pub(super) fn starting(point: &Point) -> Result<ClientConfig, Failure> {
     let crypto = QuicClientConfig::try_from(security::starting()?).map_err(io::Error::other);
     let mut config = ClientConfig::new(Arc::new(crypto.map_err(system("set QUIC up"))?));
@@ -34,7 +33,7 @@ pub(super) fn starting(point: &Point) -> Result<ClientConfig, Failure> {
     Ok(config)
 }
 
-/// Settings of a server.
+/// Server configuration.
 pub(crate) fn answering(point: &Point) -> Result<Arc<ServerConfig>, Failure> {
     let crypto = QuicServerConfig::try_from(security::answering()?).map_err(io::Error::other);
     let mut config = ServerConfig::with_crypto(Arc::new(crypto.map_err(system("set QUIC up"))?));
@@ -51,8 +50,8 @@ fn transport(point: &Point) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     config.congestion_controller_factory(congestion);
     config.send_window(send_window(point.flows, 0));
-    // A load thread looks after its connection only while it sends or receives, and an open loop may
-    // be idle for long. A silent end is the patterns' business.
+    // A load thread serves its connection only while it sends or receives, and an open loop may be idle for long. The
+    // patterns detect a silent peer.
     config.max_idle_timeout(None);
     Arc::new(config)
 }

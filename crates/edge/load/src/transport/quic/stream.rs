@@ -24,36 +24,36 @@ use super::settings::send_window;
 use crate::control::Control;
 use crate::sockets::{peer_within, waiting_bytes};
 
-/// UDP payload that MTU discovery of quinn-proto grows to: `MtuDiscoveryConfig::upper_bound` by default.
+/// UDP payload up to which quinn-proto's MTU discovery probes: the default of `MtuDiscoveryConfig::upper_bound`.
 const DATAGRAM_BYTES: u64 = 1_452;
 
-/// A connection's only stream.
+/// The only stream of a connection.
 pub struct QuicStream {
     socket: Rc<UdpSocket>,
     port: Rc<RefCell<Port>>,
     handle: ConnectionHandle,
     pub(super) connection: Connection,
     id: StreamId,
-    /// How long a call waits; not at all where it is to spin.
+    /// How long a call blocks; `None` to return at once.
     patience: Option<Duration>,
-    /// Silence after which an end that still has to take something counts as gone.
+    /// Silence after which an end that must still receive something counts as dead.
     within: Duration,
-    /// Flows that share what may be written and not acknowledged.
+    /// Flows that share the limit of unacknowledged bytes.
     flows: u32,
-    /// In order, and not read yet.
+    /// Data in order that was not read yet.
     arrived: VecDeque<Bytes>,
-    /// Whether the other end has finished, and nothing follows what has arrived.
+    /// Whether the other end has finished, and nothing follows `arrived`.
     has_ended: bool,
-    /// Whether the other end has acknowledged everything, and the end of it.
+    /// Whether the other end has acknowledged everything, including the end of the stream.
     is_acknowledged: bool,
-    /// Why there is no connection any more.
+    /// Why the connection was lost.
     lost: Option<String>,
     /// Whether this end has closed the connection.
     is_closed: bool,
-    /// Since this end has nothing more to say: datagrams that had arrived, and when the last of them did.
+    /// Set once this end has finished: how many datagrams had arrived, and when the last of them did.
     finished: Option<(u64, Instant)>,
     wants: Wants,
-    /// A time that is past.
+    /// A time in the past.
     began: Instant,
 }
 
@@ -64,13 +64,13 @@ struct Wants {
     reads: bool,
     /// The last write found no room.
     writes: bool,
-    /// What was done last was a write, which found room.
+    /// The last call was a write that found room.
     writes_on: bool,
-    /// There is something to read, or room, of which the thread does not know.
+    /// Data or room is available that the thread does not know of.
     is_met: bool,
 }
 
-/// Time until what the socket had no room for is tried again.
+/// Delay until a transmit without room in the socket is tried again.
 const UNSENT_PAUSE: Duration = Duration::from_millis(1);
 
 pub(super) fn failed(error: impl std::fmt::Display) -> io::Error {
@@ -89,7 +89,7 @@ impl QuicStream {
             socket: Rc::clone(socket),
             port: Rc::clone(port),
             handle,
-            // The first one that the client opens.
+            // The first stream that the client opens.
             id: StreamId::new(Side::Client, Dir::Bi, 0),
             connection,
             patience: Some(Control::LOOK_EVERY),
@@ -106,12 +106,12 @@ impl QuicStream {
         }
     }
 
-    /// Whether calls wait from now on, for at most [`Control::LOOK_EVERY`].
+    /// Sets whether calls block, for at most [`Control::LOOK_EVERY`].
     pub(crate) fn set_wait(&mut self, does_wait: bool) {
         self.patience = does_wait.then_some(Control::LOOK_EVERY);
     }
 
-    /// What the connection has counted so far.
+    /// Counters of the connection so far.
     pub(crate) fn counters(&self) -> QuicCounters {
         let path = self.connection.stats().path;
         QuicCounters {
@@ -126,7 +126,7 @@ impl QuicStream {
         }
     }
 
-    /// Tries again until there is a result; [`io::ErrorKind::WouldBlock`] when patience is over.
+    /// Repeats `attempt` until it has a result; [`io::ErrorKind::WouldBlock`] after `patience`.
     pub(super) fn until<T>(
         &mut self,
         mut attempt: impl FnMut(&mut Self) -> io::Result<Option<T>>,
@@ -156,13 +156,12 @@ impl QuicStream {
         }
     }
 
-    /// Sends what is to be sent, takes what has arrived, lets timers expire; says whether there was
-    /// anything to take or to expire.
+    /// Sends what is pending, receives, and lets timers expire; returns whether anything was received or has expired.
     fn turn(&mut self) -> io::Result<bool> {
         let port = &mut *self.port.borrow_mut();
         let (connection, handle) = (&mut self.connection, self.handle);
         port.send(connection, Instant::now())?;
-        // An acknowledgement may be there already, and is later than what it acknowledges.
+        // Read again: an acknowledgement may have arrived already, and is later than what it acknowledges.
         let now = Instant::now();
         let mut has_moved = false;
         for event in port.kept_for(handle) {
@@ -211,7 +210,7 @@ impl QuicStream {
         Ok(true)
     }
 
-    /// Fills a buffer from what has arrived; 0 at the end.
+    /// Fills a buffer with received data; 0 at the end of the stream.
     fn take(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         if self.arrived.is_empty() && !self.has_ended {
             self.fetch()?;
@@ -230,7 +229,7 @@ impl QuicStream {
         Ok((filled > 0 || self.has_ended).then_some(filled))
     }
 
-    /// Takes everything that is there in order; the window that this opens is told with the next turn.
+    /// Reads all data that is available in order; the next turn advertises the window that this opens.
     fn fetch(&mut self) -> io::Result<()> {
         let mut stream = self.connection.recv_stream(self.id);
         let mut chunks = stream.read(true).map_err(failed)?;
@@ -249,7 +248,7 @@ impl QuicStream {
         Ok(())
     }
 
-    /// Closes the connection, so that the other end need not wait; it asks for nothing that is lost.
+    /// Closes the connection, so that the other end need not wait; this end requests no lost data any more.
     fn close(&mut self) {
         self.is_closed = true;
         let now = Instant::now();
@@ -265,7 +264,7 @@ impl Read for QuicStream {
         self.wants.writes_on = false;
         self.wants.reads = taken.as_ref().is_err_and(is_timeout);
         if let Ok(0) = taken {
-            // No pattern says anything after the other end's last word.
+            // No pattern sends anything after the other end has finished.
             self.close();
         }
         taken
@@ -300,7 +299,7 @@ impl AsFd for QuicStream {
 }
 
 impl ByteStream for QuicStream {
-    /// What the stream gave and nobody has read, and the memory of datagrams in the socket.
+    /// Received data that was not read, and an estimate of the payload in the socket.
     fn waiting_bytes(&self) -> io::Result<u64> {
         let arrived: usize = self.arrived.iter().map(Bytes::len).sum();
         let memory_bytes = waiting_bytes(self.as_fd())?;
@@ -311,15 +310,15 @@ impl ByteStream for QuicStream {
         if self.is_closed {
             return Ok(());
         }
-        // A stream that the other end has closed cannot end once more.
+        // A stream that the other end has closed cannot be finished again.
         let _ = self.connection.send_stream(self.id).finish();
         self.wants = Wants::default();
         self.finished = Some((self.connection.stats().udp_rx.datagrams, Instant::now()));
         self.turn().map(drop)
     }
 
-    /// Until the other end has acknowledged everything, has closed, or is silent, since nobody else would send again
-    /// what is lost. A silent end is for those to tell who wait for its bytes.
+    /// True until the other end has acknowledged everything, has closed, or is silent: nothing else retransmits what
+    /// is lost. A silent end is reported by the code that waits for its data.
     fn is_lingering(&mut self) -> bool {
         if self.is_closed || self.is_acknowledged || self.lost.is_some() {
             return false;
@@ -346,7 +345,7 @@ impl ByteStream for QuicStream {
         Ok(())
     }
 
-    /// Whatever happens arrives as a datagram, or by a timer.
+    /// Everything happens by a datagram or a timer.
     fn ready_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
     }
@@ -362,7 +361,7 @@ impl ByteStream for QuicStream {
         self.connection.poll_timeout().into_iter().chain(retry).min()
     }
 
-    /// Also repeats the close for an end that has not heard it.
+    /// Also repeats the close for an end that has not received it.
     fn tend(&mut self) -> io::Result<()> {
         while self.turn()? {}
         Ok(())

@@ -1,4 +1,4 @@
-//! READ and atomics: one end fetches from the other's memory, whose program has nothing to do.
+//! RDMA READ and atomics: one end reads the other's memory, without involving its program.
 
 use std::io;
 use std::net::TcpStream;
@@ -17,19 +17,19 @@ use crate::control::Control;
 use crate::failure::system;
 use crate::transport::{Flow, Message, Moved};
 
-/// A flow of requests that bring something back: each is a round trip.
+/// A flow of READ or atomic requests; each takes an RTT.
 #[derive(Debug)]
 pub(crate) struct FetchFlow {
     queue: Queue,
     notes: Notes,
-    /// Where it is brought.
+    /// Destination of the data.
     fetched: Region,
-    /// Where the other end fetches from.
+    /// Memory that the other end reads.
     _slots: Region,
     slot_bytes: usize,
     depth: u64,
     operation: Operation,
-    /// Looks at what was read.
+    /// Verifies the data.
     verifier: Option<Verifier>,
     asked: u64,
     got: u64,
@@ -37,7 +37,7 @@ pub(crate) struct FetchFlow {
 }
 
 impl FetchFlow {
-    /// Connects a queue pair with the other end of an open connection.
+    /// Connects a queue pair with the other end of an open TCP connection.
     pub(crate) fn open(
         adapter: &Adapter,
         beside: TcpStream,
@@ -60,7 +60,7 @@ impl FetchFlow {
             }
         }
         let notes = Notes::new(adapter).map_err(system(MEMORY))?;
-        // Whose memory is fetched from has nothing to look for: polling would only hinder its adapter.
+        // The end whose memory is read has nothing to poll for: polling would only slow its adapter down.
         let wait = match prepare.point.wait {
             Wait::Spin if !prepare.is_active() => Wait::Block,
             wait => wait,
@@ -91,12 +91,12 @@ impl FetchFlow {
         })
     }
 
-    /// Where a request's slot begins, and the laps around the slots before it.
+    /// Offset of a request's slot, and how often the slot was used before.
     fn slot(&self, number: u64) -> (usize, u64) {
         ((number % self.depth) as usize * self.slot_bytes, number / self.depth)
     }
 
-    /// Whether an atomic brought back what the one before it in its slot left there.
+    /// Fails if an atomic did not return the value that the previous one left in its slot.
     fn check(&self, number: u64) -> io::Result<()> {
         let (start, lap) = self.slot(number);
         let mut word = [0; size_of::<u64>()];
@@ -119,13 +119,13 @@ impl Flow for FetchFlow {
     }
 
     fn send_message(&mut self, message: &mut [u8], _: u64) -> io::Result<()> {
-        // What was brought and not looked at is not written over.
+        // A result that was not checked yet must not be overwritten.
         if self.asked >= self.got + self.depth {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let (start, lap) = self.slot(self.asked);
         if self.verifier.is_some() {
-            // What a read of an earlier lap brought is not to pass for this one's.
+            // Cleared, so that the result of an earlier lap does not pass for this one's.
             self.fetched.write(start, &vec![0; message.len()]);
         }
         let place = self.queue.place(start);

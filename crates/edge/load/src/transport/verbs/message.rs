@@ -1,5 +1,5 @@
-//! Messages of which the receiver is told: SEND, and WRITE with an immediate number. Where they may be lost each
-//! comes with its number.
+//! Messages that complete a receive request: SEND, and WRITE with immediate. If they may be lost, each carries its
+//! number.
 
 use std::io;
 use std::net::TcpStream;
@@ -16,44 +16,44 @@ use crate::control::Control;
 use crate::failure::system;
 use crate::transport::{Flow, Message, Moved};
 
-/// What to do where no memory can be registered.
+/// What failed if memory cannot be registered, and the remedy.
 pub(super) const MEMORY: &str = "register memory for RDMA: raise `ulimit -l` or LimitMEMLOCK=";
 
-/// What memory for payloads is filled with.
+/// Fill byte of payload memory.
 pub(super) const FILL: u8 = 0x5a;
 
-/// A flow whose receiver offers a slot for each message.
+/// A flow whose receiver posts a slot for each message.
 #[derive(Debug)]
 pub(crate) struct MessageFlow {
     queue: Queue,
-    /// One message, or as many as may be under way where each differs.
+    /// One message, or as many as may be outstanding if each differs.
     out: Region,
     slots: Region,
     slot_bytes: usize,
-    /// Bytes of the longest message.
+    /// Length of the longest message.
     longest: usize,
-    /// What stands before a message in its slot.
+    /// Bytes that precede a message in its slot.
     header_bytes: usize,
-    /// Slots of the other end, where messages are written into them.
+    /// Number of slots at the other end, if messages are written into them.
     written_slots: Option<u64>,
-    /// Where datagrams go.
+    /// Destination of datagrams.
     to: Option<Destination>,
     is_lossy: bool,
-    /// Number of the next message of a stream, or of the last other one.
+    /// Number of the next message of a stream; otherwise of the last message.
     next: u64,
-    /// Judges a stream's numbers.
+    /// Tracks the numbers of a stream.
     numbers: Option<SequenceTracker>,
-    /// Looks at what arrives.
+    /// Verifies what arrives.
     verifier: Option<Verifier>,
     depth: u64,
-    /// Messages that were posted, and those that were taken.
+    /// Messages that were posted, and messages that were taken.
     posted: u64,
     taken: u64,
     has_ended: bool,
 }
 
 impl MessageFlow {
-    /// Connects a queue pair with the other end of an open connection.
+    /// Connects a queue pair with the other end of an open TCP connection.
     pub(crate) fn open(
         adapter: &Adapter,
         beside: TcpStream,
@@ -99,8 +99,8 @@ impl MessageFlow {
             taken: 0,
             has_ended: false,
         };
-        // A message that is written may begin to appear before its receive request is there. While half of the
-        // slots are offered, it lies in one that has been looked at.
+        // A written message may begin to appear before its receive request is posted. With half of the slots posted,
+        // it is then in a slot whose previous message was verified.
         let is_looked_at = is_written && flow.verifier.is_some();
         let offered = if is_looked_at { arrivals / 2 } else { arrivals };
         for slot in 0..u64::from(offered) {
@@ -110,22 +110,22 @@ impl MessageFlow {
         Ok(flow)
     }
 
-    /// What the numbers of a stream say; nothing where none can be lost.
+    /// Counts by the numbers of a stream; `None` if no message can be lost.
     pub(crate) fn sequence(&self) -> Option<SequenceCounts> {
         self.numbers.as_ref().map(SequenceTracker::counts)
     }
 
-    /// Offers a slot for the next message.
+    /// Posts a slot for the next message.
     fn offer(&self, slot: u64) -> io::Result<()> {
         let start = slot as usize * self.slot_bytes;
         self.queue.offer(slot, &self.slots, start..start + self.slot_bytes)
     }
 
-    /// Sends a message of so many bytes once there is room for it.
+    /// Sends a message of `bytes` bytes once there is room for it.
     fn post(&mut self, bytes: usize, number: u64) -> io::Result<()> {
         let mut start = 0;
         if let Some(verifier) = &mut self.verifier {
-            // What was in this place has left.
+            // Wait until the previous message in this slot has left.
             self.queue.await_room()?;
             start = (self.posted % self.depth) as usize * self.longest;
             let named = if self.is_lossy { u64::from(number as u32) } else { self.posted };
@@ -133,7 +133,7 @@ impl MessageFlow {
         }
         let request = match (self.written_slots, &self.to) {
             (Some(slots), _) => {
-                // By the number that the other end is told.
+                // The slot of the number that the other end receives.
                 let slot = u64::from(number as u32) % slots;
                 let place = self.queue.place(slot as usize * self.slot_bytes);
                 Request::WriteImmediate(place, number as u32)
@@ -147,11 +147,11 @@ impl MessageFlow {
         Ok(())
     }
 
-    /// Looks at an arrival where that was asked for.
+    /// Verifies a message, if asked to.
     fn look(&mut self, arrival: &Arrival, bytes: usize) -> io::Result<()> {
         if let Some(verifier) = &mut self.verifier {
             let start = arrival.slot as usize * self.slot_bytes + self.header_bytes;
-            // Messages that are written lie in the slots of their numbers, whichever request they complete.
+            // A written message is in the slot of its number, whichever request it completes.
             let start = match self.written_slots {
                 Some(slots) => (u64::from(arrival.number) % slots) as usize * self.slot_bytes,
                 None => start,
@@ -163,7 +163,7 @@ impl MessageFlow {
         Ok(())
     }
 
-    /// Bytes of a message.
+    /// Length of a message.
     fn bytes(&self, arrival: &Arrival) -> usize {
         arrival.bytes.saturating_sub(self.header_bytes)
     }
@@ -182,7 +182,7 @@ impl Flow for MessageFlow {
         }
         self.queue.await_arrival()?;
         let mut moved = Moved::default();
-        // Not all that waits: what a receiver that was away finds is taken as fast as it can, not in no time.
+        // Not everything that waits: a stalled receiver drains its backlog at full speed, but not in zero time.
         for _ in 0..BATCH {
             let Some(arrival) = self.queue.take_arrival() else { break };
             let bytes = self.bytes(&arrival);
@@ -238,7 +238,7 @@ impl Flow for MessageFlow {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        // Whoever has ended may be gone.
+        // An end that has finished may be gone.
         if self.has_ended {
             return Ok(());
         }

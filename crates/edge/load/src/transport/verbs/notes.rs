@@ -1,4 +1,4 @@
-//! Short messages beside payloads: how far a sender is, and that it has ended.
+//! Short messages beside payloads: the progress of a sender, and its end.
 
 use std::io;
 
@@ -6,12 +6,12 @@ use fabricmark_rdma::{Adapter, Region};
 
 use super::queue::Queue;
 
-/// Notes that may have arrived and not been taken: those of an eighth of a second.
+/// Notes that may have arrived and not been taken: as many as are sent in an eighth of a second.
 pub(super) const SLOTS: u32 = 64;
 
 const BYTES: usize = size_of::<u64>();
 
-/// Memory of notes: those that arrive, then those that leave.
+/// Memory of notes: first those received, then those sent.
 #[derive(Debug)]
 pub(super) struct Notes {
     region: Region,
@@ -23,7 +23,7 @@ impl Notes {
         Ok(Self { region: adapter.region(2 * SLOTS as usize * BYTES)?, said: 0 })
     }
 
-    /// Offers room for notes before anybody can send one.
+    /// Posts receive requests for notes before the other end can send one.
     pub(super) fn offer_all(&self, queue: &Queue) -> io::Result<()> {
         (0..u64::from(SLOTS)).try_for_each(|slot| self.offer(slot, queue))
     }
@@ -41,19 +41,19 @@ impl Notes {
         queue.post_beside(&self.region, start..start + BYTES)
     }
 
-    /// Sends that nothing more follows: a message without bytes.
+    /// Sends the end of the flow: an empty message.
     pub(super) fn end(&self, queue: &mut Queue) -> io::Result<()> {
         queue.post_beside(&self.region, 0..0)
     }
 
-    /// The number in an arrival.
+    /// The number in a received note.
     pub(super) fn read(&self, slot: u64) -> u64 {
         let mut bytes = [0; BYTES];
         self.region.read(slot as usize * BYTES, &mut bytes);
         u64::from_be_bytes(bytes)
     }
 
-    /// The number in an arrival, whose slot is offered again.
+    /// The number in a received note, whose slot is posted again.
     pub(super) fn take(&self, slot: u64, queue: &Queue) -> io::Result<u64> {
         let number = self.read(slot);
         self.offer(slot, queue)?;

@@ -1,5 +1,5 @@
-//! Payloads that are looked at when they arrive: each has bytes of its own, so that one that is changed, missing,
-//! mixed with another or somewhere else is seen.
+//! Payload verification: each payload has contents of its own, so that one that is changed, missing, mixed with
+//! another or misplaced is detected.
 
 use std::io;
 use std::ops::Range;
@@ -12,17 +12,18 @@ const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 const WORD: usize = size_of::<u64>();
 
-/// Bytes that are looked at together: a payload may have 1 GiB.
+/// Bytes that are filled or verified at once: a payload may have 1 GiB.
 const PIECE: usize = 64 << 10;
 
-/// Fills payloads and looks at them.
+/// Fills and verifies payloads.
 #[derive(Debug, Default)]
 pub(super) struct Verifier {
     expected: Vec<u8>,
     found: Vec<u8>,
 }
 
-/// The bytes of a payload of this number from a word's place on: words of 8 bytes that name both.
+/// Bytes of payload `number` from byte `from` on: words of 8 bytes, each determined by the payload's number and the
+/// word's position.
 fn fill(bytes: &mut [u8], number: u64, from: usize) {
     let mixed = number.wrapping_add(1).wrapping_mul(GOLDEN);
     for (place, word) in bytes.chunks_mut(WORD).enumerate() {
@@ -32,13 +33,13 @@ fn fill(bytes: &mut [u8], number: u64, from: usize) {
     }
 }
 
-/// The places of a payload's pieces in it.
+/// Byte ranges of the pieces of a payload.
 fn pieces(bytes: usize) -> impl Iterator<Item = Range<usize>> {
     (0..bytes).step_by(PIECE).map(move |from| from..bytes.min(from + PIECE))
 }
 
 impl Verifier {
-    /// Fills a part of a region with the payload of a number.
+    /// Fills a part of a region with payload `number`.
     pub(super) fn fill(&mut self, region: &mut Region, part: Range<usize>, number: u64) {
         for piece in pieces(part.len()) {
             self.expected.resize(piece.len(), 0);
@@ -47,7 +48,7 @@ impl Verifier {
         }
     }
 
-    /// Whether a part of a region has the payload of a number.
+    /// Fails if a part of a region does not contain payload `number`.
     pub(super) fn check(
         &mut self,
         region: &Region,
@@ -65,7 +66,7 @@ impl Verifier {
     }
 }
 
-/// Whether a piece that begins so far into a payload is as it was sent.
+/// Compares a piece that starts at byte `from` of a payload.
 fn compare(expected: &[u8], found: &[u8], number: u64, from: usize) -> io::Result<()> {
     match expected.iter().zip(found).position(|(one, other)| one != other) {
         None => Ok(()),

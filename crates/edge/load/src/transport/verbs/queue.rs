@@ -1,5 +1,5 @@
-//! A connected queue pair: how both ends meet, how requests are posted and their completions taken, and how
-//! a flow waits for these.
+//! A connected queue pair: how it is connected, how requests are posted and completions polled, and how a flow waits
+//! for these.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,57 +23,56 @@ use crate::opening::{Beside, NOT_OPEN, in_time, no_cm};
 use crate::sockets::peer_within;
 use crate::transport::STALLED_AFTER;
 
-/// One in so many requests tells that it has been done, and with it those before it.
+/// Default of `cq_mod`: every Nth request is signalled. Its completion covers those before it.
 const SIGNAL_EVERY: u32 = 4;
 
-/// Bytes that travel in the request itself: what perftest asks for.
+/// Most bytes that travel inside the request (inline): the value of perftest.
 const INLINE_BYTES: u32 = 220;
 
-/// Completions taken at once.
+/// Completions polled at once.
 pub(super) const BATCH: usize = 16;
 
-/// How often in vain a queue is asked until the connection beside is looked at.
+/// Polls without a completion until the TCP connection is checked.
 pub(super) const LOOK_AFTER: u32 = 4096;
 
-/// How long the last messages may take to be acknowledged: seven times that after which one is sent again
-/// are 0.5 s.
+/// Timeout for the acknowledgement of the last messages; seven retransmission timeouts are 0.5 s.
 const FINISHED_WITHIN_S: i64 = 5;
 
-/// Whoever waits looks as often whether he still should.
+/// How often a waiting thread checks whether to continue.
 const NOTICED_WITHIN: Duration = Duration::from_millis(100);
 
-/// Completions of receive requests have this bit in their identifier, beside the slot.
+/// IDs of receive requests: this bit and the number of the slot.
 const RECEIVED: u64 = 1 << 63;
 
-/// Those of other requests say how many they stand for, and from here on how many of these are payloads.
+/// IDs of other requests: how many requests the completion covers; from this bit on, how many of them are payloads.
 const PAYLOADS_AT: u32 = 32;
 
-/// What the client says when it is connected.
+/// Sent by the client once it is connected.
 const READY: u8 = 1;
 
-/// A message that has arrived.
+/// A received message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
-    /// Where it is.
+    /// Slot of the message.
     pub slot: u64,
-    /// Bytes of it.
+    /// Length of the message.
     pub bytes: usize,
-    /// The number that came with it.
+    /// Immediate data: the number of the message.
     pub number: u32,
 }
 
 /// What a flow needs of its queue pair.
 pub(super) struct Needs {
     pub kind: Kind,
-    /// Requests with payloads that may be under way.
+    /// Most outstanding requests with payloads.
     pub depth: u32,
-    /// Requests of other kinds beside them.
+    /// Most outstanding requests of other kinds.
     pub beside: u32,
-    /// Messages that may arrive and not be taken.
+    /// Most messages that have arrived and were not taken.
     pub arrivals: u32,
-    /// Whether each request tells that it has been done.
+    /// Whether every request is signalled.
     pub all_tell: bool,
-    /// How a call that finds nothing done waits.
+    /// How a call waits for completions.
     pub wait: Wait,
 }
 
@@ -81,37 +80,37 @@ pub(super) struct Needs {
 #[derive(Debug)]
 pub(crate) struct Queue {
     endpoint: Endpoint,
-    /// The connection by which both ends found each other; it tells when the other end is gone.
+    /// The TCP connection over which the ends set up the queue pair; it shows when the other end is gone.
     beside: Beside,
     depth: u32,
     cq_mod: u32,
-    /// Requests of which it is not known that they have been done.
+    /// Requests that are not known to have completed.
     under_way: u32,
-    /// Those since the last that will tell, and how many of these are payloads.
+    /// Requests since the last signalled one, and how many of these are payloads.
     untold: u32,
     untold_payloads: u32,
-    /// Payloads that are known to have been done.
+    /// Payloads that are known to have completed.
     done: u64,
-    /// What arrived and nobody took.
+    /// Messages that have arrived and were not taken.
     arrived: VecDeque<Arrival>,
     completions: Vec<WorkCompletion>,
     in_vain: u32,
-    /// Since when nothing was done that is to tell so, as far as the clock was read.
+    /// Since when no signalled request has completed, as far as the clock was read.
     still_since: Option<Instant>,
     made: Instant,
-    /// Whether the last call found something to do: no notice was asked for since, and nobody would tell of more.
+    /// Whether the last call found something to do: then no event was requested since, and none would report more.
     goes_on: bool,
     wait: Wait,
-    /// Whether this end is told that nothing more follows, before the other end is gone.
+    /// Whether the transport signals the end of the flow before the other end is gone.
     has_end: bool,
-    /// Where the other end's memory begins.
+    /// Start of the other end's memory.
     memory: Place,
-    /// The connection of RDMA's communication manager, where that made it.
+    /// The RDMA CM connection, if there is one.
     manager: Option<Manager>,
 }
 
 impl Queue {
-    /// Makes a queue pair for an open connection; receive requests may be posted from here on.
+    /// Creates a queue pair for an open TCP connection; receive requests may be posted from now on.
     pub(super) fn new(
         adapter: &Adapter,
         beside: TcpStream,
@@ -125,7 +124,7 @@ impl Queue {
             .map_err(system("make a queue pair"))?;
         let cq_mod = match point.cq_mod {
             _ if needs.all_tell => 1,
-            // One half of the requests can leave while the other is told of.
+            // Half of the requests can be sent while the other half is being signalled.
             None => SIGNAL_EVERY.min(needs.depth / 2).max(1),
             Some(every) => every,
         };
@@ -151,8 +150,8 @@ impl Queue {
         })
     }
 
-    /// Connects with the other end, which may use `memory` and has as much itself; of datagrams, gives where
-    /// they are to go. Both tell each other who they are; the one that starts says last that it is ready, too.
+    /// Connects to the other end, which may access `memory` and provides as much; returns the destination of
+    /// datagrams. The ends exchange their identities; finally the client reports that it is ready.
     pub(super) fn meet(
         &mut self,
         memory: &Region,
@@ -211,7 +210,8 @@ impl Queue {
             .map_err(system("connect a queue pair; is the other end's network the same?"))
     }
 
-    /// Connects by the communication manager with whoever is told its port; nothing where the pair was connected.
+    /// Accepts an RDMA CM connection at a port that it sends to the client; does nothing if TCP sets up the queue
+    /// pair.
     fn accept(&mut self, prepare: &Prepare, control: &Control) -> Result<(), Failure> {
         if prepare.point.cm != Some(Cm::Rdma) {
             return Ok(());
@@ -222,7 +222,7 @@ impl Queue {
         self.manage(manager, prepare, control)
     }
 
-    /// The client of [`Self::accept`]; the other end has nothing to dial.
+    /// Client side of [`Self::accept`]; does nothing at the server.
     fn dial(&mut self, prepare: &Prepare, control: &Control) -> Result<(), Failure> {
         if prepare.role == Role::Server {
             return Ok(());
@@ -246,17 +246,17 @@ impl Queue {
         Ok(())
     }
 
-    /// A place in the other end's memory.
+    /// Address at offset `at` of the other end's memory.
     pub(super) fn place(&self, at: usize) -> Place {
         Place { address: self.memory.address.wrapping_add(at as u64), ..self.memory }
     }
 
-    /// Offers a part of a region for the next message; its arrival names the slot.
+    /// Posts a part of a region for the next message; its arrival names the slot.
     pub(super) fn offer(&self, slot: u64, region: &Region, part: Range<usize>) -> io::Result<()> {
         self.endpoint.pair.post_receive(RECEIVED | slot, region, part)
     }
 
-    /// Waits as the point says until one more payload may be under way.
+    /// Waits, in the point's wait mode, until one more payload may be outstanding.
     pub(super) fn await_room(&mut self) -> io::Result<()> {
         while self.under_way >= self.depth {
             if self.take()? == 0 {
@@ -279,7 +279,7 @@ impl Queue {
         self.hand_over(request, region, part, false)
     }
 
-    /// Sends what is no payload, in the room beside the depth; it tells that it has been done.
+    /// Sends a message that is no payload, beyond the depth. It is signalled.
     pub(super) fn post_beside(&mut self, region: &Region, part: Range<usize>) -> io::Result<()> {
         self.hand_over(Request::Send, region, part, true)
     }
@@ -310,7 +310,7 @@ impl Queue {
         self.endpoint.pair.post(id, request, region, part, Flags { signaled, inline })
     }
 
-    /// Takes completions; gives how many there were.
+    /// Polls completions; returns how many there were.
     pub(super) fn take(&mut self) -> io::Result<usize> {
         let count = self.endpoint.completions.poll(&mut self.completions)?;
         for completion in &self.completions[..count] {
@@ -331,17 +331,17 @@ impl Queue {
         Ok(count)
     }
 
-    /// What arrived and nobody took, oldest first.
+    /// Messages that have arrived and were not taken, oldest first.
     pub(super) fn arrived(&self) -> &VecDeque<Arrival> {
         &self.arrived
     }
 
-    /// Takes the oldest arrival, if there is one.
+    /// Takes the oldest message, if there is one.
     pub(super) fn take_arrival(&mut self) -> Option<Arrival> {
         self.arrived.pop_front()
     }
 
-    /// Waits as the point says until something has arrived.
+    /// Waits, in the point's wait mode, until a message has arrived.
     pub(super) fn await_arrival(&mut self) -> io::Result<()> {
         while self.arrived.is_empty() {
             if self.take()? == 0 {
@@ -352,7 +352,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits as the point says until more payloads than these have been done.
+    /// Waits, in the point's wait mode, until more than `more_than` payloads have completed.
     pub(super) fn await_done(&mut self, more_than: u64) -> io::Result<()> {
         while self.done <= more_than {
             if self.take()? == 0 {
@@ -363,8 +363,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits as the point says until there may be a completion; an error where nobody is to wait, where it
-    /// takes long, or where the other end is gone.
+    /// Waits, in the point's wait mode, until there may be a completion. Fails if it must not wait, if it takes long,
+    /// or if the other end is gone.
     fn pause(&mut self) -> io::Result<()> {
         self.goes_on = false;
         match self.wait {
@@ -408,13 +408,13 @@ impl Queue {
         }
     }
 
-    /// Asks for a notice of the next completion; whether one came meanwhile.
+    /// Requests an event for the next completion; returns whether one has arrived meanwhile.
     fn arm(&mut self) -> io::Result<bool> {
         let completions = &self.endpoint.completions;
-        // Notices of completions that were taken already.
+        // Events of completions that were taken already.
         while completions.take_notice().is_ok() {}
         completions.arm()?;
-        // All of them: nobody is told of what is left here.
+        // All of them: no event reports what is left here.
         let mut are_any = false;
         loop {
             let count = self.take()?;
@@ -425,10 +425,10 @@ impl Queue {
         }
     }
 
-    /// An error where the other end has closed the connection beside, and nothing of it is left to take.
+    /// Fails if the other end has closed the TCP connection and no completion of it is left.
     #[cold]
     pub(super) fn look_beside(&mut self) -> io::Result<()> {
-        // Whoever is not told of the end by the flow itself is told by the coordinator.
+        // If the transport does not signal the end of the flow, the coordinator does.
         if !self.has_end {
             return Ok(());
         }
@@ -440,7 +440,7 @@ impl Queue {
         }
     }
 
-    /// An error where requests stand still that are to tell when they have been done.
+    /// Fails if no signalled request has completed for [`STALLED_AFTER`].
     #[cold]
     fn look_for_progress(&mut self) -> io::Result<()> {
         if self.under_way <= self.untold {
@@ -455,8 +455,8 @@ impl Queue {
         Err(io::Error::other(message))
     }
 
-    /// When whoever waits for events is to serve the flow without one: at once where it can go on, or later, to look
-    /// whether requests stand still.
+    /// When a thread that waits for events must serve the flow without one: at once if it can continue, or later, to
+    /// check for stalled requests.
     pub(super) fn due(&self) -> Option<Instant> {
         if self.goes_on {
             return Some(self.made);
@@ -464,7 +464,7 @@ impl Queue {
         self.still_since.map(|since| since + STALLED_AFTER)
     }
 
-    /// Waits until everything under way has been done.
+    /// Waits until all signalled requests have completed.
     pub(super) fn drain(&mut self) -> io::Result<()> {
         let limit = Timespec { tv_sec: FINISHED_WITHIN_S, tv_nsec: 0 };
         while self.under_way > self.untold {
@@ -478,7 +478,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Tells that a completion was asked for has come.
+    /// Readable when a requested event has arrived.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.endpoint.completions.fd()
     }

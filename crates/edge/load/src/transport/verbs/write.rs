@@ -1,9 +1,8 @@
-//! WRITE: payloads appear in the other end's memory, and nobody there is told.
+//! RDMA WRITE: payloads appear in the other end's memory without a completion there.
 //!
-//! Who waits for a message looks at the last byte of its slot, as programs do that are in a hurry (ib_write_lat
-//! of perftest). Who receives a stream sleeps, and hears from the sender in notes how many payloads are there:
-//! an adapter executes requests in order (IBTA volume 1, section 9.5), so that a note arrives behind what it
-//! tells of.
+//! A receiver of messages polls the last byte of the slot, as latency-sensitive programs do (ib_write_lat of
+//! perftest). A receiver of a stream sleeps; notes from the sender say how many payloads have arrived. An adapter
+//! executes requests in order (IBTA volume 1, section 9.5), so a note arrives after the payloads that it counts.
 
 use std::io;
 use std::net::TcpStream;
@@ -23,26 +22,27 @@ use crate::failure::system;
 use crate::transport::{Flow, Message, Moved};
 use fabricmark_telemetry::clock::now_ns;
 
-/// How often the receiver of a stream hears how far it is.
+/// Interval of notes to the receiver of a stream.
 const NOTE_EVERY_NS: u64 = 2_000_000;
 
-/// Short payloads are written several between two readings of the clock.
+/// Writes between two clock readings, of payloads that are shorter than `SHORT_BYTES`.
 const WRITES: u64 = 8;
 const SHORT_BYTES: usize = 4096;
 
-/// A flow whose receiver is not told of messages.
+/// A flow whose receiver gets no completions of messages.
 #[derive(Debug)]
 pub(crate) struct WriteFlow {
     queue: Queue,
     notes: Notes,
-    /// As many slots as the other end has: a message stays until its request has been done.
+    /// As many slots as the other end has, since a message stays until its request has completed; one if all are the
+    /// same.
     out: Region,
     slots: Region,
     slot_bytes: usize,
     depth: u64,
     is_stream: bool,
     payload_bytes: u64,
-    /// Looks at what arrives.
+    /// Verifies what arrives.
     verifier: Option<Verifier>,
     sent: u64,
     received: u64,
@@ -51,14 +51,13 @@ pub(crate) struct WriteFlow {
     has_ended: bool,
 }
 
-/// What stands in the last byte of a message: the laps around the slots, so that it differs from what
-/// stood there before.
+/// Last byte of a message: it counts the laps over the slots, so that it differs from the one that was there before.
 fn mark(number: u64, depth: u64) -> u8 {
     (number / depth + 1) as u8
 }
 
 impl WriteFlow {
-    /// Connects a queue pair with the other end of an open connection.
+    /// Connects a queue pair with the other end of an open TCP connection.
     pub(crate) fn open(
         adapter: &Adapter,
         beside: TcpStream,
@@ -107,7 +106,7 @@ impl WriteFlow {
         Ok(flow)
     }
 
-    /// Tells how much has been sent, now and then.
+    /// Reports how much was sent, every `NOTE_EVERY_NS`.
     fn note(&mut self) -> io::Result<()> {
         let now = now_ns();
         if now.saturating_sub(self.noted_ns) < NOTE_EVERY_NS {
@@ -117,8 +116,8 @@ impl WriteFlow {
         self.notes.say(self.sent, &mut self.queue)
     }
 
-    /// Fills a slot of what leaves, once what was there has left, with the next message where it is looked at;
-    /// gives where it begins.
+    /// Fills the next slot if payloads are verified, once its previous message has left; returns the offset of the
+    /// slot.
     fn fill(&mut self, bytes: usize) -> io::Result<usize> {
         let start = (self.sent % self.depth) as usize * self.slot_bytes;
         if let Some(verifier) = &mut self.verifier {
@@ -128,7 +127,7 @@ impl WriteFlow {
         Ok(start)
     }
 
-    /// Looks at a payload of which its last bytes may be others.
+    /// Verifies the first `bytes` bytes of a payload.
     fn look(&mut self, number: u64, bytes: usize) -> io::Result<()> {
         let start = (number % self.depth) as usize * self.slot_bytes;
         match &mut self.verifier {
@@ -137,7 +136,7 @@ impl WriteFlow {
         }
     }
 
-    /// Writes so many bytes of a slot into the same slot of the other end.
+    /// Writes `bytes` bytes at offset `from` into the next slot of the other end.
     fn write(&mut self, from: usize, bytes: usize) -> io::Result<()> {
         let place = self.queue.place((self.sent % self.depth) as usize * self.slot_bytes);
         self.queue.post(Request::Write(place), &self.out, from..from + bytes)?;
@@ -163,7 +162,7 @@ impl Flow for WriteFlow {
             while let Some(Arrival { slot, bytes, .. }) = self.queue.take_arrival() {
                 if bytes == 0 {
                     self.has_ended = true;
-                    // Those before were written over.
+                    // Earlier ones were overwritten.
                     for number in self.received.saturating_sub(self.depth)..self.received {
                         self.look(number, self.payload_bytes as usize)?;
                     }
@@ -186,7 +185,7 @@ impl Flow for WriteFlow {
     }
 
     fn send_message(&mut self, message: &mut [u8], _: u64) -> io::Result<()> {
-        // What the other end has not looked at is not written over.
+        // A slot that the other end has not read must not be overwritten.
         if self.sent >= self.received + self.depth {
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -215,7 +214,7 @@ impl Flow for WriteFlow {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        // Whoever has ended may be gone.
+        // An end that has finished may be gone.
         if self.has_ended {
             return Ok(());
         }

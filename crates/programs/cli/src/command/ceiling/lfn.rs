@@ -1,4 +1,4 @@
-//! `fabricmark ceiling lfn`: what a long fat network asks of a TCP connection.
+//! `fabricmark ceiling lfn`: what a long fat network requires of a TCP connection.
 
 mod path;
 mod print;
@@ -19,14 +19,14 @@ use crate::options::lfn::{LAWS, Lfn};
 
 pub use print::{as_json, as_text};
 
-/// All answers about one path.
+/// All results for one path.
 pub struct Answer {
     path: Path,
-    /// What limits the goodput, by name.
+    /// Goodput limits, by name.
     limits: Vec<(String, Figure)>,
-    /// Which of them is the least.
+    /// Index of the smallest of `limits`.
     least: usize,
-    /// The goodput that the rest is about.
+    /// Goodput to sustain: the target of the figures below.
     wanted_bps: Exact,
     product: Figure,
     window_needed: Figure,
@@ -35,20 +35,19 @@ pub struct Answer {
     ramp: Ramp,
     reno_recovery: Figure,
     cubic_recovery: Figure,
-    /// For each law the loss that it tolerates and the time between two, or nothing where no loss is
-    /// small enough.
+    /// For each model, the tolerated loss rate and the time between losses; `None` if no loss rate is small enough.
     tolerated: Vec<(lfn::Law, Option<(Figure, Figure)>)>,
-    /// Light over the distance and back, and the metric of records.
+    /// Propagation RTT over the distance, and the land speed.
     distance: Option<(Figure, Figure)>,
 }
 
-/// What only absurd numbers bring about.
+/// Error for numbers so large that a computation overflows.
 fn too_large() -> Failure {
     Failure::input("these numbers are too large to reckon with")
 }
 
 impl Answer {
-    /// Everything that the options ask for.
+    /// Computes all results.
     pub fn of(options: &Lfn) -> Result<Self, Failure> {
         let path = Path::of(options)?;
         let (rtt, mss_bytes, acks) = (path.rtt, path.mss_bytes, options.acks);
@@ -124,7 +123,7 @@ impl Answer {
     }
 }
 
-/// A law as it is typed.
+/// Name of a model on the command line.
 fn name(law: lfn::Law) -> &'static str {
     LAWS.iter().find(|(_, known, _)| *known == law).map_or("", |(name, ..)| name)
 }

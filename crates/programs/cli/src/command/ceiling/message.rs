@@ -17,42 +17,42 @@ use crate::options::stack::Transport;
 
 pub use print::{as_json, as_text, chart, default_name};
 
-/// All figures that were asked for.
+/// All results.
 pub struct Answer {
     path: Path,
     transport: Transport,
-    /// The transport with what changes its packets: `rc write, immediate data`.
+    /// The transport and its options, for example `rc write, immediate data`.
     what: String,
     /// Whether any link carries IP: native InfiniBand and RoCEv1 do not.
     has_ip: bool,
     rows: Vec<Row>,
-    /// Clauses on which the figures rest.
+    /// Sources of the figures.
     sources: Vec<&'static str>,
-    /// What is assumed besides, a sentence each.
+    /// Further assumptions, one sentence each.
     notes: Vec<String>,
 }
 
-/// What one payload, or a stream, takes of the path.
+/// Results for one payload size, or for a stream.
 struct Row {
     family: Family,
-    /// Nothing for a stream.
+    /// Payload in bytes; `None` for a stream.
     payload: Option<u64>,
-    /// Packets of a message; nothing for a stream.
+    /// Packets per message; `None` for a stream.
     packets: Option<u64>,
-    /// Bytes on the tightest link of a message, or of a stream's packet.
+    /// Bytes on the bottleneck link, per message or per packet of a stream.
     wire_bytes: u64,
-    /// The least of all ceilings.
+    /// The smallest ceiling.
     ceiling: Ceiling,
-    /// Which one that is.
+    /// Name of the smallest ceiling.
     limit: String,
-    /// Goodput as a share of the tightest link's rate.
+    /// Goodput as a share of the bottleneck link's rate.
     share: f64,
-    /// The least time one way; nothing for a stream.
+    /// One-way floor; `None` for a stream.
     floor: Option<Floor>,
 }
 
 impl Answer {
-    /// Everything that the options ask for.
+    /// Computes all results.
     pub fn of(options: &options::Ceiling) -> Result<Self, Failure> {
         let path = path(options)?;
         let payloads: Vec<Option<u64>> = match &options.payload {
@@ -89,7 +89,7 @@ impl Answer {
         Ok(Self { path, transport, what, has_ip, rows, sources, notes })
     }
 
-    /// Whether there is more than one point on the way from payload to goodput.
+    /// Whether there is more than one payload size to plot.
     pub fn has_several_payloads(&self) -> bool {
         self.rows.iter().any(|row| row.payload != self.rows[0].payload)
     }
@@ -123,7 +123,7 @@ impl Row {
         if let (Some(count), Some(bytes)) = (options.in_flight, payload) {
             limits.extend(in_flight(options, path, stack, count.into(), bytes)?);
         }
-        // The first of equals: the link itself.
+        // Of equal limits the first one counts: the link itself.
         let least = limits
             .into_iter()
             .reduce(|least, new| if new.1.goodput_bps < least.1.goodput_bps { new } else { least });
@@ -142,7 +142,7 @@ impl Row {
     }
 }
 
-/// The ceiling of the links, by messages or as a stream, with ACKs where they cost something.
+/// Ceiling of the links for messages or for a stream, with ACKs if they use bandwidth.
 fn of_path(
     options: &options::Ceiling,
     path: &Path,
@@ -167,7 +167,7 @@ fn of_path(
     })
 }
 
-/// What so many messages at once allow, and the numbers of their packets.
+/// Ceilings with `count` messages in flight, by RTT and by packet sequence numbers.
 fn in_flight(
     options: &options::Ceiling,
     path: &Path,
@@ -182,8 +182,7 @@ fn in_flight(
     let is_read = operation == wire::Operation::Read;
     let rtt = match options.rtt {
         Some(rtt) => rtt,
-        // Of a send and an empty one back, neither longer than what really travels: a write has a
-        // header more, and so has an ACK.
+        // The RTT of a send and an empty send back: a lower bound, since a write and an ACK have one more header.
         None if !is_read => {
             let send = Stack::Rc { operation: wire::Operation::Send, immediate: false, family };
             whole(rtt_floor(path, send, bytes, 0)?.time_ns)
@@ -203,12 +202,12 @@ fn in_flight(
     Ok(limits)
 }
 
-/// A least time in whole nanoseconds, rounded down so that it stays one.
+/// Whole nanoseconds, rounded down so that a floor stays a floor.
 fn whole(time_ns: Exact) -> Nanos {
     Nanos((time_ns.numerator() / time_ns.denominator()) as u64)
 }
 
-/// Where limits besides the links come from.
+/// Sources of the limits other than the links.
 fn further_sources(options: &options::Ceiling) -> Vec<&'static str> {
     let bus = options.bus.map(|bus| match bus {
         Bus::PciX133 => "PCI-X Addendum 1.0 (64 bits, 133 MHz)",
@@ -220,7 +219,7 @@ fn further_sources(options: &options::Ceiling) -> Vec<&'static str> {
     [bus, in_flight, delayed].into_iter().flatten().collect()
 }
 
-/// What a reader has to know of the figures beside their kinds.
+/// Assumptions that the kind of a figure does not express.
 fn assumptions(options: &options::Ceiling) -> Vec<String> {
     let mut notes = Vec::new();
     match options.stack.transport {

@@ -1,24 +1,24 @@
-//! How modelled figures are written.
+//! Formats of modelled figures.
 
 use fabricmark_report::fixed;
 use fabricmark_wire::Kind;
 
-/// A kind as a word that stands out.
+/// The kind of a figure in capitals.
 pub fn kind(kind: Kind) -> String {
     kind.to_string().to_uppercase()
 }
 
-/// A rate: `957.087 Mbit/s`.
+/// Formats a rate: `957.087 Mbit/s`.
 pub fn mbps(bps: f64) -> String {
     format!("{} Mbit/s", fixed(bps / 1e6, 3))
 }
 
-/// A size: `750,000,000 B`.
+/// Formats a size: `750,000,000 B`.
 pub fn bytes(bytes: f64) -> String {
     format!("{} B", fixed(bytes, 0))
 }
 
-/// A time in the unit that gives it two to four digits before the point.
+/// Formats a time in the unit that gives two to four digits before the decimal point.
 pub fn time(ns: f64) -> String {
     let (size, unit) = [
         (365.25 * 86_400e9, "years"),

@@ -1,4 +1,4 @@
-//! `fabricmark doctor rdma`: the adapters of this machine, and what keeps a program from using them.
+//! `fabricmark doctor rdma`: the RDMA adapters of this machine, and what prevents their use.
 
 use fabricmark_rdma::{Gid, Lossless, Port, lossless, packet_bytes, ports};
 use rustix::process::{Resource, getrlimit};
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::exit::Failure;
 use crate::output::answer;
 
-/// Memory that both ends of a run on this machine register at least: 64 MiB each for what arrives.
+/// Minimum of memory that both ends of a run on this machine register: 64 MiB of receive buffers each.
 const MEMLOCK_MIN: u64 = 128 << 20;
 
-/// A port with what only its adapter, or its network device, says.
+/// A port with facts that come from its adapter or its network device.
 struct Seen {
     port: Port,
     packet_bytes: Result<usize, String>,
@@ -80,7 +80,7 @@ fn gid_json(gid: &Gid) -> Value {
     })
 }
 
-/// What memory may be registered, and what raises it.
+/// RLIMIT_MEMLOCK, and how to raise it if it is too low.
 fn memlock(limit: Option<u64>) -> String {
     match limit {
         None => "memory     without limit".to_owned(),
@@ -92,7 +92,7 @@ fn memlock(limit: Option<u64>) -> String {
     }
 }
 
-/// Prints what there is. It is an answer, whatever it says: the exit code is 0.
+/// Prints the adapters. The exit code is 0 whatever was found.
 pub(super) fn survey(as_json: bool) -> Result<(), Failure> {
     let seen: Vec<Seen> = ports().into_iter().map(Seen::of).collect();
     let limit = getrlimit(Resource::Memlock).current;

@@ -1,4 +1,4 @@
-//! `fabricmark lab calibrate`: the emulator measures itself.
+//! `fabricmark lab calibrate`: measures the accuracy of the emulator.
 
 pub mod table;
 
@@ -20,7 +20,7 @@ use crate::interrupt::interruptions;
 use crate::options::lab::Calibrate;
 use crate::output::{answer, parse};
 
-/// The name of a plan, its file and its text.
+/// Name, file and text of a plan.
 macro_rules! plan {
     ($name:literal) => {
         (
@@ -30,7 +30,7 @@ macro_rules! plan {
         )
     };
 }
-/// The plans, in the order of their runs.
+/// The plans, in the order in which they run.
 const PLANS: [(&str, &str, &str); 8] = [
     plan!("delay"),
     plan!("loaded"),
@@ -42,11 +42,10 @@ const PLANS: [(&str, &str, &str); 8] = [
     plan!("highest"),
 ];
 
-/// How long it is looked what others do, before each plan: /proc/stat counts in 10 ms, on two
-/// processors a share of 2 %.
+/// Time to observe other CPU load before each plan. /proc/stat has a resolution of 10 ms: 2 % of two CPUs.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Measures asked against delivered, keeps what was found for later runs, and shows it.
+/// Compares requested with delivered values, stores the result for later runs, and prints it.
 pub fn calibrate(options: &Calibrate) -> Result<(), Failure> {
     // The user namespace must be entered before the first thread starts.
     fabricmark_lab::acquire()?;
@@ -55,7 +54,7 @@ pub fn calibrate(options: &Calibrate) -> Result<(), Failure> {
     let store_file = folder.join("calibration.sqlite");
     let store = Store::open(&store_file)?;
     let _lock = lock(&store_file)?;
-    // What was begun after the calibration that is kept belongs to one that was interrupted.
+    // An experiment begun after the stored calibration was interrupted, and is resumed.
     let since = kept(&folder).map(|kept| kept.at).unwrap_or_default();
     let interrupted = interruptions()?;
     let mut records = Vec::new();
@@ -92,8 +91,7 @@ pub fn calibrate(options: &Calibrate) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The share of the processors' time that others have while nothing is under way here: other programs,
-/// and the hypervisor.
+/// CPU load of other programs and of the hypervisor, as a share of all CPU time, while nothing runs here.
 fn busy_share() -> Option<f64> {
     let meter = UsageMeter::start();
     thread::sleep(LOOK);
@@ -122,7 +120,7 @@ fn begin(
     Ok(store.begin(stem, &facts)?)
 }
 
-/// Whether the runs so far were made on this machine as it is.
+/// Whether the experiment's runs so far were made with this version on this machine.
 fn began_here(store: &Store, experiment: &Experiment) -> bool {
     let records = store.records(experiment).unwrap_or_default();
     let Some(first) = records.iter().find(|record| !record.nodes.is_empty()) else { return true };

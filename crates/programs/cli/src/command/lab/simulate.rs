@@ -1,4 +1,4 @@
-//! `fabricmark lab simulate`: one TCP connection over a link in virtual time. Nothing is sent.
+//! `fabricmark lab simulate`: simulates one TCP connection over a link in virtual time. Nothing is sent.
 
 mod against;
 mod connection;
@@ -18,7 +18,7 @@ use crate::output::answer;
 use connection::{Connection, UNLIMITED};
 use run::Run;
 
-/// Prints what the model predicts, or how far it is from what was measured.
+/// Prints the prediction of the model, or its difference from measurements.
 pub fn simulate(options: &Simulate) -> Result<(), Failure> {
     if let Some(folder) = &options.against {
         let found = against::Answer::of(options, folder)?;
@@ -37,7 +37,7 @@ pub fn simulate(options: &Simulate) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One for each rate and congestion control.
+/// One connection for each rate and congestion control.
 fn connections(options: &Simulate) -> Result<Vec<Connection>, Failure> {
     let words: LinkWords = options.words.join(" ").parse().map_err(Failure::input)?;
     let rates: Vec<Option<BitRate>> = match options.rate.as_slice() {
@@ -82,8 +82,7 @@ fn settings(options: &Simulate, law: Law, words: &LinkWords) -> Settings {
     }
 }
 
-/// Bytes that a course of `delivered` bytes by the end of each stretch had between two times; those of
-/// a stretch that lies in it in part are taken to come evenly.
+/// Bytes delivered between two times. The bytes of an interval that lies partly inside count in proportion.
 fn delivered(stretches: &[Stretch], from: Nanos, until: Nanos) -> f64 {
     let part = |stretch: &Stretch| {
         let inside = stretch.end.min(until).0.saturating_sub(stretch.start.max(from).0);
@@ -93,7 +92,7 @@ fn delivered(stretches: &[Stretch], from: Nanos, until: Nanos) -> f64 {
     stretches.iter().map(part).sum()
 }
 
-/// Bytes that were delivered in a stretch of time since a connection began.
+/// Bytes delivered in an interval of a connection's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stretch {
     start: Nanos,
@@ -101,7 +100,7 @@ struct Stretch {
     bytes: u64,
 }
 
-/// Goodput in bit/s between two times.
+/// Goodput between two times, in bit/s.
 fn goodput_bps(stretches: &[Stretch], from: Nanos, until: Nanos) -> f64 {
     let length_s = Nanos(until.0.saturating_sub(from.0)).as_secs_f64();
     if length_s > 0.0 { 8.0 * delivered(stretches, from, until) / length_s } else { 0.0 }

@@ -1,4 +1,4 @@
-//! What the users of iperf3 have asked of its server for years, a test each.
+//! Features that users of iperf3 have requested for years, one test each.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -28,7 +28,7 @@ fn demand_1_one_agent_serves_several_clients_at_once() {
     agent.ends_well();
 }
 
-/// A client that is killed tells of its end by the connection, one that is suspended does not.
+/// A killed client closes its connection; a suspended one does not.
 #[test]
 fn demand_2_the_agent_is_free_within_5_s_after_a_client_vanishes() {
     let keys = Keys::new();
@@ -52,7 +52,7 @@ fn demand_2_the_agent_is_free_within_5_s_after_a_client_vanishes() {
     agent.ends_well();
 }
 
-/// Carries a connection, and tells how long it was silent at most in each direction.
+/// Relays a connection; reports the longest silence in each direction.
 fn relay(to: std::net::SocketAddr) -> (std::net::SocketAddr, mpsc::Receiver<Duration>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
@@ -79,7 +79,7 @@ fn relay(to: std::net::SocketAddr) -> (std::net::SocketAddr, mpsc::Receiver<Dura
     (at, silences)
 }
 
-/// Translators forget connections that are silent for minutes; here none is for 3 s.
+/// NATs drop idle connections after minutes; here no silence exceeds 3 s.
 #[test]
 fn demand_3_the_control_connection_is_never_silent_for_long() {
     let keys = Keys::new();
@@ -118,8 +118,8 @@ fn demand_4_control_takes_another_way_than_data() {
     agent.ends_well();
 }
 
-/// That set-up messages of UDP are repeated, and that the end of a test survives a round trip of 2 s and a
-/// loss of 20 %, is tested in virtual time (`crates/core/proto/tests`); here the orders take 0.4 s each way.
+/// Retransmission of UDP set-up messages, and the end of a test at an RTT of 2 s with 20 % loss, are tested in virtual
+/// time (`crates/core/proto/tests`). Here the control connection has a delay of 0.4 s each way.
 #[test]
 fn demand_5_a_run_survives_a_slow_way_of_its_orders() {
     let keys = Keys::new();
@@ -131,7 +131,7 @@ fn demand_5_a_run_survives_a_slow_way_of_its_orders() {
     agent.ends_well();
 }
 
-/// Carries a connection, each byte later by so much.
+/// Relays a connection with this delay.
 fn late(to: std::net::SocketAddr, delay: Duration) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
@@ -184,7 +184,7 @@ fn demand_6_a_version_mismatch_says_which_side_to_update() {
     agent.ends_well();
 }
 
-/// Clients come and go at every stage of a run, politely and not.
+/// Clients disconnect at every stage of a run, in order or killed.
 #[test]
 fn demand_7_nothing_crashes_at_start_stop_and_error() {
     let keys = Keys::new();
@@ -202,7 +202,7 @@ fn demand_7_nothing_crashes_at_start_stop_and_error() {
             client.wait().unwrap();
         }
     }
-    // What is asked beyond its means is refused, and a run that fails spoils none.
+    // A request that the agent cannot serve is refused, and a failed run does not affect later ones.
     let words = ["measure", "stream", &at, "--port", "1", "--transport", "sctp", "-t", "100ms"];
     let refused = keys.command(&words).output().unwrap();
     assert_ne!(refused.status.code(), Some(0), "{}", stderr(&refused));

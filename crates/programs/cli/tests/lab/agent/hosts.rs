@@ -1,4 +1,4 @@
-//! Two namespaces that stand for two hosts.
+//! Two namespaces that represent two hosts.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -32,12 +32,12 @@ fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
         lab.namespace("client").unwrap().enter(&mut command);
         command.env("FABRICMARK_KEY_FILE", keys.file()).output().unwrap()
     };
-    // A network between hosts is one link, and the plan has two.
+    // A network between hosts is one link, but the plan has two.
     expect(&run(&to), 64, &["the plan has the links veth, ethernet:1G", "--link"]);
     let output = run(&[&to[..], &["--link", "veth"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let records = bench.records();
-    // Eight points, each a warm-up and three runs; invalid ones are repeated.
+    // Eight points with a warm-up and three runs each; invalid runs are repeated.
     assert!(records.len() >= 8 * 4);
     for record in &records {
         assert_eq!(record.testbed, Testbed::Hosts);
@@ -47,14 +47,14 @@ fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
             if record.point.family.to_string().ends_with('4') { "10.71.0.2" } else { "fd71::2" };
         assert_eq!(server.address, Some(wanted.parse().unwrap()));
         assert_eq!(server.device.as_deref(), Some("link0"));
-        // Both ends are on one machine, whose clock is one.
+        // Both ends run on one machine and share its clock.
         let clock = server.clock_offset.unwrap();
         assert!(clock.offset_ns.unsigned_abs() <= clock.uncertainty_ns, "{clock:?}");
     }
     agent.ends_well();
 }
 
-/// Three hosts on a switch: one conducts, the others measure.
+/// Three hosts on a switch: one is the coordinator, the others measure.
 #[test]
 fn both_ends_run_on_other_hosts_than_the_one_that_conducts() {
     let Some(bench) = bench("both ends on other hosts") else { return };
@@ -103,7 +103,7 @@ fn both_ends_run_on_other_hosts_than_the_one_that_conducts() {
             assert!(own.contains(&node.address.unwrap().to_string()), "{:?}", node.address);
         }
     }
-    // Groups between any of the three, the host that conducts among them.
+    // Groups between any two of the three hosts, including the coordinator's.
     let groups = "title = 't'\n[nodes.desk]\n\
          [[wire]]\nbetween = ['client', 'server']\nlink = 'ethernet:400G'\n\
          [[wire]]\nbetween = ['desk', 'server']\nlink = 'ethernet:100G'\n\
@@ -169,7 +169,7 @@ fn a_host_is_reached_by_an_address_of_its_link() {
     agent.ends_well();
 }
 
-/// What the user says of the network sets ceilings, but it is no imitation.
+/// A link specification of the user sets ceilings, but does not mean that the network is emulated.
 #[test]
 fn figures_between_hosts_are_measured_whatever_link_is_named() {
     let keys = Keys::new();

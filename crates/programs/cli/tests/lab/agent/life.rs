@@ -1,4 +1,4 @@
-//! How agents share, stop and come back.
+//! Sharing, stopping and restarting of agents.
 
 use std::process::Output;
 

@@ -1,5 +1,5 @@
-//! Other tools at an agent, and an agent's program at theirs. What each can do is tested in `crates/edge/interop`;
-//! here that the commands lead there.
+//! Other tools against an agent, and this program against other tools. `crates/edge/interop` tests the protocols; these
+//! tests check that the command line reaches them.
 
 use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::{Agent, Keys};
 use crate::support::{expect, skip, stdout, wait_until};
 
-/// A port that nobody has for TCP and UDP.
+/// A port that is free for both TCP and UDP.
 fn free_port() -> u16 {
     loop {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -28,7 +28,7 @@ fn has_iperf3(test: &str) -> bool {
     is_there
 }
 
-/// An agent with a service at a port of its own, once that listens.
+/// An agent that also serves another tool's protocol, on its own port.
 fn agent_with(keys: &Keys, service: &str, words: &[&str]) -> (Agent, u16) {
     let port = free_port();
     let option = format!("--{service}={port}");
@@ -97,7 +97,7 @@ fn a_server_of_iperf3_is_the_other_end_of_a_measurement() {
         let told: Value = serde_json::from_str(&stdout(&output)).unwrap();
         assert!(told.to_string().contains(r#""carrier":"iperf3""#), "{told}");
     }
-    // What iperf3 cannot do is said before anything is sent.
+    // What iperf3 does not support is refused before anything is sent.
     let words = ["measure", "ping-pong", "127.0.0.1:1", "--peer", "iperf3", "-t", "1s"];
     let output = keys.command(&words).output().unwrap();
     assert_ne!(output.status.code(), Some(0));

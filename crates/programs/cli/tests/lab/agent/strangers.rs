@@ -1,4 +1,4 @@
-//! Those who have no business with an agent.
+//! Clients that are not authorised to use an agent.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -38,7 +38,7 @@ fn nobody_who_listens_is_an_unreachable_agent() {
     expect(&output, 65, &["does not listen at", "start `fabricmark agent` there"]);
 }
 
-/// Thousands who connect, say something that is no TLS or half of a greeting, and stay.
+/// Thousands of connections that send something other than TLS, or half of a ClientHello, and stay open.
 #[test]
 fn strangers_cost_bounded_memory_and_keep_nobody_out() {
     let keys = Keys::new();
@@ -51,7 +51,7 @@ fn strangers_cost_bounded_memory_and_keep_nobody_out() {
         let mut stranger = TcpStream::connect(agent.address).unwrap();
         let words: &[u8] = match number % 3 {
             0 => b"GET / HTTP/1.1\r\n\r\n",
-            // A record of a handshake that announces 16 KiB and brings one.
+            // A handshake record that announces 16 KiB and contains one byte.
             1 => &[0x16, 0x03, 0x01, 0x3f, 0xff, 0x01],
             _ => &[],
         };
@@ -65,7 +65,7 @@ fn strangers_cost_bounded_memory_and_keep_nobody_out() {
     expect(&output, 0, &[]);
     let grown = agent.memory_bytes().saturating_sub(before);
     assert!(grown < 48 << 20, "{grown} bytes");
-    // Who sent no TLS has been told to go.
+    // A client that does not speak TLS has been disconnected.
     let mut said = Vec::new();
     let mut first = TcpStream::connect(agent.address).unwrap();
     first.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();

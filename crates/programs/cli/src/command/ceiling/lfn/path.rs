@@ -1,4 +1,4 @@
-//! What a long path allows, whatever the connection does.
+//! Limits of a long path, whatever the connection does.
 
 use fabricmark_units::Nanos;
 use fabricmark_wire::lfn::{FIBRE_INDEX, Figure, Value, fibre_rtt};
@@ -11,27 +11,27 @@ use crate::command::ceiling::number::time;
 use crate::exit::Failure;
 use crate::options::lfn::Lfn;
 
-/// Payload of a segment where nobody says: Ethernet's 1,500 bytes less 20 of IPv4 and 20 of TCP.
+/// Default MSS: Ethernet's 1,500 bytes minus 20 of IPv4 and 20 of TCP.
 const MSS: u64 = 1460;
 
-/// Rate, round trip and segment of a path.
+/// Rate, RTT and MSS of a path.
 pub struct Path {
-    /// What sets the bound, in words.
+    /// What sets the bound: a rate, or a stream over a link.
     pub what: String,
-    /// Bits of all kinds per second.
+    /// Rate of the link in bit/s, headers included.
     pub rate_bps: Exact,
-    /// Bits of the stream per second.
+    /// Rate of the TCP stream in bit/s.
     pub stream: Figure,
-    /// Payload of a full segment in bytes.
+    /// MSS in bytes.
     pub mss_bytes: u64,
-    /// The round trip.
+    /// RTT of the path.
     pub rtt: Nanos,
-    /// Clauses on which the stream's bound rests.
+    /// Sources of the stream's bound.
     pub sources: Vec<&'static str>,
 }
 
 impl Path {
-    /// The path that the options describe, by a link or by a rate alone.
+    /// The path described by the options: a link, or only a rate.
     pub fn of(options: &Lfn) -> Result<Self, Failure> {
         let rtt = round_trip(options)?;
         match options.link {
@@ -69,7 +69,7 @@ impl Path {
                     format!("segments of {mss} bytes do not fit {link}: use {largest} at most");
                 return Err(Failure::input(message));
             }
-            // Conditional: nothing but this choice keeps segments so short.
+            // Conditional: only this option keeps segments so short.
             Some(mss) if mss < largest => (goodput(link, stack, mss)?, mss),
             _ => (best, largest),
         };
@@ -84,7 +84,7 @@ impl Path {
     }
 }
 
-/// What is given, or else light in the fibre of the given distance.
+/// The given RTT, or that of light in fibre over the given distance.
 fn round_trip(options: &Lfn) -> Result<Nanos, Failure> {
     let light_ns = options.distance.map_or(0.0, |metres| fibre_rtt(metres.0).value.as_f64());
     let rtt = options.rtt.unwrap_or(Nanos(light_ns.ceil() as u64));

@@ -1,4 +1,4 @@
-//! The answers about a long path as text and as JSON.
+//! Prints the results for a long path as text or JSON.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 use super::super::number::{bytes, kind, mbps, time};
 use super::{Answer, name};
 
-/// Tables: what limits, what it takes to keep up the goodput, which losses are tolerated.
+/// Tables: the limits, what it takes to sustain the goodput, and the tolerated loss rates.
 pub fn as_text(answer: &Answer) -> String {
     let Answer { path, limits, least, .. } = answer;
     let (limiting, goodput) = &limits[*least];
@@ -137,7 +137,7 @@ fn needs(answer: &Answer) -> String {
     )
 }
 
-/// The same with keys that carry their units; what is a fraction stands as `exact`, too.
+/// JSON with units in the keys; fractions are also given exactly.
 pub fn as_json(answer: &Answer) -> Json {
     let Answer { path, limits, least, ramp, .. } = answer;
     let mut out = Map::new();
@@ -194,7 +194,7 @@ pub fn as_json(answer: &Answer) -> Json {
     Json::Object(out)
 }
 
-/// Every source once, in alphabetical order.
+/// All sources, without duplicates, in alphabetical order.
 fn sources(answer: &Answer) -> BTreeSet<&'static str> {
     let tolerated = answer.tolerated.iter().flat_map(|(_, found)| found).map(|(loss, _)| loss);
     let distance = answer.distance.iter().flat_map(|(light, record)| [light, record]);

@@ -1,4 +1,4 @@
-//! From options to the path and the stack that they describe.
+//! Converts options to a path and a protocol stack.
 
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Family, Hop, Link, Path, Stack, fibre_delay};
@@ -7,7 +7,7 @@ use crate::exit::Failure;
 use crate::options::ceiling::Ceiling;
 use crate::options::stack::Transport;
 
-/// The links with switches between them.
+/// The links, with switches between them.
 pub fn path(options: &Ceiling) -> Result<Path, Failure> {
     let (links, switches) = (&options.link, &options.switch);
     let links = match links.as_slice() {
@@ -38,7 +38,7 @@ pub fn path(options: &Ceiling) -> Result<Path, Failure> {
     Ok(Path { hops: links.into_iter().enumerate().map(hop).collect(), propagation_ns })
 }
 
-/// What carries the payload over IP of `family`; refuses options of other transports.
+/// The protocol stack over IP of `family`. Options of other transports are an error.
 pub fn stack(options: &Ceiling, family: Family) -> Result<Stack, Failure> {
     let refuse = |message: &str| Err(Failure::input(message));
     let transport = options.stack.transport;
@@ -51,7 +51,7 @@ pub fn stack(options: &Ceiling, family: Family) -> Result<Stack, Failure> {
     options.stack.over(family)
 }
 
-/// The transport with what changes its packets.
+/// The transport and its options as text.
 pub fn what(options: &Ceiling) -> String {
     let operation = match options.stack.transport {
         Transport::Rc => format!(" {}", options.stack.operation.word()),

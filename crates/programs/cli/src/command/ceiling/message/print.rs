@@ -1,4 +1,4 @@
-//! Ceilings and floors of messages as a table, as JSON and as a chart.
+//! Prints ceilings and floors of messages as a table, JSON or a chart.
 
 use fabricmark_report::{Curve, Side, fixed, goodput_chart, grid};
 use fabricmark_wire::{Exact, Family, Kind};
@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use super::super::number::{kind, time};
 use super::{Answer, Row};
 
-/// A table with a line for each row, then what it rests on.
+/// A table with one line per row, followed by the assumptions.
 pub fn as_text(answer: &Answer) -> String {
     let Answer { rows, sources, notes, .. } = answer;
     let several = |of: &dyn Fn(&Row) -> String| rows.iter().any(|row| of(row) != of(&rows[0]));
@@ -68,7 +68,7 @@ pub fn as_text(answer: &Answer) -> String {
     )
 }
 
-/// What the figures are of: `udp over ethernet:25G, IPv4`.
+/// Title, for example `udp over ethernet:25G, IPv4`.
 fn title(answer: &Answer) -> String {
     let rows = answer.rows.iter().filter(|_| answer.has_ip);
     let mut families: Vec<String> = rows.map(|row| format!(", {}", row.family)).collect();
@@ -81,7 +81,7 @@ fn title(answer: &Answer) -> String {
     format!("{what} over {path}{propagation}{}", families.concat())
 }
 
-/// One payload: its row with what belongs to all. Several: a list of `rows` instead.
+/// JSON: one object for a single row; for several, a list `rows` beside the common fields.
 pub fn as_json(answer: &Answer) -> Json {
     let common = json!({
         "path": answer.path.to_string(),
@@ -131,12 +131,12 @@ fn row_json(row: &Row) -> Json {
     out
 }
 
-/// Nanoseconds as a fraction of seconds.
+/// Converts nanoseconds to seconds, as an exact fraction.
 fn seconds(time_ns: Exact) -> Option<Exact> {
     Exact::new(time_ns.numerator(), time_ns.denominator().checked_mul(1_000_000_000)?)
 }
 
-/// Goodput by payload, a line for each IP version and kind.
+/// Chart of goodput by payload: one curve for each IP version and kind.
 pub fn chart(answer: &Answer) -> String {
     let mut curves: Vec<(Family, Kind, Curve<u64>)> = Vec::new();
     for row in &answer.rows {
@@ -165,7 +165,7 @@ pub fn chart(answer: &Answer) -> String {
     goodput_chart(&title, &curves)
 }
 
-/// A file's name for the chart: `ceiling-udp-ethernet-25g.svg`.
+/// File name of the chart, for example `ceiling-udp-ethernet-25g.svg`.
 pub fn default_name(answer: &Answer) -> String {
     let words = format!("ceiling {} {}", answer.transport.word(), answer.path).to_lowercase();
     let words: Vec<&str> = words

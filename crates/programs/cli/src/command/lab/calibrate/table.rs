@@ -1,10 +1,10 @@
-//! A calibration for people.
+//! Formats a calibration as text.
 
 use fabricmark_record::{Calibration, CalibrationRow, Quantity, Unit};
 
 use crate::command::lab::aligned;
 
-/// The table, and what follows from it.
+/// The table and its conclusions.
 pub fn text(calibration: &Calibration) -> String {
     let head = ["emulated", "link", "asked", "delivered", "interval", "error", ""];
     let rows = [head.map(str::to_owned)].into_iter().chain(calibration.rows.iter().map(cells));
@@ -24,7 +24,7 @@ pub fn text(calibration: &Calibration) -> String {
     )
 }
 
-/// The conclusions of a calibration, one a line.
+/// The conclusions of a calibration, one per line.
 pub fn in_short(calibration: &Calibration) -> String {
     let rate = |bps: Option<f64>| {
         bps.map_or_else(

@@ -1,4 +1,4 @@
-//! The model held against what an experiment measured over emulated links.
+//! Compares the model with the measurements of an experiment over emulated links.
 
 mod point;
 mod print;
@@ -18,45 +18,44 @@ use crate::output::Loaded;
 
 pub use print::{as_json, as_text};
 
-/// Share of the steady goodput at which a connection has arrived.
+/// Share of the steady goodput at which the ramp-up counts as finished.
 const ARRIVED: f64 = 0.9;
 
-/// The part of a run that never counts (`Ramp` of the crate `load`).
+/// Minimum uncounted ramp of a run, as a divisor of its duration (`Window::RAMP_SHARE` of the crate `load`).
 const RAMP_SHARE: u64 = 20;
 
 /// An experiment and its model, point by point.
 pub struct Answer {
-    /// Name of the experiment.
     experiment: String,
-    /// Level of confidence of its intervals, as a fraction.
+    /// Confidence level of its intervals, as a fraction.
     confidence: f64,
     rows: Vec<Row>,
-    /// What has no model, with the reason.
+    /// Points without a model, with the reason.
     left_out: Vec<(String, String)>,
 }
 
-/// One point.
+/// Results for one point.
 struct Row {
     name: String,
-    /// What the link was said to do.
+    /// Options of the emulated link.
     words: String,
     /// Goodput in bit/s.
     measured: Estimate,
     modelled_bps: f64,
-    /// Time in seconds until [`ARRIVED`], where intervals were recorded.
+    /// Time until [`ARRIVED`], in seconds; `None` if no intervals were recorded.
     measured_rise_s: Option<Estimate>,
     modelled_rise_s: Option<f64>,
 }
 
 impl Row {
-    /// Of the model, as a share of what was measured.
+    /// Relative error of the model: modelled over measured, minus 1.
     fn error(&self) -> f64 {
         self.modelled_bps / self.measured.value - 1.0
     }
 }
 
 impl Answer {
-    /// Simulates what was measured.
+    /// Simulates each point that was measured.
     pub fn of(options: &Simulate, folder: &Path) -> Result<Self, Failure> {
         let store = Store::open_existing(&folder.join("store.sqlite"))?;
         let experiment = store.find(&options.experiment)?;
@@ -79,7 +78,7 @@ impl Answer {
             match Row::of(options, plan, point, &name, &records) {
                 Ok(Some(row)) => answer.rows.push(row),
                 Ok(None) => answer.left_out.push((name, "no run of it counts".to_owned())),
-                // What a real path does and the model of one connection does not.
+                // The point uses something that the model of one connection does not have.
                 Err(failure) => answer.left_out.push((name, failure.message().to_owned())),
             }
         }
@@ -100,7 +99,7 @@ fn counts(record: &Record, point: &Point) -> bool {
 }
 
 impl Row {
-    /// The point's row; `None` where no run of it counts.
+    /// Result for the point; `None` if none of its runs is valid.
     fn of(
         options: &Simulate,
         plan: &Plan,
@@ -135,7 +134,7 @@ impl Row {
     }
 }
 
-/// What arrived through time.
+/// Received bytes over time.
 fn series(record: &Record) -> Option<&Series> {
     record.load().next()?.received_series.as_ref()
 }
@@ -149,7 +148,7 @@ fn course(series: &Series) -> Vec<Stretch> {
     series.intervals.iter().map(stretch).collect()
 }
 
-/// Seconds until the end of the first stretch that has [`ARRIVED`] at the goodput of the second half.
+/// End of the first interval that reaches [`ARRIVED`] of the goodput of the second half, in seconds.
 fn rise(stretches: &[Stretch]) -> Option<f64> {
     let end = stretches.last()?.end;
     let steady_bps = goodput_bps(stretches, Nanos(end.0 / 2), end);

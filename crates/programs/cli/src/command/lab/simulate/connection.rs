@@ -1,4 +1,4 @@
-//! A connection and its path, before it is simulated.
+//! A connection and its path, ready to be simulated.
 
 use std::fs;
 use std::path::Path;
@@ -12,31 +12,29 @@ use fabricmark_wire::frame::TCP_TIMESTAMPS;
 use crate::exit::Failure;
 use crate::options::simulate::{Exit, Law};
 
-/// A window that never limits: more bytes than any path holds, few enough to add to them.
+/// A window that never limits: more bytes than any path holds, small enough to be added without overflow.
 pub const UNLIMITED: u64 = 1 << 60;
 
-/// Bytes of a TCP header without options (RFC 9293, section 3.1).
+/// TCP header without options, in bytes (RFC 9293, section 3.1).
 const TCP_HEADER: u16 = 20;
 
-/// Packets or trains beyond which a simulation takes longer than anybody waits: an optimised build moves
-/// some million a second.
+/// Maximum number of simulated packets or trains: an optimised build processes a few million a second.
 const STEPS_MAX: f64 = 3e8;
 
-/// Who sends what over which path.
+/// Sender, congestion control and path.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// What tells it from others beside it.
+    /// Distinguishes it from others in the output.
     pub name: String,
     pub there: LinkWords,
     pub back: LinkWords,
     pub settings: Settings,
     pub seed: u64,
-    /// What limits the goodput in bit/s, by name, whatever the congestion control does; the wire first,
-    /// where there is one.
+    /// Goodput limits in bit/s, by name, independent of congestion control. The wire comes first, if there is one.
     pub limits: Vec<(&'static str, f64)>,
 }
 
-/// How Linux sends: time stamps in each segment, a time-out of 200 ms at least (`TCP_RTO_MIN`).
+/// Settings of a Linux sender: timestamps in each segment, RTO of at least 200 ms (`TCP_RTO_MIN`).
 pub fn as_linux(law: Law, exit: Exit, family: Family, mtu: u16) -> Settings {
     let ip_header = match family {
         Family::V4 => 20,
@@ -45,7 +43,7 @@ pub fn as_linux(law: Law, exit: Exit, family: Family, mtu: u16) -> Settings {
     let header_bytes = ip_header + TCP_HEADER + u16::from(TCP_TIMESTAMPS);
     Settings {
         header_bytes,
-        // No MTU is below 1280.
+        // The MTU is at least 1280.
         mss_bytes: mtu.saturating_sub(header_bytes),
         congestion: match law {
             Law::Reno => Congestion::Reno,
@@ -61,7 +59,7 @@ fn invalid(error: Invalid) -> Failure {
 }
 
 impl Connection {
-    /// Reads the traces that the words name, and finds what limits.
+    /// Reads the traces that the link options name, and computes the limits.
     pub fn new(
         name: String,
         mut there: LinkWords,
@@ -82,22 +80,22 @@ impl Connection {
         Ok(connection)
     }
 
-    /// The round trip of a packet that takes no time on the wire.
+    /// Base RTT: propagation only, without serialization.
     pub fn rtt(&self) -> Nanos {
         Nanos(self.there.delay().0.saturating_add(self.back.delay().0))
     }
 
-    /// The window in bytes; `None` where there is none.
+    /// The window in bytes; `None` if unlimited.
     pub fn window_bytes(&self) -> Option<u64> {
         Some(self.settings.window_bytes).filter(|&bytes| bytes < UNLIMITED)
     }
 
-    /// The least limit in bit/s.
+    /// The smallest limit in bit/s.
     pub fn limit(&self) -> Option<(&'static str, f64)> {
         self.limits.iter().copied().min_by(|(_, a), (_, b)| a.total_cmp(b))
     }
 
-    /// The goodput in bit/s that the wire carries; `None` where there is no wire.
+    /// Goodput limit of the wire in bit/s; `None` if the link has no rate.
     pub fn wire_bps(&self) -> Option<f64> {
         self.limits.iter().find(|(what, _)| *what == "wire").map(|(_, bps)| *bps)
     }
@@ -120,7 +118,7 @@ impl Connection {
         Ok(limits)
     }
 
-    /// Lets it send.
+    /// Runs the simulation.
     pub fn simulate(&self, duration: Nanos, interval: Nanos) -> Result<Outcome, Failure> {
         self.check(duration)?;
         let there = self.there.build(self.seed, "there").map_err(invalid)?;
@@ -129,7 +127,7 @@ impl Connection {
         tcpsim::simulate(&self.settings, path, duration, interval).map_err(invalid)
     }
 
-    /// Whether it comes to an end before the reader does.
+    /// Fails if the simulation would take too long or have no limit.
     fn check(&self, duration: Nanos) -> Result<(), Failure> {
         let Some((_, limit_bps)) = self.limit() else {
             return Err(Failure::input(

@@ -1,4 +1,4 @@
-//! Simulated connections as text, as JSON and as a chart.
+//! Prints simulated connections as text, JSON or a chart.
 
 use fabricmark_report::{Curve, Side, course_chart, fixed, grid};
 use fabricmark_tcpsim::{Congestion, HyStart, Interval, Settings};
@@ -9,12 +9,12 @@ use serde_json::{Value as Json, json};
 use super::run::Run;
 use crate::command::ceiling::number::{bytes, time};
 
-/// Rows of a table of intervals; more of them are drawn together.
+/// Maximum rows of an interval table; more intervals are merged.
 const ROWS_MAX: usize = 20;
-/// Points of a line of a chart.
+/// Maximum points of a curve.
 const DOTS_MAX: usize = 60;
 
-/// Megabits in a second, as tables have them.
+/// Mbit/s, as in tables.
 fn mbps(bps: f64) -> String {
     fixed(bps / 1e6, 1)
 }
@@ -24,7 +24,7 @@ fn percent(share: f64) -> String {
     format!("{} %", fixed(100.0 * share, 1))
 }
 
-/// What was simulated, a row for each connection, then what happened through time.
+/// A summary row for each connection, then the course over time.
 pub fn as_text(runs: &[Run]) -> String {
     let Some(first) = runs.first() else { return String::new() };
     let through_time = match runs {
@@ -70,7 +70,7 @@ fn heading(first: &Run, runs: &[Run]) -> String {
     )
 }
 
-/// What the link does in all of them.
+/// Link options common to all runs.
 fn words(runs: &[Run]) -> String {
     let all: Vec<String> = runs.iter().map(|run| run.connection.there.to_string()).collect();
     let Some(first) = all.first() else { return String::new() };
@@ -127,7 +127,7 @@ fn headline(runs: &[Run]) -> String {
     )
 }
 
-/// Intervals that follow each other, as one.
+/// Consecutive intervals merged into one.
 struct Stretched {
     end: Nanos,
     goodput_bps: f64,
@@ -135,7 +135,7 @@ struct Stretched {
     last: Interval,
 }
 
-/// All intervals in `most` rows at most.
+/// Merges intervals into at most `most` rows.
 fn stretched(intervals: &[Interval], most: usize) -> Vec<Stretched> {
     let each = intervals.len().div_ceil(most).max(1);
     let join = |part: &[Interval]| {
@@ -192,7 +192,7 @@ fn several_through_time(runs: &[Run]) -> String {
     format!("goodput (Mbit/s)\n{}", grid(&columns, &rows))
 }
 
-/// The same with keys that carry their units, and every interval.
+/// JSON with units in the keys, and all intervals.
 pub fn as_json(runs: &[Run]) -> Json {
     json!({ "provenance": "modelled", "runs": runs.iter().map(run_json).collect::<Vec<_>>() })
 }
@@ -259,7 +259,7 @@ fn interval_json(interval: &Interval) -> Json {
     })
 }
 
-/// Goodput through time, a line each.
+/// Chart of goodput over time: one curve per connection.
 pub fn chart(runs: &[Run]) -> String {
     let course = |run: &Run| Curve {
         label: format!("{} (modelled)", run.connection.name),

@@ -1,4 +1,4 @@
-//! A connection that was simulated, and what is told of it first.
+//! A simulated connection and its summary.
 
 use std::collections::BTreeMap;
 
@@ -12,25 +12,24 @@ use super::connection::Connection;
 use crate::exit::Failure;
 use crate::options::simulate::Simulate;
 
-/// What a connection did.
+/// Result of a simulation.
 pub struct Run {
     pub connection: Connection,
     pub outcome: Outcome,
-    /// How long it sent, and the intervals that were asked for.
+    /// Simulated time, and length of the reported intervals.
     pub duration: Nanos,
     pub interval: Nanos,
     /// Goodput of the second half in bit/s.
     pub steady_bps: f64,
-    /// Length of the path in metres and the metric of land-speed records in bit-metres per second;
-    /// `None` where there is no delay.
+    /// Path length in metres and land speed in bit-metres per second; `None` if there is no delay.
     pub land_speed: Option<(u64, f64)>,
 }
 
-/// Most intervals of a simulation, so that their table fits into memory.
+/// Maximum number of intervals, which limits memory.
 const INTERVALS_MAX: u64 = 100_000;
 
 impl Run {
-    /// Lets the connection send for as long as the options say.
+    /// Simulates a connection for the duration in the options.
     pub fn of(connection: Connection, options: &Simulate) -> Result<Self, Failure> {
         let duration = options.duration;
         let interval = options.interval.unwrap_or_else(|| whole_round_trips(connection.rtt()));
@@ -43,7 +42,7 @@ impl Run {
         Ok(Self { connection, outcome, duration, interval, steady_bps, land_speed })
     }
 
-    /// Goodput as a share of what the wire carries; `None` where there is no wire.
+    /// Goodput as a share of the wire's; `None` if the link has no rate.
     pub fn share_of_wire(&self) -> Option<f64> {
         self.connection.wire_bps().map(|wire_bps| self.steady_bps / wire_bps)
     }
@@ -60,14 +59,14 @@ fn check(duration: Nanos, interval: Nanos) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A second or more in which a window that is sent at once is sent a whole number of times: otherwise
-/// intervals would have two or three of them by turns.
+/// Shortest whole number of RTTs of at least one second. Otherwise the number of window-sized bursts would vary
+/// between intervals.
 fn whole_round_trips(rtt: Nanos) -> Nanos {
     const SECOND: u64 = 1_000_000_000;
     Nanos(rtt.0.max(1).saturating_mul(SECOND.div_ceil(rtt.0.max(1))))
 }
 
-/// Goodput in bit/s of the whole intervals in the second half; of all where there are none.
+/// Goodput in bit/s of the full-length intervals in the second half; of all intervals if there are none.
 fn steady_bps(intervals: &[Interval], duration: Nanos, whole: Nanos) -> f64 {
     let is_later =
         |interval: &&Interval| interval.start.0 >= duration.0 / 2 && interval.length == whole;
@@ -80,7 +79,7 @@ fn steady_bps(intervals: &[Interval], duration: Nanos, whole: Nanos) -> f64 {
     8.0 * bytes as f64 / Nanos(length).as_secs_f64()
 }
 
-/// What was delivered through time.
+/// Delivered bytes over time.
 pub fn stretches(outcome: &Outcome) -> Vec<Stretch> {
     let stretch = |interval: &Interval| Stretch {
         start: Nanos(interval.start.0),
@@ -90,7 +89,7 @@ pub fn stretches(outcome: &Outcome) -> Vec<Stretch> {
     outcome.intervals.iter().map(stretch).collect()
 }
 
-/// How far light comes in fibre and back in this time, in metres one way.
+/// Distance of a fibre with this RTT, in metres one way.
 fn light(rtt: Nanos) -> u64 {
     const METRES: u64 = 1_000_000_000;
     (rtt.0 as f64 / fibre_rtt(METRES).value.as_f64() * METRES as f64) as u64

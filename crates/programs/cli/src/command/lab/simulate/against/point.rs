@@ -1,4 +1,4 @@
-//! What a point of a plan is for the model.
+//! Converts a point of a plan to the model's parameters.
 
 use fabricmark_link::LinkWords;
 use fabricmark_plan::{Direction, Factor, Pace, Pattern, Point, Transport};
@@ -9,28 +9,28 @@ use super::super::connection::{Connection, as_linux};
 use crate::exit::Failure;
 use crate::options::simulate::{Law, Simulate, Window};
 
-/// What the link of a point does; `None` where it imitates nothing.
+/// Options of the point's link; `None` if no link is emulated.
 fn words_of(point: &Point) -> Option<LinkWords> {
     let shaped =
         || format!("link={}", Some(point.link).filter(|link| link.has_wire())?).parse().ok();
     point.words().or_else(shaped)
 }
 
-/// The most that a connection of this point has under way, in bytes; `None` where the kernel decides.
+/// Maximum window of the point's connection in bytes; `None` for the kernel's autotuning.
 ///
-/// Linux doubles the buffer that is asked for and keeps half of it for what it needs besides
-/// (socket(7), tcp(7)): what is asked for is what is offered.
+/// Linux doubles the requested buffer and reserves half of it for overhead (socket(7), tcp(7)), so the requested size
+/// is the size of the window.
 fn window_of(point: &Point) -> Option<u64> {
     let asked = [point.window_bytes(), point.receive_buffer, point.send_buffer];
     asked.into_iter().flatten().map(|bytes| bytes.0).min()
 }
 
-/// The law of its congestion control; `None` where it is not modelled.
+/// Congestion control of the point; `None` if it is not modelled.
 fn law_of(point: &Point) -> Option<Law> {
     point.congestion.as_deref().and_then(Law::named)
 }
 
-/// Why a point has no model; `None` where it has one.
+/// Why a point has no model; `None` if it has one.
 pub fn why_not(point: &Point) -> Option<String> {
     if point.pattern != Pattern::Stream || point.transport != Transport::Tcp {
         return Some(format!("{} over {} is no stream of TCP", point.pattern, point.transport));
@@ -56,7 +56,7 @@ pub fn why_not(point: &Point) -> Option<String> {
     (!is_limited).then(|| "nothing but the hosts limits it".to_owned())
 }
 
-/// The point as a connection.
+/// The point as a simulated connection.
 pub fn connection(options: &Simulate, name: &str, point: &Point) -> Result<Connection, Failure> {
     let (Some(there), Some(law)) = (words_of(point), law_of(point)) else {
         return Err(Failure::input(why_not(point).unwrap_or_default()));
@@ -85,7 +85,7 @@ pub fn connection(options: &Simulate, name: &str, point: &Point) -> Result<Conne
     Connection::new(name.to_owned(), there, back, settings, options.seed)
 }
 
-/// A name for each point: the levels by which they differ, or the link where there is only one.
+/// Names of the points: the levels in which they differ, or the link if there is only one.
 pub fn names(points: &[Point]) -> Vec<String> {
     let differs = |factor: &Factor| {
         points.iter().any(|point| point.level(*factor) != points[0].level(*factor))

@@ -1,4 +1,4 @@
-//! What was measured beside what is modelled, as text and as JSON.
+//! Prints measured and modelled goodput as text or JSON.
 
 use fabricmark_report::{Side, fixed, grid};
 use fabricmark_stats::Estimate;
@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::{ARRIVED, Answer, Row};
 
-/// A row for each point, and how far the model is off in all.
+/// A row per point, and a summary of the errors.
 pub fn as_text(answer: &Answer) -> String {
     let rows: Vec<Vec<String>> = answer.rows.iter().map(row).collect();
     let table = grid(
@@ -39,7 +39,7 @@ pub fn as_text(answer: &Answer) -> String {
     )
 }
 
-/// The sizes of the errors, as shares.
+/// Absolute relative errors.
 fn errors(answer: &Answer) -> impl Iterator<Item = f64> {
     answer.rows.iter().map(|row| row.error().abs())
 }
@@ -69,7 +69,7 @@ fn row(row: &Row) -> Vec<String> {
     ]
 }
 
-/// The same with keys that carry their units.
+/// JSON with units in the keys.
 pub fn as_json(answer: &Answer) -> Json {
     let rows: Vec<Json> = answer
         .rows
