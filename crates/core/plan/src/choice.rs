@@ -75,17 +75,17 @@ pub(crate) use {choices, earlier};
 choices! {
     /// How data moves between client and server.
     Pattern {
-        /// one end sends without pause, the other receives (netperf's STREAM)
+        /// one end sends continuously, the other receives (netperf's STREAM)
         Stream = "stream",
         /// request and response (netperf's RR)
         Rr = "rr" was "exchange",
-        /// request and response with a connection for each (netperf's CRR)
+        /// connect, request, response, close (netperf's CRR)
         Crr = "crr" was "connect-exchange",
-        /// a payload there and one of the same length back (IMB's PingPong)
+        /// a payload, and a response of the same length (IMB's PingPong)
         PingPong = "ping-pong",
-        /// each end sends a payload and then receives the other's (IMB's PingPing)
+        /// both ends send a payload at once, then receive the other's (IMB's PingPing)
         PingPing = "ping-ping",
-        /// several payloads back to back, one response when all have arrived (osu_bw)
+        /// several payloads back to back, then one response when all have arrived (osu_bw)
         Burst = "burst",
     }
 }
@@ -105,9 +105,9 @@ choices! {
 choices! {
     /// What carries the ping-pong that measures the round trip beside a load.
     Probe {
-        /// datagrams: each shows one crossing of the queues
+        /// datagrams, without retransmissions: each RTT is one pass through the queues
         Udp = "udp",
-        /// a connection: what an interactive application beside the load would see
+        /// a TCP connection: the RTT of an interactive application during the load
         Tcp = "tcp",
     }
 }
@@ -115,13 +115,13 @@ choices! {
 choices! {
     /// The system calls that move the data.
     Path {
-        /// one plain send or receive call per payload
+        /// one send or recv call per payload
         Copy = "copy",
-        /// as copy, but the receiver leaves the bytes in the kernel (MSG_TRUNC)
+        /// as copy, but the receiver discards the data in the kernel (MSG_TRUNC)
         Trunc = "trunc",
         /// several datagrams per call (sendmmsg, recvmmsg)
         Mmsg = "mmsg",
-        /// one buffer that the kernel cuts into datagrams (UDP_SEGMENT, UDP_GRO)
+        /// one buffer that the kernel segments into datagrams (UDP_SEGMENT, UDP_GRO)
         Gso = "gso",
         /// the kernel sends from the program's pages (MSG_ZEROCOPY)
         ZeroCopy = "zerocopy",
@@ -129,9 +129,9 @@ choices! {
         SendFile = "sendfile",
         /// through a pipe at both ends (splice)
         Splice = "splice",
-        /// a chain of sends per call, one receive request for all arrivals (io_uring)
+        /// linked sends and one multishot receive (io_uring)
         Uring = "io-uring",
-        /// as io-uring, but sends from registered pages
+        /// as io-uring, but zero-copy sends from registered buffers
         UringZeroCopy = "io-uring-zc",
     }
 }
@@ -139,9 +139,9 @@ choices! {
 choices! {
     /// Whether super-packets of up to 64 KiB cross an emulated link whole.
     Offload {
-        /// super-packets of up to 64 KiB, each as long on the wire as its segments
+        /// super-packets of up to 64 KiB, each of which takes as long on the wire as its segments
         On = "on",
-        /// single packets
+        /// single packets of at most the MTU
         Off = "off",
     }
 }
@@ -153,7 +153,7 @@ choices! {
         Block = "block",
         /// it blocks in epoll_wait, for many flows
         Epoll = "epoll",
-        /// it calls again and again without blocking
+        /// it polls with non-blocking calls
         Spin = "spin",
         /// it blocks in the call, and the kernel polls the device for 50 us first (SO_BUSY_POLL)
         BusyPoll = "busy-poll",
@@ -176,9 +176,9 @@ choices! {
 choices! {
     /// Who takes the timestamps of packets.
     Timestamps {
-        /// the kernel, where a packet passes to and from the network device
+        /// taken by the kernel when it passes a packet to or from the network device
         Software = "software",
-        /// the network device, by its own clock
+        /// taken by the network device, by its own clock
         Hardware = "hardware",
     }
 }
@@ -186,17 +186,17 @@ choices! {
 choices! {
     /// RDMA operation of a work request (IBTA volume 1, section 9.4).
     Operation {
-        /// into the receiver's next receive request
+        /// SEND into the receiver's next receive request
         Send = "send",
-        /// into the receiver's memory, without a completion there
+        /// RDMA WRITE into the receiver's memory, without a completion there
         Write = "write",
-        /// into the receiver's memory, with a completion there
+        /// RDMA WRITE with immediate data, which completes a receive request at the receiver
         WriteImmediate = "write-imm",
-        /// out of the server's memory
+        /// RDMA READ from the server's memory
         Read = "read",
-        /// adds to 8 bytes of the server's memory and returns what they were
+        /// atomic: adds to 8 bytes of the server's memory and returns the old value
         FetchAdd = "fetch-add",
-        /// replaces 8 bytes of the server's memory if they are as expected, and returns what they were
+        /// atomic: replaces 8 bytes of the server's memory if they match, and returns the old value
         CompareSwap = "compare-swap",
     }
 }
@@ -204,9 +204,9 @@ choices! {
 choices! {
     /// How queue pairs of a reliable connection are connected.
     Cm {
-        /// queue pair numbers are exchanged over a TCP connection
+        /// exchange of queue pair numbers over a TCP connection
         Tcp = "tcp",
-        /// by RDMA's communication manager (IBTA volume 1, section 12)
+        /// RDMA communication manager (IBTA volume 1, section 12)
         Rdma = "rdma" was "rdma-cm",
     }
 }

@@ -254,40 +254,40 @@ factors! {
     Direction, direction: Option<Direction> = Traffic.of(Kind::Choice(Direction::CHOICES))
         .when(|point| point.pattern == Pattern::Stream)
         .default("`forward`", |_| Some("forward".to_owned()));
-    /// measure the RTT by a ping-pong of 64 bytes, first alone for the duration of a run, then beside the load
+    /// measure the RTT by a 64-byte ping-pong: idle for the duration of a run, then during the load
     Probe, probe: Option<Probe> = Traffic.of(Kind::Choice(Probe::CHOICES)).or_none();
-    /// number of parallel flows on one thread at each end; of a stream both ways in each direction
+    /// number of parallel flows, on one thread at each end; per direction if `direction` is `both`
     Flows, flows: u32, of old "one_flow" = Traffic.of(Kind::Number(1, Point::FLOWS_MAX))
         .shown("{} flows")
         .letter('P')
         .default("1", |_| Some("1".to_owned()));
-    /// when payloads or requests depart: `closed`, `fixed:RATE`, `poisson:RATE`, `burst:BYTES/PERIOD`, `trace:FILE`; a rate is that of all flows together
+    /// schedule of payloads or requests: `closed` (as fast as possible), `fixed:RATE`, `poisson:RATE`, `burst:BYTES/PERIOD`, `trace:FILE`; a rate is the sum over all flows
     Pace, pace: Pace, of old "Pace::default" = Traffic.of(Kind::of::<Pace>()).default("`closed`", |_| Some("closed".to_owned()));
     /// how the sender waits for the next departure of an open loop
     PaceWait, pace_wait: Option<PaceWait> = Traffic.of(Kind::Choice(PaceWait::CHOICES))
         .shown("departures by {}")
         .when(|point| point.pace != Pace::Closed)
         .default("`sleep-spin`", |_| Some("sleep-spin".to_owned()));
-    /// link between client and server: `loopback`, `veth` (no wire, so no ceiling), `ethernet:RATE[,mtu=N][,vlan=N]`, `ipoib:4X-FDR[,mode=connected][,ib-mtu=N][,mtu=N][,grh]`; over verbs also `ib:4X-FDR[,mtu=N]`, `rocev1:RATE`, `rocev2:RATE`
+    /// link between client and server: `loopback`, `veth` (no line rate, so no ceiling), `ethernet:RATE[,mtu=N][,vlan=N]`, `ipoib:4X-FDR[,mode=connected][,ib-mtu=N][,mtu=N][,grh]`; over verbs also `ib:4X-FDR[,mtu=N]`, `rocev1:RATE`, `rocev2:RATE`
     Link, link: Link = Required.of(Kind::of::<Link>()).shown("{}").shared();
-    /// RTT of the link, at most `10s`, half of it in each direction; the link is then emulated, by `0ms` too
+    /// RTT of the link, at most `10s`, half of it in each direction; with any value, even `0ms`, the emulator carries the link
     Rtt, rtt: Option<Nanos> = EmulatedLink.of(Kind::Duration(Nanos(0), RTT_MAX))
         .or_none()
         .name("RTT")
         .shared();
     /// impairments and queue of the emulated link in both directions, such as `loss=1e-6 queue=50ms`; `rate`, `schedule` and `framing` only over `veth`
     Emulate, emulate: Option<String> = EmulatedLink.of(Kind::Grammar(level::emulated)).or_none().shown("{}").shared();
-    /// emulated host bus of the client, which all its packets cross: `pci-x:133` (shared by both directions), `pcie:1x8` (per direction), or a rate of IP packets such as `8.53G`
+    /// emulated host bus of the client, which all its packets cross: `pci-x:133` (shared by both directions), `pcie:1x8` (per direction), or a rate such as `8.53G`, IP headers included
     Bus, bus: Option<String> = EmulatedLink.of(Kind::Grammar(level::bus)).or_none().shared();
     /// segmentation offload over the emulated link
     Offload, offload: Option<Offload> = EmulatedLink.of(Kind::Choice(Offload::CHOICES))
         .when(|point| point.words().is_some())
-        .default("`on`; `off` with impairments of single packets", |point| {
+        .default("`on`; `off` with per-packet impairments", |point| {
             let is_single = point.words().is_some_and(|words| words.needs_single_packets());
             Some(if is_single { Offload::Off } else { Offload::On }.to_string())
         })
         .shared();
-    /// largest TCP window in bytes, or `2bdp` in bandwidth-delay products of the emulated link (1 to 100, at least 4 MiB)
+    /// largest TCP window in bytes, or in bandwidth-delay products of the emulated link: `2bdp` is 2 BDP, but at least 4 MiB (1 to 100 BDP)
     Window, window: Option<Window> = Socket.of(Kind::of::<Window>())
         .or_none()
         .unset("kernel autotuning")
@@ -302,7 +302,7 @@ factors! {
     TxDepth, tx_depth: Option<u32>, was "depth" = Rdma.of(Kind::Number(Point::TX_DEPTH_MIN as u64, Point::TX_DEPTH_MAX as u64))
         .unset("128, or as many messages as fit in 64 MiB")
         .when(|point| point.transport.is_verbs());
-    /// largest inline payload of an RDMA work request in bytes, as far as the adapter supports it
+    /// largest payload in bytes that is sent inline in an RDMA work request, if the adapter supports it
     Inline, inline: Option<u32> = Rdma.of(Kind::Number(0, Point::INLINE_MAX as u64))
         .unset("220")
         .shown("inline {} B")
@@ -315,7 +315,7 @@ factors! {
     Cm, cm: Option<Cm>, was "meet" = Rdma.of(Kind::Choice(Cm::CHOICES))
         .unset("`tcp`")
         .when(|point| point.transport.is_verbs());
-    /// verify the contents of each RDMA payload; costs time, and a wrong payload makes a run invalid
+    /// verify the contents of each RDMA payload; costs CPU time, and a wrong payload makes the run invalid
     Verify, verify: Option<bool> = Rdma.of(Kind::Truth)
         .unset("`false`")
         .when(|point| point.transport.is_verbs());
@@ -329,7 +329,7 @@ factors! {
         .default("`block`; `epoll` with several flows", |point| {
             Some(if point.flows == 1 { Wait::Block } else { Wait::Epoll }.to_string())
         });
-    /// congestion control: of TCP an algorithm of the kernel, of QUIC `cubic`, `reno` or `bbr`
+    /// congestion control: for TCP a kernel algorithm such as `cubic`, for QUIC `cubic`, `reno` or `bbr`
     Congestion, congestion: Option<String> = Socket.of(Kind::Name)
         .unset("required with tcp, mptcp and tls; `cubic` with quic")
         .shown("{}")
@@ -341,7 +341,7 @@ factors! {
                 Congestion::None | Congestion::Kernel => None,
             }
         });
-    /// TCP_NODELAY
+    /// disable Nagle's algorithm (TCP_NODELAY)
     Nodelay, nodelay: Option<bool> = Socket.of(Kind::Truth)
         .when(|point| point.transport.has_tcp())
         .default("`false` in stream, `true` in other patterns", |point| {
@@ -359,7 +359,7 @@ factors! {
     PacingRate, pacing_rate: Option<BitRate> = Socket.of(Kind::Rate)
         .or_none()
         .when(|point| point.transport.traits().is_plain_tcp);
-    /// DSCP
+    /// DSCP of the packets (IP_TOS, IPV6_TCLASS)
     // RFC 2474: six bits.
     Dscp, dscp: Option<u32> = Socket.of(Kind::Number(0, 63)).unset("kernel (0)").shown("DSCP {}").shared();
     /// receive buffer in bytes (SO_RCVBUF)
@@ -372,20 +372,20 @@ factors! {
     SendBuffer, send_buffer: Option<Bytes> = Socket.of(Kind::Size(BUFFER_MAX))
         .unset("kernel autotuning")
         .shown("send buffer {} B");
-    /// most bytes that TCP takes from the application beyond what it has sent (TCP_NOTSENT_LOWAT)
+    /// limit of unsent bytes in TCP's send buffer (TCP_NOTSENT_LOWAT)
     NotsentLowat, notsent_lowat: Option<Bytes> = Socket.of(Kind::Size(BUFFER_MAX))
         .or_none()
         .unset("kernel")
         .when(|point| point.transport.has_tcp());
-    /// TCP_CORK: less than a segment waits up to 200 ms for more
+    /// send full segments only; a partial segment waits up to 200 ms for more data (TCP_CORK)
     Cork, cork: Option<bool> = Socket.of(Kind::Truth)
         .unset("`false`")
         .when(|point| point.transport.has_tcp());
-    /// TCP_QUICKACK of tcp, set again after each receive call, as the kernel clears it by itself
+    /// send ACKs without delay (TCP_QUICKACK), tcp only; set again after each receive call, because the kernel clears it
     QuickAck, quickack: Option<bool> = Socket.of(Kind::Truth)
         .unset("kernel")
         .when(|point| point.transport.traits().is_plain_tcp);
-    /// forbid IP fragmentation: with `true` a datagram larger than the path MTU ends the run with that MTU; `false` allows fragments
+    /// forbid IP fragmentation: with `true` a datagram larger than the path MTU fails the run, which reports that MTU; `false` allows fragments
     DontFragment, dont_fragment: Option<bool> = Socket.of(Kind::Truth)
         .unset("kernel")
         .when(|point| point.transport.traits().has_ip_options)
@@ -396,7 +396,7 @@ factors! {
         .unset("kernel")
         .when(|point| point.transport.traits().has_ip_options && point.family == Family::V6)
         .shared();
-    /// mark of the packets of client and server (SO_MARK); needs CAP_NET_ADMIN
+    /// firewall mark of the packets of client and server (SO_MARK); needs CAP_NET_ADMIN
     Mark, mark: Option<u32> = Socket.of(Kind::Number(1, u32::MAX as u64))
         .when(|point| point.transport.has_ip())
         .shared();
@@ -406,11 +406,11 @@ factors! {
         .letter('B')
         .when(|point| point.transport.has_ip())
         .shared();
-    /// local port of the client, which serves one flow
+    /// local port of the client; only with one flow
     SourcePort, source_port: Option<u16> = Socket.of(Kind::Number(1, u16::MAX as u64))
         .unset("any")
         .when(|point| point.transport.has_ip());
-    /// network device of the client (SO_BINDTODEVICE)
+    /// network device to which the client binds its sockets (SO_BINDTODEVICE)
     Device, device: Option<String> = Socket.of(Kind::Name)
         .unset("by routing")
         .when(|point| point.transport.has_ip())
@@ -420,14 +420,14 @@ factors! {
         .unset("`5s`")
         .when(|point| point.transport.traits().has_connect)
         .shared();
-    /// timestamps of the packets of udp and tcp (SO_TIMESTAMPING), which split the RTT into network and application time
+    /// packet timestamps of udp and tcp (SO_TIMESTAMPING), which separate the client application's time from the rest of the RTT
     Timestamps, timestamps: Option<Timestamps> = Calls.of(Kind::Choice(Timestamps::CHOICES))
         .shown("{} timestamps")
         .when(|point| {
             let has_turns = !matches!(point.pattern, Pattern::Stream | Pattern::PingPing);
             has_turns && point.transport.traits().has_timestamps
         });
-    /// a name without effect: two labels compare a setting with itself (an A/A run)
+    /// name without effect; two labels compare a setting with itself (an A/A test)
     Label, label: Option<String> = Traffic.of(Kind::Name).shared();
     /// group of flows, by the name of its `[[group]]`
     Group, group: Option<String> = Groups.of(Kind::Name).shown("{}");

@@ -181,18 +181,18 @@ macro_rules! figures {
 }
 
 figures! {
-    /// application bits per second that arrived after the ramp, the first twentieth of a run; of bursts those of answered bursts over the whole run
+    /// application bits received per second after the ramp, the first 5 % of a run; in burst, bits of answered bursts over the whole run
     Goodput = "goodput", rate("goodput_bps", "goodput", Unit::Bps, &[Stream, Burst]).limit(Limit::Ceiling);
     /// application bits per second that the sender handed to the kernel
     SendRate = "send-rate", rate("sent_bps", "sent to the kernel", Unit::Bps, &[Stream]);
-    /// payloads that arrived per second by their bytes: a read of a stream of bytes may be less than one or more; of bursts those of answered bursts
+    /// payloads received per second; of a byte stream the bytes divided by the payload size, since a read may return less or more than one payload; in burst, payloads of answered bursts
     PayloadRate = "payload-rate", rate("payloads_per_s", "payload rate", Unit::PerSecond, &[Stream, Burst]);
-    /// transactions per second: requests with their response, or answered bursts
+    /// transactions per second: answered requests or answered bursts
     TransactionRate = "transaction-rate" was "exchange-rate",
         rate("transactions_per_s", "transactions", Unit::PerSecond, TRANSACTIONS).earlier("exchanges_per_s");
     /// half the mean RTT; not a one-way delay
     HalfRtt = "half-rtt", mean("half_rtt_mean_ns", "RTT/2", &[PingPong]).limit(Limit::Floor(0.5));
-    /// mean RTT; of an open loop from the intended departure, so that a late one counts; of a burst from its first byte to its response
+    /// mean RTT; in an open loop from the scheduled departure (no coordinated omission); in burst from the first byte to the response
     Rtt = "rtt", mean("rtt_mean_ns", "mean RTT", ROUND_TRIPS).limit(Limit::Floor(1.0));
     /// median RTT of a run
     RttP50 = "rtt-p50", percentile("rtt_p50_ns", "RTT p50", ROUND_TRIPS).limit(Limit::Floor(1.0));
@@ -200,7 +200,7 @@ figures! {
     RttP99 = "rtt-p99", percentile("rtt_p99_ns", "RTT p99", ROUND_TRIPS).limit(Limit::Floor(1.0));
     /// 99.9th percentile of the RTTs of a run
     RttP999 = "rtt-p999", percentile("rtt_p999_ns", "RTT p99.9", ROUND_TRIPS).limit(Limit::Floor(1.0));
-    /// mean time of a step of ping-ping: from the departure of a payload to the arrival of the other end's, each value the mean of two consecutive steps, since client and server do not start at the same time
+    /// mean time of a step of ping-ping: from sending a payload to the arrival of the other end's payload; each value is the mean of two consecutive steps, because client and server do not start at the same time
     Step = "step", mean("step_mean_ns", "mean step", &[PingPing]).limit(Limit::Floor(1.0));
     /// median step of a run
     StepP50 = "step-p50", percentile("step_p50_ns", "step p50", &[PingPing]).limit(Limit::Floor(1.0));
@@ -208,58 +208,58 @@ figures! {
     StepP99 = "step-p99", percentile("step_p99_ns", "step p99", &[PingPing]).limit(Limit::Floor(1.0));
     /// 99.9th percentile of the steps of a run
     StepP999 = "step-p999", percentile("step_p999_ns", "step p99.9", &[PingPing]).limit(Limit::Floor(1.0));
-    /// service demand of the sender as netperf defines it: microseconds in which any CPU of its machine was busy, per KiB sent; on one machine the work of both ends
+    /// service demand of the sender as netperf defines it: CPU time of all CPUs of its machine in microseconds per KiB sent; includes both ends if they share a machine
     SenderDemand = "sender-demand",
         cost("sender_demand_us_per_kib", "sender service demand", Unit::UsPerKib, &[Stream]);
-    /// the same of the receiver, per KiB received
+    /// service demand of the receiver, per KiB received
     ReceiverDemand = "receiver-demand",
         cost("receiver_demand_us_per_kib", "receiver service demand", Unit::UsPerKib, &[Stream]);
-    /// service demand of the client: microseconds in which any CPU of its machine was busy, per transaction; on one machine the work of both ends
+    /// service demand of the client: CPU time of all CPUs of its machine in microseconds per transaction; includes both ends if they share a machine
     ClientDemand = "client-demand" was "asker-demand",
         cost("client_demand_us_per_transaction", "client service demand", Unit::UsPerTransaction, TRANSACTIONS)
             .earlier("asker_demand_us_per_transaction");
-    /// the same of the server
+    /// service demand of the server, per transaction
     ServerDemand = "server-demand" was "answerer-demand",
         cost("server_demand_us_per_transaction", "server service demand", Unit::UsPerTransaction, TRANSACTIONS)
             .earlier("answerer_demand_us_per_transaction");
-    /// peak resident memory of the larger end's process per flow, where there are at least 100 flows
+    /// peak resident memory of the larger of the two processes, divided by the number of flows; only with at least 100 flows
     MemoryPerFlow = "memory-per-flow", cost("memory_per_flow_bytes", "memory per flow", Unit::Bytes, EVERY);
-    /// median of how much later than intended payloads or requests of an open loop departed
+    /// median departure lag: how much later than scheduled payloads or requests of an open loop were sent
     DepartureLagP50 = "departure-lag-p50" was "slip-p50",
         percentile("departure_lag_p50_ns", "departure lag p50", EVERY).earlier("slip_p50_ns");
-    /// 99th percentile of it
+    /// 99th percentile of the departure lag
     DepartureLagP99 = "departure-lag-p99" was "slip-p99",
         percentile("departure_lag_p99_ns", "departure lag p99", EVERY).earlier("slip_p99_ns");
-    /// interarrival jitter of the datagrams of udp at the receiver (RFC 3550), of an open loop of at least 16 bytes each and 17 datagrams; of several flows their mean
+    /// interarrival jitter of udp at the receiver (RFC 3550), mean over flows; only in an open loop, with payloads of at least 16 bytes and at least 17 datagrams
     Jitter = "jitter", mean("jitter_ns", "jitter", &[Stream]);
-    /// goodput of the forward direction alone, of a stream both ways
+    /// goodput from client to server, if `direction` is `both`
     ForwardGoodput = "forward-goodput", rate("forward_goodput_bps", "goodput forward", Unit::Bps, &[Stream]);
-    /// goodput of the reverse direction alone
+    /// goodput from server to client, if `direction` is `both`
     ReverseGoodput = "reverse-goodput", rate("reverse_goodput_bps", "goodput in reverse", Unit::Bps, &[Stream]);
     /// median RTT of the probe before the load
     IdleRttP50 = "idle-rtt-p50", percentile("idle_rtt_p50_ns", "idle RTT p50", EVERY);
     /// 99th percentile of the RTTs of the probe before the load
     IdleRttP99 = "idle-rtt-p99", percentile("idle_rtt_p99_ns", "idle RTT p99", EVERY);
-    /// median RTT of the probe beside the load
+    /// median RTT of the probe during the load
     LoadedRttP50 = "loaded-rtt-p50", percentile("loaded_rtt_p50_ns", "loaded RTT p50", EVERY);
-    /// 99th percentile of the RTTs of the probe beside the load
+    /// 99th percentile of the RTTs of the probe during the load
     LoadedRttP99 = "loaded-rtt-p99", percentile("loaded_rtt_p99_ns", "loaded RTT p99", EVERY);
-    /// median of the RTTs between the kernel's timestamps: without the system calls and the wake-up of the client
+    /// median RTT between the client's packet timestamps: without the client's system calls and wake-up
     KernelRttP50 = "kernel-rtt-p50",
         percentile("kernel_rtt_p50_ns", "RTT p50 between kernel timestamps", &[PingPong, Rr]);
-    /// 99th percentile of them
+    /// 99th percentile of the RTTs between the client's packet timestamps
     KernelRttP99 = "kernel-rtt-p99",
         percentile("kernel_rtt_p99_ns", "RTT p99 between kernel timestamps", &[PingPong, Rr]);
-    /// median of what the client added to them: system calls and its wake-up
+    /// median time that the client application adds to the RTT: system calls and wake-up
     ApplicationP50 = "application-p50",
         percentile("application_p50_ns", "application time p50", &[PingPong, Rr]);
-    /// 99th percentile of it
+    /// 99th percentile of the time that the client application adds to the RTT
     ApplicationP99 = "application-p99",
         percentile("application_p99_ns", "application time p99", &[PingPong, Rr]);
-    /// goodput times the distance that light goes in fibre in half of the emulated RTT, at most 30,000 km, as land-speed records are scored
+    /// goodput times distance, as land-speed records are scored; the distance is that of light in fibre in half of the emulated RTT, at most 30,000 km
     LandSpeed = "land-speed",
         rate("land_speed_bit_m_per_s", "land speed (goodput x distance)", Unit::BitMetresPerSecond, &[Stream]);
-    /// segments that TCP retransmitted, of all flows of a stream, in both directions where it has two
+    /// TCP segments retransmitted by all flows of a stream, in both directions if `direction` is `both`
     Retransmits = "retransmits",
         cost("retransmitted_segments", "retransmitted segments", Unit::Segments, &[Stream]);
 }

@@ -239,7 +239,7 @@ transports! {
         patterns: LOSSY,
         ..STREAM
     };
-    /// TCP over several paths (RFC 8684)
+    /// Multipath TCP (RFC 8684)
     Mptcp = "mptcp", Traits {
         socket: Socket::Mptcp,
         remedy: "use a kernel with CONFIG_MPTCP, or leave mptcp out",
@@ -248,7 +248,7 @@ transports! {
         paths: &[Path::Copy, Path::Uring],
         ..TCP
     };
-    /// stream sockets within one machine (unix(7)), over loopback
+    /// Unix-domain stream sockets (unix(7)), only over loopback
     Unix = "unix", Traits {
         network: Network::Machine,
         socket: Socket::Unix,
@@ -258,7 +258,7 @@ transports! {
         patterns: Pattern::ALL,
         ..STREAM
     };
-    /// sequenced packets within one machine (unix(7)), over loopback
+    /// Unix-domain sequenced-packet sockets (unix(7)), only over loopback
     Seqpacket = "seqpacket", Traits {
         delivery: Delivery::Messages,
         network: Network::Machine,
@@ -269,11 +269,11 @@ transports! {
         payload_max: Bytes(128 << 10),
         ..STREAM
     };
-    /// SCTP, one stream (RFC 9260)
+    /// SCTP, one stream per association (RFC 9260)
     Sctp = "sctp", Traits { headers: Headers::AtLeastTcp, socket: Socket::Sctp, remedy: "run `modprobe sctp`, or leave sctp out", ..STREAM };
     /// TLS 1.3 over TCP (RFC 8446)
     Tls = "tls", Traits { headers: Headers::Tls, ..TCP };
-    /// QUIC, one stream in a connection (RFC 9000)
+    /// QUIC, one stream per connection (RFC 9000)
     Quic = "quic", Traits {
         headers: Headers::Quic,
         socket: Socket::Udp,
@@ -291,9 +291,9 @@ transports! {
         flows_max: 500,
         ..STREAM
     };
-    /// TCP sockets whose bytes travel by RDMA (RFC 7609)
+    /// SMC-R: TCP sockets whose data moves by RDMA (RFC 7609)
     Smc = "smc", Traits { socket: Socket::Smc, remedy: "run `modprobe smc smc_diag`, or leave smc out", ..STREAM };
-    /// sockets of librdmacm, whose bytes travel by RDMA (rsocket(7))
+    /// librdmacm sockets, whose data moves by RDMA (rsocket(7))
     Rsocket = "rsocket", Traits {
         network: Network::Rdma,
         has_ip_options: false,
@@ -304,14 +304,14 @@ transports! {
     };
     /// verbs, reliable connection (IBTA volume 1, section 9.7)
     Rc = "rc", VERBS;
-    /// verbs, unreliable connection: a message of which a packet is lost is lost
+    /// verbs, unreliable connection: a lost packet loses its whole message
     Uc = "uc", Traits {
         delivery: Delivery::Datagrams,
         patterns: LOSSY,
         operations: &[Operation::Send, Operation::WriteImmediate],
         ..VERBS
     };
-    /// verbs, unreliable datagrams: messages of one packet
+    /// verbs, unreliable datagram: each message is one packet
     Ud = "ud", Traits {
         delivery: Delivery::Datagrams,
         headers: Headers::Datagram,
@@ -320,7 +320,7 @@ transports! {
         payload_max: PACKET_MAX,
         ..VERBS
     };
-    /// no network: the overhead of the program itself
+    /// no network: measures the overhead of the program itself
     Null = "null", Traits {
         delivery: Delivery::Messages,
         network: Network::Nothing,

@@ -40,15 +40,15 @@ pub enum Command {
     Run(Run),
     /// Measure one setting now, or compare several
     Measure(Box<Measure>),
-    /// Show the report of an earlier experiment again
+    /// Show the report of a stored experiment
     Report(Report),
-    /// Print the records of an experiment
+    /// Print the records of an experiment as CSV or JSON
     Export(Export),
     /// Compare two experiments point by point
     Compare(Compare),
-    /// Check this machine for what would disturb a measurement, and say how to fix it
+    /// Check this machine for settings and load that disturb measurements, and show how to fix them
     Doctor(Doctor),
-    /// Serve measurements from other hosts that this host trusts
+    /// Run one end of measurements for other hosts that this host trusts
     Agent(Box<Agent>),
     /// Exchange keys with another host: without arguments, print a code and wait; with HOST and CODE,
     /// connect to the host that waits
@@ -58,12 +58,12 @@ pub enum Command {
     Lab(lab::Lab),
     /// Measure RTTs to a STAMP or TWAMP-Light reflector
     Rtt(Rtt),
-    /// Compute what a link allows, without traffic: highest goodput and lowest latency
+    /// Compute the highest goodput and the lowest latency of a link, without traffic
     Ceiling(Box<ceiling::Ceiling>),
     /// Build packets, dissect capture files, draw headers
     #[command(subcommand)]
     Wire(Box<wire::Wire>),
-    /// Published figures of five papers, beside what the wire allows
+    /// Show, check and repeat the published results of five papers
     #[command(subcommand)]
     Papers(Papers),
     /// Print a completion script for a shell
@@ -120,7 +120,7 @@ pub struct Key {
 /// How another host is reached.
 #[derive(Args, Clone, Debug)]
 pub struct Reach {
-    /// Address of the agent for the control connection, if it is not the one for data
+    /// Address of the agent for the control connection [default: the address for data]
     #[arg(long, value_name = "HOST[:PORT]")]
     pub control: Option<String>,
     /// Whose key is shown to the agent
@@ -182,7 +182,7 @@ fn choice<T: Copy + Send + Sync + 'static>(
 /// Options of `rtt`.
 #[derive(Args, Debug)]
 pub struct Rtt {
-    /// The reflector
+    /// Host of the reflector [default port: 862]
     #[arg(value_name = "HOST[:PORT]")]
     pub target: String,
     /// Protocol of the reflector
@@ -197,7 +197,7 @@ pub struct Rtt {
     /// Time after which a packet without a reply counts as lost
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub timeout: Nanos,
-    /// Octets of padding
+    /// Padding of each packet in octets
     #[arg(long, value_name = "N", default_value = "0")]
     pub padding: u16,
     /// DSCP of the packets
@@ -206,10 +206,10 @@ pub struct Rtt {
     /// DSCP to request for replies; the reflector then also reports the DSCP and ECN that it received (RFC 8972)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..64))]
     pub answer_dscp: Option<u8>,
-    /// Session identifier
+    /// STAMP session identifier (SSID)
     #[arg(long, value_name = "N", default_value = "0")]
     pub identifier: u16,
-    /// File with the shared key; a trailing newline is not part of the key
+    /// File with the shared key of authenticated packets; a trailing newline is not part of the key
     #[arg(long, value_name = "FILE")]
     pub stamp_key: Option<PathBuf>,
     /// Print figures as JSON instead of text
@@ -256,7 +256,7 @@ pub struct Agent {
     /// Ports for data, such as 7500-7599 [default: the kernel chooses]
     #[arg(long, value_name = "FIRST-LAST", value_parser = ports)]
     pub ports: Option<(u16, u16)>,
-    /// Let coordinators run clients here, which connect to the server of --to: needed for --to client=HOST
+    /// Let coordinators run clients here, which connect to other hosts; needed for `run --to client=HOST`
     #[arg(long)]
     pub allow_client: bool,
     /// Also serve iperf3 clients on this port, 5201 if none is given
@@ -274,7 +274,7 @@ pub struct Agent {
     /// Also reflect STAMP and TWAMP-Light packets on this port, 862 if none is given
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "862")]
     pub stamp: Option<u16>,
-    /// File with the STAMP key; a trailing newline is not part of the key
+    /// File with the shared key of STAMP; a trailing newline is not part of the key
     #[arg(long, value_name = "FILE", requires = "stamp")]
     pub stamp_key: Option<PathBuf>,
     /// Network that may use the ports of iperf3, netperf and STAMP; may be repeated [default: only this host]
@@ -297,10 +297,10 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
 /// Options of `pair`.
 #[derive(Args, Debug)]
 pub struct Pair {
-    /// The host that waits
+    /// Host on which `fabricmark pair` waits
     #[arg(requires = "code", value_name = "HOST[:PORT]")]
     pub host: Option<String>,
-    /// The code that it printed
+    /// Code that it printed
     pub code: Option<String>,
     /// Address and port to listen on [default: all addresses, port 7478]
     #[arg(long, value_name = "ADDRESS[:PORT]", conflicts_with = "host")]
@@ -323,17 +323,17 @@ pub struct Run {
 /// How a plan is run.
 #[derive(Args, Debug)]
 pub struct How {
-    /// Use the plan's [quick] settings: minutes instead of an hour, with wider intervals
+    /// Use the plan's [quick] settings: a shorter experiment with wider intervals
     #[arg(long)]
     pub quick: bool,
     /// Start a new experiment even if one of the same plan could be resumed
     #[arg(long)]
     pub fresh: bool,
-    /// Start no block after this time, instead of the plan's budget; the next run of the plan continues from there
+    /// Start no new block after this time; overrides the plan's budget. The same command continues from there
     #[arg(long, value_name = "TIME")]
     pub budget: Option<Nanos>,
-    /// Run the server on HOST, by its agent, instead of in a lab; NODE=HOST for another node of the plan, such as
-    /// client=HOST. Nodes that are not named run on this host. Separate several addresses of one host by commas
+    /// Run the server on HOST, through its agent, instead of in a lab; NODE=HOST sets the host of another node, such as
+    /// client=HOST. Other nodes run on this host. Separate several addresses of one host by commas
     #[arg(long, group = "other_end", value_name = "[NODE=]HOST", value_parser = To::parse)]
     pub to: Vec<To>,
     /// Run between two addresses of this machine instead of in a lab, such as two ports joined by a
@@ -343,14 +343,14 @@ pub struct How {
     /// Inside the guest kernel of a plan
     #[arg(long, hide = true, group = "other_end")]
     pub in_guest: bool,
-    /// Link to the host of --to or between the addresses of --ends, such as ethernet:10G,mtu=9000;
+    /// Link between the ends of --to or --ends, such as ethernet:10G,mtu=9000, for ceilings and floors;
     /// required if the plan has several links
     #[arg(long, requires = "other_end", value_name = "LINK", value_parser = |text: &str| text.parse::<Link>())]
     pub link: Option<Link>,
     /// How the host of --to is reached
     #[command(flatten)]
     pub reach: Reach,
-    /// Check the plan file, say what would be run, and exit
+    /// Check the plan file, print what would run, and exit
     #[arg(long)]
     pub check: bool,
     /// Print the results as JSON instead of tables
@@ -446,7 +446,7 @@ pub struct Measure {
     /// Public key of that iperf3 server, in PEM
     #[arg(long, value_name = "FILE", requires = "username")]
     pub rsa_public_key_path: Option<PathBuf>,
-    /// Use PKCS#1 padding for the password, as iperf3 before 3.17
+    /// Use PKCS#1 v1.5 padding for the password, for iperf3 servers before 3.17
     #[arg(long, requires = "username")]
     pub use_pkcs1_padding: bool,
     /// Link to the host, for ceilings [default: speed and MTU of this host's network device]
@@ -455,7 +455,8 @@ pub struct Measure {
     /// How a host is reached
     #[command(flatten)]
     pub reach: Reach,
-    /// Duration of a run; with --bytes or --count its upper limit [default: 2s; 1h with these; 120ms of slices with --vs]
+    /// Duration of a run; with --bytes or --count its upper limit [default: 2s; 1h with --bytes or --count; 120ms, the sum
+    /// of its slices, with --vs]
     #[arg(long, short = 't', value_name = "TIME")]
     pub duration: Option<Nanos>,
     /// End a run after sending SIZE bytes, responses not counted; with --bidir, per direction
@@ -470,19 +471,19 @@ pub struct Measure {
     /// Duration of a warm-up run before the first counted run; 0s for none
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     pub warm_up: Nanos,
-    /// Runs of each setting [default: 1; with --vs 16 in slices, or 10]
+    /// Runs of each setting [default: 1; with --vs 16 in slices, else 10]
     #[arg(long, visible_alias = "repeat", value_name = "N", value_parser = runs)]
     pub runs: Option<usize>,
-    /// Report every TIME during a run, every 100ms if no TIME is given. Without the option: every 1s for
-    /// a single setting on a terminal, else never
+    /// Report every TIME during a run, every 100ms if no TIME is given [default: every 1s for a single setting on a
+    /// terminal, else never]
     #[arg(long, short = 'i', value_name = "TIME", num_args = 0..=1, default_missing_value = "100ms")]
     pub interval: Option<Nanos>,
-    /// Setting to measure: levels that replace those of the other options, such as path=gso. Repeat it to compare
-    /// further settings with the first, in slices of a few milliseconds where possible, in whole runs with -t
+    /// Setting to compare: levels that override the other options, such as path=gso. Repeat it; the first one is the
+    /// baseline. Settings alternate in slices of a few milliseconds where possible, or in whole runs with -t
     #[arg(long, value_name = "FACTOR=LEVEL,..")]
     pub vs: Vec<String>,
     /// Threshold that every setting must meet, such as goodput>=9G or rtt-p99<=50us; exit with 1 if one
-    /// misses it, with 2 if that is inconclusive
+    /// misses it, with 2 if its confidence interval contains the threshold
     #[arg(long, value_name = "THRESHOLD")]
     pub require: Vec<Requirement>,
     /// The server sends; same as --direction reverse
@@ -570,7 +571,7 @@ pub struct Export {
     /// Name of the experiment
     #[arg(default_value = "latest")]
     pub experiment: String,
-    /// Form of the output
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Csv)]
     pub format: Format,
     /// Where records are kept
@@ -592,9 +593,9 @@ pub enum Format {
 pub struct Compare {
     /// Name of the experiment to compare against
     pub baseline: String,
-    /// Name of the experiment to judge
+    /// Name of the experiment to compare with it
     pub candidate: String,
-    /// Fail only when a point is worse by more than this, such as 2%
+    /// Fail only if a point is worse by more than this, such as 2% [default: any significant loss]
     #[arg(long, value_name = "SHARE")]
     pub gate: Option<Percent>,
     /// Print the comparison as JSON instead of a table
@@ -608,10 +609,10 @@ pub struct Compare {
 /// Options of `doctor`.
 #[derive(Args, Debug)]
 pub struct Doctor {
-    /// Part to show instead of the findings: `rdma`, the RDMA adapters of this machine
+    /// Show this instead of the findings: `rdma`, the RDMA adapters of this machine
     #[arg(value_name = "PART", value_parser = ["rdma"])]
     pub part: Option<String>,
-    /// Show what is fine, too, and the evidence for what is not observable
+    /// Also show checks that are fine, and the evidence of checks that are not observable
     #[arg(long)]
     pub all: bool,
     /// Print the findings as JSON instead of text
@@ -622,17 +623,17 @@ pub struct Doctor {
 /// What `papers` does.
 #[derive(Debug, Subcommand)]
 pub enum Papers {
-    /// List the papers, their tables, and where they contradict themselves
+    /// List the papers, their tables and their contradictions
     List {
         /// Print the list as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show a paper's figures as printed, each beside its ceiling or floor
+    /// Show a paper's numbers as printed, each beside its ceiling or floor
     Show(ShowPaper),
-    /// Judge the claims of the papers by their printed numbers, or by the figures of an experiment
+    /// Judge the claims of the papers by their printed numbers, or by the results of an experiment
     Verify(VerifyPapers),
-    /// Run a paper's plan, show its figures beside the published ones, and judge its claims on them
+    /// Run a paper's plan, show the results beside the published ones, and judge the paper's claims on them
     Run(RunPaper),
 }
 
@@ -647,7 +648,7 @@ pub struct ShowPaper {
     /// Only the numbers stated in the text
     #[arg(long)]
     pub text: bool,
-    /// Print the figures as JSON
+    /// Print the numbers as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -658,10 +659,10 @@ pub struct VerifyPapers {
     /// Short names of papers, such as P1 [default: all]
     #[arg(value_name = "PAPER")]
     pub papers: Vec<String>,
-    /// Judge the figures of this experiment instead of the published ones; several are put side by side
+    /// Judge the results of this experiment instead of the published numbers; repeat it to combine experiments
     #[arg(long, value_name = "NAME")]
     pub run: Vec<String>,
-    /// Print the answers as JSON
+    /// Print the verdicts as JSON
     #[arg(long)]
     pub json: bool,
     /// Where the experiment is
@@ -672,9 +673,9 @@ pub struct VerifyPapers {
 /// Options of `papers run`.
 #[derive(Args, Debug)]
 pub struct RunPaper {
-    /// What to run: P1 (its 10GbE), P1-modes (IPoIB, datagram and connected), P1-speeds (figures 10
-    /// and 11), P1-IPoIB (its tables IV to VII), P2 (verbs, rsockets and TCP, where there is RDMA), P3 (one TCP
-    /// stream through long delays, more than an hour), P4 (Soft RoCE and TCP, where there is RDMA)
+    /// What to run: P1 (tables IV to VII over 10GbE), P1-modes (IPoIB in datagram and connected mode), P1-speeds
+    /// (figures 10 and 11), P1-IPoIB (tables IV to VII over IPoIB), P2 (verbs, rsockets and TCP; needs --ends or --to),
+    /// P3 (one TCP stream over long RTTs; more than an hour), P4 (Soft RoCE and TCP, in a guest kernel)
     #[arg(value_name = "EXPERIMENT")]
     pub paper: String,
     /// How its plan is run

@@ -17,11 +17,11 @@ pub struct Ceiling {
     /// What besides messages has a ceiling
     #[command(subcommand)]
     pub subject: Option<Subject>,
-    /// A link such as ethernet:25G,mtu=9000, ipoib:4X-FDR, ib:4X-HDR or rocev2:100G; several stand in the
+    /// Link such as ethernet:25G,mtu=9000, ipoib:4X-FDR, ib:4X-HDR or rocev2:100G; repeat it for several links, in the
     /// order of the path
     #[arg(long, value_name = "LINK", required = true, value_parser = |text: &str| text.parse::<Link>())]
     pub link: Vec<Link>,
-    /// A switch between links: sf (store-and-forward) or ct (cut-through), then ,look=BYTES and
+    /// Switch between links: sf (store-and-forward) or ct (cut-through), then ,look=BYTES and
     /// ,delay=TIME. A single --switch applies between all links; with a single --link each --switch adds
     /// a switch and another link of the same kind
     /// [default: ct]
@@ -30,7 +30,7 @@ pub struct Ceiling {
     /// Propagation delay of the whole path, one way
     #[arg(long, value_name = "TIME")]
     pub propagation: Option<Nanos>,
-    /// Length of fibre in the whole path instead, such as 35 or 100m
+    /// Length of fibre of the whole path, instead of --propagation: 35 (km) or 100m
     #[arg(long, value_name = "KM", value_parser = distance, conflicts_with = "propagation")]
     pub distance: Option<Metres>,
     #[command(flatten)]
@@ -39,23 +39,23 @@ pub struct Ceiling {
     #[arg(long, value_name = "4|6", default_value = "4", value_delimiter = ',', value_parser = family)]
     pub family: Vec<Family>,
     /// Bytes of a message: a size, a range such as 4..32768 (its powers of two), or a list separated by
-    /// commas; without it, the ceiling of a stream
+    /// commas [default: a stream]
     #[arg(long, value_name = "BYTES", value_parser = payloads)]
     pub payload: Option<Payloads>,
-    /// Each TCP write has segments of its own: the conditional figure instead of that of a stream
+    /// Assume that each TCP write has segments of its own (conditional ceiling), instead of a stream of full segments
     #[arg(long, requires = "payload")]
     pub per_write: bool,
-    /// ACKs that share a direction with payload: those of two opposing streams, or of one with
+    /// ACKs in the same direction as payload, if there is a stream in each direction, or one stream with
     /// --half-duplex
     #[arg(long, default_value = "none", value_parser = choice(&ACKS))]
     pub acks: Acks,
-    /// Half duplex: ACKs take time from the payload
+    /// Half-duplex link: ACKs and payload share it
     #[arg(long)]
     pub half_duplex: bool,
-    /// A bus between memory and adapter, such as pci-x:133 or pcie:3x8: its raw rate is a further limit
+    /// Bus between memory and adapter, such as pci-x:133 or pcie:3x8; its raw rate is a further limit
     #[arg(long, value_name = "BUS", value_parser = |text: &str| text.parse::<Bus>())]
     pub bus: Option<Bus>,
-    /// Messages of rc in flight: without an ACK yet, or, for reads, without a response
+    /// Maximum number of rc messages in flight: not yet acknowledged, or for reads not yet answered
     #[arg(long, value_name = "N", requires = "payload", value_parser = clap::value_parser!(u32).range(1..))]
     pub in_flight: Option<u32>,
     /// RTT for --in-flight [default: the floor of the path]
@@ -79,8 +79,8 @@ pub enum Subject {
 /// How often a receiver sends a pure ACK.
 const ACKS: [(&str, Acks, &str); 3] = [
     ("none", Acks::Free, "Piggybacked, or not counted"),
-    ("delayed", Acks::EveryOther, "One for two segments or messages"),
-    ("each", Acks::Each, "One for each segment or message"),
+    ("delayed", Acks::EveryOther, "One per two segments or messages"),
+    ("each", Acks::Each, "One per segment or message"),
 ];
 
 /// Message sizes in bytes, in the given order.

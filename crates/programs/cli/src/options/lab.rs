@@ -12,7 +12,7 @@ use super::simulate::Simulate;
 /// What `lab` does.
 #[derive(Debug, Subcommand)]
 pub enum Lab {
-    /// Build the lab that a topology file describes; it stays up until `lab down`
+    /// Create the network of a topology file; it stays up until `lab down`
     Up(Up),
     /// Run a command in the network namespace of a node
     Exec(Exec),
@@ -28,10 +28,9 @@ pub enum Lab {
     },
     /// Simulate one TCP connection over a link of any rate, in virtual time, without traffic
     Simulate(Box<Simulate>),
-    /// End a lab and the commands that run in it
+    /// Remove a lab and kill the commands that run in it
     Down(Which),
-    /// Measure how accurate the emulator of links is on this machine: requested against delivered, in
-    /// about 4 minutes
+    /// Measure the accuracy of the link emulator on this machine, in about 4 minutes
     Calibrate(Calibrate),
     /// Run a command in a guest kernel (QEMU, CPUs emulated in software) with two Soft RoCE adapters, netem and SCTP;
     /// SMC-R with --kernel 6.12
@@ -43,7 +42,7 @@ pub enum Lab {
 pub struct Up {
     /// Topology file, such as plans/labs/dumbbell.toml
     pub file: PathBuf,
-    /// Name of the lab [default: that of the file]
+    /// Name of the lab [default: name of the file]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Random seed: the same seed drops the same packets
@@ -84,7 +83,7 @@ pub struct Link {
     /// Name of the link
     pub link: String,
     /// Link options to change, such as rtt=400ms loss=1e-6; other options keep their values
-    #[arg(required = true, value_name = "WORD")]
+    #[arg(required = true, value_name = "OPTION=VALUE")]
     pub words: Vec<String>,
 }
 
@@ -119,14 +118,14 @@ pub struct Guest {
     /// Version of the Debian kernel: 6.1, in which Soft RoCE is faster, or 6.12, which has SMC-R
     #[arg(long, value_name = "LINE", default_value_t = Line::V6_1)]
     pub kernel: Line,
-    /// Folder in which written files are kept; what is written elsewhere is lost when the guest ends
+    /// Folder whose written files are kept; may be repeated. Files written elsewhere are lost when the guest ends
     #[arg(long, value_name = "FOLDER")]
     pub writable: Vec<PathBuf>,
-    /// Time after boot at which the command is stopped
+    /// Time limit of the command
     #[arg(long, value_name = "TIME", default_value = "10min")]
     pub limit: Nanos,
-    /// Wire between the two ends, such as ethernet:1G,mtu=4200: the kernel's netem passes packets at its rate. Without it
-    /// they have no rate limit
+    /// Link between the two ends, such as ethernet:1G,mtu=4200; the kernel's netem limits its rate [default: no rate
+    /// limit]
     #[arg(long, value_name = "LINK", value_parser = |text: &str| text.parse::<fabricmark_wire::Link>())]
     pub wire: Option<fabricmark_wire::Link>,
     /// Command and its arguments, after --

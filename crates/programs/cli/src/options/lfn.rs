@@ -32,30 +32,30 @@ pub struct Lfn {
     /// Payload of a full segment in bytes [default: that of --link, or 1460]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub mss: Option<u16>,
-    /// The largest window [default: TCP's largest, 1073725440 bytes]
+    /// Maximum window [default: TCP's largest, 1073725440 bytes]
     #[arg(long, value_name = "SIZE", value_parser = window)]
     pub window: Option<Bytes>,
-    /// Goodput to reach, for the loss that it tolerates and the window that it needs [default:
-    /// what path and window allow]
+    /// Target goodput, for which the tolerated loss rate and the required window are computed [default:
+    /// the limit of path and window]
     #[arg(long, value_name = "RATE")]
     pub goodput: Option<BitRate>,
-    /// Segments with which slow start begins (10: RFC 6928)
+    /// Initial window of slow start in segments (10: RFC 6928)
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..))]
     pub initial_window: u16,
     /// Segments per ACK; `each` for stacks with byte counting (RFC 3465), such as Linux
     #[arg(long, default_value = "each", value_parser = choice(&ACKS))]
     pub acks: Acks,
-    /// Constant of the square-root law: losses at equal distances (1.22), at random (1.31), or the 1.2
+    /// Constant of Reno's square-root law: periodic losses (1.22), random losses (1.31), or the 1.2
     /// of RFC 3649
     #[arg(long, default_value = "periodic", value_parser = choice(&FITS))]
     pub fit: Fit,
-    /// Retransmission time-out, for PFTK [default: four round trips]
+    /// Retransmission timeout, for PFTK [default: four RTTs]
     #[arg(long, value_name = "TIME")]
     pub timeout: Option<Nanos>,
     /// IP version on --link
     #[arg(long, value_name = "4|6", default_value = "4", conflicts_with = "rate", value_parser = family)]
     pub family: Family,
-    /// Each segment on --link carries time stamps
+    /// TCP timestamps in each segment on --link (RFC 7323)
     #[arg(long, conflicts_with = "rate")]
     pub timestamps: bool,
     /// Print figures as JSON instead of text
@@ -83,7 +83,7 @@ const ACKS: [(&str, Acks, &str); 2] =
 
 /// Constants of the square-root law.
 const FITS: [(&str, Fit, &str); 3] = [
-    ("periodic", Fit::Periodic, "Losses at equal distances"),
+    ("periodic", Fit::Periodic, "Periodic losses"),
     ("random", Fit::Random, "Random losses, as measured by Mathis et al"),
     ("rounded", Fit::Rounded, "The 1.2 of RFC 3649 and of the tables of RFC 9438"),
 ];

@@ -15,37 +15,38 @@ use super::stack::family;
 #[derive(Args, Debug)]
 pub struct Simulate {
     /// Link options, such as rtt=400ms link=ethernet:100G,mtu=9000
-    #[arg(value_name = "WORD", required_unless_present = "against")]
+    #[arg(value_name = "OPTION=VALUE", required_unless_present = "against")]
     pub words: Vec<String>,
-    /// Link options of the reverse direction, which add to those of the forward one or replace them, such as "rate=10M loss=none"
-    #[arg(long, value_name = "WORDS", value_parser = |text: &str| text.parse::<LinkWords>())]
+    /// Link options of the reverse direction, which add to those of the forward direction or override them, such as
+    /// "rate=10M loss=none"
+    #[arg(long, value_name = "OPTIONS", value_parser = |text: &str| text.parse::<LinkWords>())]
     pub back: Option<LinkWords>,
-    /// Rates of the link instead of its own, separated by commas; each is simulated
+    /// Rates that override that of the link, separated by commas; each is simulated
     #[arg(long, value_name = "RATE", value_delimiter = ',')]
     pub rate: Vec<BitRate>,
     /// Congestion control; several are simulated one after the other
     #[arg(long, value_enum, value_delimiter = ',', default_value = "cubic")]
     pub congestion: Vec<Law>,
-    /// Time for which the connection sends
+    /// Duration of the transfer
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub duration: Nanos,
-    /// Length of an interval [default: whole RTTs, as few as last 1s or more]
+    /// Length of an interval [default: the smallest whole number of RTTs that lasts at least 1s]
     #[arg(long, value_name = "TIME")]
     pub interval: Option<Nanos>,
-    /// The receiver's window: a size, or `unlimited`, which no real TCP has [default: TCP's largest,
+    /// Receive window: a size, or `unlimited`, which no real TCP supports [default: TCP's largest,
     /// 1073725440 bytes]
     #[arg(long, value_name = "SIZE", value_parser = window)]
     pub window: Option<Window>,
     /// Rate at which the sender paces its packets
     #[arg(long, value_name = "RATE")]
     pub pacing: Option<BitRate>,
-    /// Segments with which slow start begins (10: RFC 6928)
+    /// Initial window of slow start in segments (10: RFC 6928)
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..))]
     pub initial_window: u16,
     /// How CUBIC leaves slow start before a loss
     #[arg(long, value_enum, default_value_t = Exit::Linux)]
     pub hystart: Exit,
-    /// Packets may be marked instead of dropped; the link needs discipline=codel or red, and ecn
+    /// Use ECN; the link needs discipline=codel or discipline=red, and ecn
     #[arg(long)]
     pub ecn: bool,
     /// IP version
@@ -102,9 +103,9 @@ impl Law {
 /// How slow start of CUBIC ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Exit {
-    /// As in Linux: as `delay`, and also if ACKs arrive without a gap for half an RTT
+    /// HyStart of Linux: if the RTT grows, or if ACKs arrive without a gap for half an RTT
     Linux,
-    /// As in Linux on busy hosts: at once if the RTT grows
+    /// HyStart of Linux on busy hosts: only if the RTT grows
     Delay,
     /// HyStart++: if the RTT grows
     #[value(name = "rfc9406")]

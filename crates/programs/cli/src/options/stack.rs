@@ -18,7 +18,7 @@ pub struct StackOptions {
     /// Messages of rc or ud carry 4 bytes of immediate data
     #[arg(long)]
     pub immediate: bool,
-    /// Each segment of TCP carries time stamps
+    /// TCP timestamps in each segment (RFC 7323)
     #[arg(long)]
     pub timestamps: bool,
 }
@@ -40,7 +40,7 @@ pub enum Transport {
 const OPERATIONS: [(&str, Operation, &str); 3] = [
     ("send", Operation::Send, "Into a buffer that the receiver posted"),
     ("write", Operation::Write, "Into the receiver's memory"),
-    ("read", Operation::Read, "Out of the other end's memory"),
+    ("read", Operation::Read, "From the other end's memory"),
 ];
 
 impl StackOptions {

@@ -13,9 +13,9 @@ use super::stack::{StackOptions, family};
 /// What is done with packets.
 #[derive(Debug, Subcommand)]
 pub enum Wire {
-    /// Build the packets that carry one message over a link; print what is in them, or write a capture
+    /// Build the packets that carry one message over a link; print their headers, or write a capture
     Build(Build),
-    /// Take the packets of a capture file apart: pcap or pcapng of Ethernet or InfiniBand
+    /// Dissect a capture file: pcap or pcapng of Ethernet or InfiniBand
     Show(Show),
     /// Draw a header, or the sequence of headers of an IPoIB packet
     Diagram(Diagram),
@@ -24,12 +24,12 @@ pub enum Wire {
 /// Options of `wire build`.
 #[derive(Args, Debug)]
 pub struct Build {
-    /// A link such as ethernet:25G,mtu=9000, ipoib:4X-FDR, ib:4X-HDR or rocev2:100G
+    /// Link such as ethernet:25G,mtu=9000, ipoib:4X-FDR, ib:4X-HDR or rocev2:100G
     #[arg(long, value_name = "LINK", value_parser = |text: &str| text.parse::<Link>())]
     pub link: Link,
     #[command(flatten)]
     pub stack: StackOptions,
-    /// IP version; with rc and ud that of RoCEv2
+    /// IP version; for rc and ud that of RoCEv2
     #[arg(long, value_name = "4|6", default_value = "4", value_parser = family)]
     pub family: Family,
     /// Bytes of the message
@@ -41,7 +41,7 @@ pub struct Build {
     /// Write a capture for tshark or Wireshark instead of text; - for standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub pcap: Option<PathBuf>,
-    /// Link type of InfiniBand packets in that capture
+    /// Link type of InfiniBand packets in the capture
     #[arg(long, value_enum, default_value_t = InfinibandForm::Erf, requires = "pcap")]
     pub link_type: InfinibandForm,
     /// Print every field as JSON instead of text
@@ -72,7 +72,7 @@ pub struct Show {
 /// Options of `wire diagram`.
 #[derive(Args, Debug)]
 pub struct Diagram {
-    /// A header; or connected or datagram, a packet of IPoIB in that mode
+    /// Header to draw; `connected` or `datagram` draws the IPoIB packet of that mode
     #[arg(value_parser = PossibleValuesParser::new(
         diagram::PACKETS.iter().map(|(name, _)| *name).chain(diagram::HEADERS.iter().map(|(name, _)| *name))
     ))]
