@@ -134,7 +134,7 @@ fn a_chart_is_a_file_and_standard_error_names_it() {
 #[test]
 fn what_cannot_be_simulated_is_refused_with_the_reason() {
     for (words, reason) in [
-        (&[][..], "<WORD>"),
+        (&[][..], "<OPTION=VALUE>"),
         (&["rtt=400ms", "rat=1G"], "did you mean `rate`?"),
         (&["rtt=400ms", "queue=10p"], "does nothing without rate"),
         (&["loss=1%"], "nothing limits this connection: give a rate"),

@@ -149,7 +149,7 @@ pub fn children(pid: u32) -> Vec<u32> {
     text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
-/// The two workers of a coordinator: client and server.
+/// The two workers of a coordinator with one network: client and server.
 pub fn workers(coordinator: u32) -> Vec<u32> {
     let is_worker = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
