@@ -92,8 +92,8 @@ fn a_full_disk_in_mid_run_is_named_and_the_plan_goes_on_when_there_is_room() {
     fs::create_dir(&disk).unwrap();
     // In a private mount namespace, the file system is unmounted when the shell ends.
     let script = r#"
-        mount -t tmpfs -o size=2m tmpfs "$2" || exit 9
-        head -c 1850000 /dev/zero > "$2/filler"
+        mount -t tmpfs -o size=4m tmpfs "$2" || exit 9
+        head -c 3947000 /dev/zero > "$2/filler"
         "$1" run plan.toml --out "$2"; echo "first: $?" >&2
         rm "$2/filler"
         "$1" run plan.toml --out "$2"; echo "second: $?" >&2
