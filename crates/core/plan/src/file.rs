@@ -170,6 +170,9 @@ impl Reader<'_, '_> {
             .into_iter()
             .filter_map(|section| self.drawing(section, &named, has_intervals))
             .collect();
+        let mut presentation = Presentation { title: title?, about, tables, charts };
+        let compared: Vec<Factor> = compare.iter().map(|compare| compare.factor).collect();
+        presentation.fill(&points, &compared);
         Some(Plan {
             testbed: Testbed::Lab,
             topology: topology?,
@@ -192,7 +195,7 @@ impl Reader<'_, '_> {
             comparison_groups,
             compare,
             traces: BTreeMap::new(),
-            presentation: Presentation { title: title?, about, tables, charts },
+            presentation,
         })
     }
 

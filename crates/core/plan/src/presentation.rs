@@ -1,7 +1,10 @@
 //! What a report shows of a plan's records: tables, charts over levels, and charts over time.
 
-use crate::factor::{Factor, Filter};
+use std::collections::BTreeSet;
+
+use crate::factor::{Factor, Filter, Point};
 use crate::figure::Figure;
+use crate::level::{Kind, Level};
 
 /// What a report shows of a plan's records.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -130,5 +133,137 @@ impl Drawing {
             Self::Levels(chart) => &chart.title,
             Self::Course(chart) => &chart.title,
         }
+    }
+}
+
+/// Most charts that a plan without tables and charts gets: a choice.
+const CHARTS_MAX: usize = 12;
+
+impl Presentation {
+    /// A table and charts of the deciding figure of each pattern, for a plan that declares neither.
+    ///
+    /// Rows and horizontal axes are the levels of the payload or, if that does not vary, of the factor with most levels;
+    /// compared levels are side by side. Each combination of the other factors is a group of the table and a chart of its
+    /// own.
+    pub(crate) fn fill(&mut self, points: &[Point], compared: &[Factor]) {
+        if !self.tables.is_empty() || !self.charts.is_empty() {
+            return;
+        }
+        let mut figures: Vec<Figure> = points.iter().map(Figure::deciding).collect();
+        figures.sort_unstable();
+        figures.dedup();
+        for figure in figures {
+            let of_figure: Vec<&Point> = points
+                .iter()
+                .filter(|point| figure.spec().patterns.contains(&point.pattern))
+                .collect();
+            self.show(figure, &of_figure, compared);
+        }
+    }
+
+    fn show(&mut self, figure: Figure, points: &[&Point], compared: &[Factor]) {
+        let levels = |factor: Factor| {
+            let mut levels: Vec<Level> = points.iter().map(|point| point.level(factor)).collect();
+            levels.sort();
+            levels.dedup();
+            levels.retain(|level| !level.is_empty());
+            levels
+        };
+        let is_varied = |factor: &Factor| levels(*factor).len() > 1;
+        let columns: Vec<Factor> = compared.iter().copied().filter(is_varied).take(1).collect();
+        let others: Vec<Factor> =
+            Factor::ALL.into_iter().filter(|f| !columns.contains(f) && is_varied(f)).collect();
+        let longest = || others.iter().copied().max_by_key(|factor| levels(*factor).len());
+        let rows = match is_varied(&Factor::Payload) && !columns.contains(&Factor::Payload) {
+            true => Some(Factor::Payload),
+            false => longest(),
+        };
+        self.tables.push(Table {
+            title: String::new(),
+            figure,
+            filter: Filter::new(),
+            rows: rows.unwrap_or(Factor::Payload),
+            columns: columns.clone(),
+            published: None,
+        });
+        let Some(x) = rows else { return };
+        // Only what distinguishes points: a response may follow from the payload.
+        let combinations = |factors: &[Factor]| {
+            let of = |point: &&Point| factors.iter().map(|&f| point.level(f)).collect::<Vec<_>>();
+            points.iter().map(of).collect::<BTreeSet<_>>().len()
+        };
+        let mut known = [columns.as_slice(), &[x]].concat();
+        let mut split = Vec::new();
+        for factor in others {
+            let with = [known.as_slice(), &[factor]].concat();
+            if combinations(&with) > combinations(&known) {
+                known = with;
+                split.push(factor);
+            }
+        }
+        let mut filters: Vec<Filter> = vec![Filter::new()];
+        for factor in split {
+            let with = |filter: &Filter, level: Level| {
+                let mut filter = filter.clone();
+                filter.insert(factor, vec![level]);
+                filter
+            };
+            filters = filters
+                .iter()
+                .flat_map(|filter| levels(factor).into_iter().map(move |level| with(filter, level)))
+                .collect();
+        }
+        filters.retain(|filter| points.iter().any(|point| point.is_among(filter)));
+        let room = CHARTS_MAX.saturating_sub(self.charts.len());
+        self.charts.extend(filters.into_iter().take(room).map(|filter| {
+            let of: Vec<&str> = filter.values().flatten().map(String::as_str).collect();
+            let title = [figure.spec().label].into_iter().chain(of).collect::<Vec<_>>().join(", ");
+            let is_number = matches!(
+                x.spec().kind,
+                Kind::Number(..) | Kind::Size(_) | Kind::Duration(..) | Kind::Rate
+            );
+            let kind = if is_number { ChartKind::Lines } else { ChartKind::Bars };
+            let series = columns.clone();
+            Drawing::Levels(Chart { title, kind, figure, filter, x, series, published: None })
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Size, parse};
+
+    #[test]
+    fn a_plan_without_tables_gets_one_for_each_deciding_figure_and_a_chart_for_each_combination() {
+        let text = "title = 't'\n[factors]\npattern = ['stream', 'rr']\ntransport = ['tcp', 'udp']\n\
+                    payload = [64, 1024]\nfamily = [4, 6]\n[settings]\nlink = 'veth'\ncongestion = 'cubic'\n\
+                    [[compare]]\nfactor = 'family'\nbaseline = 4\ncandidate = 6\n";
+        let Presentation { tables, charts, .. } =
+            parse("t", text, Size::Full, &[]).unwrap().presentation;
+        let shapes: Vec<_> =
+            tables.iter().map(|table| (table.figure, table.rows, table.columns.clone())).collect();
+        let family = vec![Factor::Family];
+        assert_eq!(
+            shapes,
+            [
+                (Figure::Goodput, Factor::Payload, family.clone()),
+                (Figure::TransactionRate, Factor::Payload, family)
+            ]
+        );
+        let titles: Vec<&str> = charts.iter().map(Drawing::title).collect();
+        assert_eq!(
+            titles,
+            ["goodput, tcp", "goodput, udp", "transactions, tcp", "transactions, udp"]
+        );
+    }
+
+    #[test]
+    fn a_plan_of_one_point_gets_a_table_and_no_chart() {
+        let text = "title = 't'\n[factors]\npattern = 'stream'\ntransport = 'tcp'\nfamily = 4\npayload = 64\n\
+                    link = 'veth'\n[settings]\ncongestion = 'cubic'\n";
+        let Presentation { tables, charts, .. } =
+            parse("t", text, Size::Full, &[]).unwrap().presentation;
+        assert_eq!((tables.len(), charts.len()), (1, 0));
     }
 }

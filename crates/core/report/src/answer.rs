@@ -135,6 +135,7 @@ fn of_group(
             found.iter().filter(|comparison| comparison.verdict == verdict).collect();
         let share_of = match group.rows.len() {
             1 => String::new(),
+            2 if those.len() == 2 => " in both rows".to_owned(),
             all if those.len() == all => format!(" in all {rows}"),
             _ => format!(" in {} of {rows}", those.len()),
         };
