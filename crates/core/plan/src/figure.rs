@@ -291,7 +291,7 @@ impl Figure {
     pub fn of_rate(self) -> Option<bool> {
         match self {
             Self::Goodput | Self::PayloadRate | Self::TransactionRate => Some(true),
-            Self::Rtt | Self::HalfRtt => Some(false),
+            Self::Rtt | Self::HalfRtt | Self::Step => Some(false),
             _ => None,
         }
     }

@@ -8,7 +8,7 @@ use fabricmark_units::Nanos;
 
 use crate::choice::{Direction, Pattern, Wait};
 use crate::factor::Point;
-use crate::pace::Pace;
+use crate::pace::{Pace, Rate};
 use crate::plan::{Plan, Testbed};
 use crate::transport::Transport;
 
@@ -84,33 +84,40 @@ impl Point {
             Transport::Quic | Transport::Sctp | Transport::Smc | Transport::Rsocket => false,
             Transport::Rc | Transport::Uc | Transport::Ud | Transport::Null => false,
         };
-        let is_simple = matches!(
-            self.pattern,
-            Pattern::Stream | Pattern::Rr | Pattern::PingPong | Pattern::Burst
-        );
         // A spinning thread uses its CPU during the slices of other levels, too.
         let is_quiet = !matches!(self.wait, Wait::Spin | Wait::BusyPoll);
         let is_one_load = self.direction != Some(Direction::Both) && self.probe.is_none();
-        let is_closed_loop = self.pace == Pace::Closed && self.flows <= FLOWS_MAX;
-        leaves_at_once && is_simple && is_quiet && is_one_load && is_closed_loop
+        // Bursts and traces have periods of their own.
+        let is_steady = matches!(self.pace, Pace::Closed | Pace::Fixed(_) | Pace::Poisson(_));
+        let keeps_connections = self.pattern != Pattern::Crr && self.flows <= FLOWS_MAX;
+        leaves_at_once && keeps_connections && is_steady && is_quiet && is_one_load
     }
 
     /// Wanted length of a slice: enough RTTs, and enough messages at the rate of the link.
     fn slice_wanted(&self) -> Nanos {
         let round_trips = self.rtt.map_or(0, |rtt| rtt.0.saturating_mul(ROUND_TRIPS));
         let bits = 8 * self.payload.0.saturating_mul(u64::from(self.payloads_per_request()));
-        let Some(rate) = self.link.rate() else { return SLICE_MIN.max(Nanos(round_trips)) };
-        let messages = |count: u64| {
-            Nanos(count.saturating_mul(bits).saturating_mul(1_000_000_000) / rate.0.max(1))
+        let messages = |count: u64, rate: u64| {
+            Nanos(count.saturating_mul(bits).saturating_mul(1_000_000_000) / rate.max(1))
         };
-        let least = match self.pattern {
-            Pattern::Stream if self.transport.is_lossy() => {
-                messages(MESSAGES).max(STREAM_OVER_A_WIRE)
+        let of_link = match (self.link.rate(), self.pattern) {
+            (None, _) => Nanos(0),
+            (Some(rate), Pattern::Stream) if self.transport.is_lossy() => {
+                messages(MESSAGES, rate.0).max(STREAM_OVER_A_WIRE)
             }
-            Pattern::Stream => STREAM_OVER_A_WIRE,
-            _ => messages(2 * MESSAGES).min(SLICE_MAX),
+            (Some(_), Pattern::Stream) => STREAM_OVER_A_WIRE,
+            (Some(rate), _) => messages(2 * MESSAGES, rate.0).min(SLICE_MAX),
         };
-        SLICE_MIN.max(Nanos(round_trips)).max(least)
+        let of_pace = match self.pace {
+            Pace::Fixed(Rate::Bits(rate)) | Pace::Poisson(Rate::Bits(rate)) => {
+                messages(MESSAGES, rate.0)
+            }
+            Pace::Fixed(Rate::PerSecond(count)) | Pace::Poisson(Rate::PerSecond(count)) => {
+                Nanos(MESSAGES * 1_000_000_000 / count.max(1))
+            }
+            Pace::Closed | Pace::Burst { .. } | Pace::Trace(_) => Nanos(0),
+        };
+        SLICE_MIN.max(Nanos(round_trips)).max(of_link).max(of_pace)
     }
 }
 
@@ -151,6 +158,8 @@ mod tests {
         assert_eq!(of("stream", "link = [\"veth\"]"), Some(4));
         assert_eq!(of("stream", "link = [\"ethernet:1G\"]"), Some(10));
         assert_eq!(of("ping-pong", "link = [\"ethernet:100M\"]"), Some(16));
+        assert_eq!(of("ping-ping", "link = [\"veth\"]"), Some(4));
+        assert_eq!(of("rr", "link = [\"veth\"]\npace = [\"fixed:10000/s\"]"), Some(10));
         let udp = |link: &str| {
             slice_ms(&format!(
                 "pattern = [\"stream\"]\ntransport = [\"udp\"]\npayload = [1250]\nlink = [\"ethernet:{link}\"]"
@@ -170,12 +179,12 @@ mod tests {
         for (pattern, transport, rest) in [
             ("crr", "tcp", ""),
             ("ping-pong", "tcp", "wait = [\"spin\"]"),
-            ("ping-ping", "tcp", ""),
             ("stream", "tls", ""),
             ("stream", "tcp", "path = [\"io-uring\"]"),
             ("stream", "quic", ""),
             ("stream", "tcp", "flows = [65]"),
-            ("stream", "udp", "pace = [\"fixed:100M\"]"),
+            ("stream", "udp", "pace = [\"fixed:1000/s\"]"),
+            ("stream", "udp", "pace = [\"burst:64KiB/10ms\"]"),
             ("stream", "tcp", "direction = [\"both\"]"),
             ("stream", "tcp", "probe = [\"udp\"]"),
         ] {

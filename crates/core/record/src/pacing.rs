@@ -1,5 +1,7 @@
 //! How well a sender kept its schedule.
 
+use std::ops::AddAssign;
+
 use fabricmark_stats::{Histogram, THROUGHPUT_TIE};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,6 +59,16 @@ impl Pacing {
     /// Whether the scheduled rate was reached, within the tie band of throughput.
     pub fn is_held(&self) -> bool {
         self.shortfall() <= THROUGHPUT_TIE
+    }
+}
+
+impl AddAssign<&Self> for Pacing {
+    fn add_assign(&mut self, other: &Self) {
+        self.departures += other.departures;
+        self.late += other.late;
+        self.slip_ns.merge(&other.slip_ns);
+        self.elapsed_ns += other.elapsed_ns;
+        self.covered_ns += other.covered_ns;
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fabricmark_judge::{Part, slice_rate};
-use fabricmark_plan::{Plan, Point, Purpose, Role};
+use fabricmark_plan::{Pace, Pattern, Plan, Point, Purpose, Role};
 use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Order};
 use fabricmark_record::{Interval, Series};
 use fabricmark_units::{Nanos, Stream};
@@ -279,7 +279,9 @@ impl Talk {
     /// Whether the current slice has ended; keeps its rate if it counts.
     fn ends_slice(&mut self, counts: bool) -> bool {
         let Some((active, passive)) = self.conversation.poll_slice() else { return false };
-        if counts {
+        // The rate of requests in an open loop is given, and their times do not follow from it.
+        let is_rate = self.point.pace == Pace::Closed || self.point.pattern == Pattern::Stream;
+        if counts && is_rate {
             self.slice_rates.push(slice_rate(&self.point, &active, &passive));
         }
         true

@@ -96,7 +96,7 @@ pub struct Control {
     pub(crate) interrupter: Interrupter,
     /// Orders about slices, in a run of slices.
     pub(crate) slices: Slices,
-    /// Number of the next request: a server counts requests across slices.
+    /// Number of the next request, or of the next payload of ping-ping, counted across slices.
     pub(crate) next_request: AtomicU64,
     listener: Option<Listener>,
 }

@@ -18,7 +18,7 @@ pub(crate) fn carry_slices(
     begin: &dyn Fn(),
     mut carry_once: impl FnMut(&Prepare, &dyn Fn()) -> Result<EndReport, Failure>,
 ) -> Result<EndReport, Failure> {
-    let prepare = Prepare { duration_ns: slice, omit_ns: Nanos(0), ..prepare.clone() };
+    let mut prepare = Prepare { duration_ns: slice, omit_ns: Nanos(0), ..prepare.clone() };
     let (is_active, mut sum) = (prepare.is_active(), EndReport::default());
     if is_active {
         begin();
@@ -32,6 +32,8 @@ pub(crate) fn carry_slices(
             control.begin_slice();
         }
         let part = carry_once(&prepare, &begin)?;
+        // Random departures of an open loop differ from slice to slice.
+        prepare.seed = prepare.seed.wrapping_add(1);
         if !is_active {
             // No order: the stream itself has ended.
             let Some(ended) = control.slices.take() else { return Ok(sum) };
@@ -54,6 +56,12 @@ fn add(sum: &mut EndReport, part: EndReport, counts: bool, is_sender: bool) {
     sum.fairness = part.fairness.or(sum.fairness);
     if let Some(thread) = part.thread {
         *sum.thread.get_or_insert_default() += thread;
+    }
+    if let Some(pacing) = part.pacing.filter(|_| counts) {
+        match &mut sum.pacing {
+            Some(sum) => *sum += &pacing,
+            None => sum.pacing = Some(pacing),
+        }
     }
     if let Some(rtt_ns) = part.rtt_ns.filter(|_| counts) {
         sum.rtt_ns.get_or_insert_with(Histogram::new).merge(&rtt_ns);

@@ -99,6 +99,13 @@ impl Asked {
         counts
     }
 
+    /// Counts a payload that left at `now_ns` before counting begins.
+    pub(super) fn precede(&mut self, now_ns: u64) {
+        self.counts.calls += 1;
+        self.counts.ramp_calls += 1;
+        self.from_ns = now_ns;
+    }
+
     /// Results up to the last response, for requests of `payloads` payloads.
     pub(super) fn until(mut self, last_ns: u64, payloads: u32, payload: &[u8]) -> Self {
         let request_bytes = u64::from(payloads) * payload.len() as u64;

@@ -118,3 +118,31 @@ fn each_request_of_a_slice_has_its_answer_before_the_slice_is_over() {
         }
     }
 }
+
+#[test]
+fn both_payloads_of_a_ping_ping_are_under_way_in_each_slice() {
+    for transport in ["tcp", "mptcp", "tls", "unix", "seqpacket"] {
+        let (active, passive, _) = run(&format!("pattern=ping-ping,transport={transport}"));
+        // The last payload of the follower is received, too.
+        let calls = active.counts.calls;
+        assert!(
+            (calls..=calls + 1).contains(&passive.counts.calls),
+            "{transport}: {calls} {passive:?}"
+        );
+        assert!(active.rtt_ns.unwrap().len() > 0, "{transport}");
+    }
+}
+
+#[test]
+fn an_open_loop_keeps_its_schedule_in_each_slice() {
+    const GAP_NS: u64 = 200_000;
+    for pattern in ["stream,transport=udp", "rr,transport=tcp"] {
+        let (active, _, _) = run(&format!("pattern={pattern},pace=fixed:5000/s"));
+        let pacing = active.pacing.unwrap();
+        assert!(pacing.departures >= 6, "{pattern}: {pacing:?}");
+        // A slice may end between two departures.
+        let off_ns = pacing.covered_ns.abs_diff(pacing.departures * GAP_NS);
+        assert!(off_ns <= SLICES * GAP_NS, "{pattern}: {pacing:?}");
+        assert_eq!(pacing.departures, pacing.slip_ns.len(), "{pattern}");
+    }
+}
