@@ -186,3 +186,11 @@ pub(crate) fn is_timeout(error: &io::Error) -> bool {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
     )
 }
+
+/// The result of a call; `None` if it failed by [`is_timeout`].
+pub(crate) fn if_ready<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if is_timeout(&error) => Ok(None),
+        result => result.map(Some),
+    }
+}

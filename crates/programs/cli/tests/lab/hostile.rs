@@ -39,7 +39,9 @@ fn a_worker_killed_in_mid_run_ends_the_plan_and_nothing_is_lost() {
 #[test]
 fn points_whose_data_port_is_taken_in_mid_plan_are_left_with_what_they_have_and_the_reason() {
     let Some(bench) = bench("taken port") else { return };
-    let udp = over_veth().replace("[\"tcp\", \"udp\"]", "[\"udp\"]").replace("congestion = \"cubic\"", "");
+    let udp = over_veth()
+        .replace("[\"tcp\", \"udp\"]", "[\"udp\"]")
+        .replace("congestion = \"cubic\"", "");
     let udp = udp.replace("where = { transport = \"tcp\" }", "");
     bench.plan(&udp.replace("[run]", "[run]\nport = 5301"));
     let mut child = bench.start(&["run", "plan.toml"]);
