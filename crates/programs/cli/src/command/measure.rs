@@ -220,13 +220,7 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     };
     base.entry(Factor::Payload).or_insert_with(|| payload.to_owned());
     let runs = if variants.is_empty() { 1 } else { RUNS_TO_COMPARE };
-    let stop = StopRule {
-        confidence: CONFIDENCE,
-        half_width: None,
-        runs_min: runs,
-        runs_max: runs,
-        decides: false,
-    };
+    let stop = StopRule::of_runs(CONFIDENCE, runs);
     let mut plan = settings(&base, &variants, options.duration(), options.warm_up, stop)?;
     plan.amount = options.amount();
     plan.omit_ns = options.omit.unwrap_or_default();
