@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::io::{IsTerminal, stdout};
+use std::iter;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
@@ -384,10 +385,5 @@ fn command_line() -> String {
             && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_=./:,@+%".contains(&b));
         if is_plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
     });
-    let mut line = "fabricmark".to_owned();
-    for word in words {
-        line.push(' ');
-        line.push_str(&word);
-    }
-    line
+    iter::once("fabricmark".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }

@@ -87,8 +87,7 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
             Peer::Here
         }
     };
-    fs::create_dir_all(&how.place.out)
-        .map_err(|error| Failure::output(how.place.out.display(), &error))?;
+    fs::create_dir_all(&how.place.out).map_err(Failure::output(how.place.out.display()))?;
     let store = Store::open(&how.place.store_file())?;
     let _lock = lock(&how.place.store_file())?;
     let experiment = begin_or_resume(job, &plan, &store)?;
@@ -124,12 +123,12 @@ pub fn go_on(
 }
 
 fn read_plan(path: &Path) -> Result<String, Failure> {
-    let size = fs::metadata(path).map_err(|error| Failure::unread(path, &error))?.len();
+    let size = fs::metadata(path).map_err(Failure::unread(path))?.len();
     if size > PLAN_BYTES_MAX {
         let message = format!("{} is longer than 1 MiB: is it a plan?", path.display());
         return Err(Failure::input(message));
     }
-    fs::read_to_string(path).map_err(|error| Failure::unread(path, &error))
+    fs::read_to_string(path).map_err(Failure::unread(path))
 }
 
 fn read(path: &Path, text: &str, size: Size) -> Result<Plan, Failure> {
@@ -175,14 +174,14 @@ fn least(Nanos(ns): Nanos) -> String {
 /// Locks the store: two coordinators that measure at once would disturb each other.
 pub fn lock(store: &Path) -> Result<fs::File, Failure> {
     let path = store.with_extension("lock");
-    let file = fs::File::create(&path).map_err(|error| Failure::output(path.display(), &error))?;
+    let file = fs::File::create(&path).map_err(Failure::output(path.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => Err(Failure::new(
             Code::RunFailed,
             format!("another fabricmark runs a plan with {}: wait for it", store.display()),
         )),
-        Err(fs::TryLockError::Error(error)) => Err(Failure::output(path.display(), &error)),
+        Err(fs::TryLockError::Error(error)) => Err(Failure::output(path.display())(error)),
     }
 }
 
