@@ -106,7 +106,9 @@ pub fn ask(
         if next_ns.is_none() && requesters.iter().all(|requester| requester.requests.is_empty()) {
             break;
         }
-        let place = next_ns.and_then(|_| in_turn(&requesters, turn));
+        // The flow whose turn it is, or the next one with room.
+        let mut places = (turn..flows.len()).chain(0..turn.min(flows.len()));
+        let place = next_ns.and_then(|_| places.find(|&place| requesters[place].has_room()));
         let mut wait_ns = look_every_ns;
         if let (Some(due_ns), Some(place)) = (next_ns, place) {
             if due_ns <= now {
@@ -147,10 +149,4 @@ pub fn ask(
     let pacing = pacer.finish();
     let asked = asked.until(last_ns, 1, request);
     Ok((asked.over_schedule(&pacing, asking.ramp, asking.least_rtt), of_each, pacing))
-}
-
-/// The flow whose turn it is, or the next one with room.
-fn in_turn(requesters: &[Requester], turn: usize) -> Option<usize> {
-    let places = (turn..requesters.len()).chain(0..turn.min(requesters.len()));
-    places.into_iter().find(|&place| requesters[place].has_room())
 }

@@ -56,16 +56,11 @@ fn send_whole(
             left = left.saturating_sub(moved.bytes);
         } else if control.stop.load(Relaxed) {
             break;
-        } else if polls {
-            wait_for_room(flow)?;
+        } else if let Some(fd) = flow.fd().filter(|_| polls) {
+            poll_briefly(&mut [PollFd::new(&fd, PollFlags::OUT)])?;
         }
     }
     Ok(left < whole)
-}
-
-fn wait_for_room(flow: &impl Flow) -> io::Result<()> {
-    let Some(fd) = flow.fd() else { return Ok(()) };
-    poll_briefly(&mut [PollFd::new(&fd, PollFlags::OUT)]).map(drop)
 }
 
 #[cfg(test)]

@@ -56,7 +56,8 @@ pub fn run(options: &Run) -> Result<(), Failure> {
 pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
     let Job { file, text, how, .. } = job;
     let size = if how.quick { Size::Quick } else { Size::Full };
-    let mut plan = read(file, text, size)?;
+    let mut plan = output::parse(&file.display().to_string(), text, size)
+        .map_err(|problems| Failure::input(format!("the plan is wrong\n{problems}")))?;
     read_files(&mut plan, file.parent().unwrap_or(Path::new("")))?;
     plan.budget_ns = how.budget.or(plan.budget_ns);
     let hosts = how.hosts(&plan).map_err(Failure::input)?;
@@ -131,11 +132,6 @@ fn read_plan(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path).map_err(Failure::unread(path))
 }
 
-fn read(path: &Path, text: &str, size: Size) -> Result<Plan, Failure> {
-    output::parse(&path.display().to_string(), text, size)
-        .map_err(|problems| Failure::input(format!("the plan is wrong\n{problems}")))
-}
-
 fn summary(path: &Path, plan: &Plan) -> String {
     let stop = &plan.stop;
     let runs = if stop.runs_min == stop.runs_max {
@@ -143,24 +139,20 @@ fn summary(path: &Path, plan: &Plan) -> String {
     } else {
         format!("{} to {} runs", stop.runs_min, stop.runs_max)
     };
+    let sets = plan.comparison_groups.len();
+    let plural = if sets == 1 { "" } else { "s" };
     let at_once = match plan.groups.len() {
         0 => String::new(),
         groups => format!("; {groups} groups of flows at once"),
     };
     format!(
-        "{}: {} points in {} compared together, {runs} of {} each, at least {}{at_once}; digest {}",
+        "{}: {} points in {sets} group{plural} compared together, {runs} of {} each, at least {}{at_once}; digest {}",
         path.display(),
         plan.points.len(),
-        sets(plan.comparison_groups.len()),
         plan.duration_ns,
         least(plan.shortest()),
         &plan.digest()[..14],
     )
-}
-
-/// Number of groups of points that are compared together.
-fn sets(count: usize) -> String {
-    if count == 1 { "1 group".to_owned() } else { format!("{count} groups") }
 }
 
 /// A time in seconds, or in minutes from two minutes on.
