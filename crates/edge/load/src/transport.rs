@@ -180,7 +180,7 @@ macro_rules! passes_on {
 pub(crate) use passes_on;
 
 /// Whether an error only means that nothing has arrived yet: would block, timed out or interrupted.
-pub(crate) fn is_timeout(error: &io::Error) -> bool {
+pub fn is_timeout(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
