@@ -69,22 +69,9 @@ pub fn best_peer(rounds: &[Round], peers: &[&str], figure: Figure) -> Option<Str
 fn ratio(rounds: &[Round], other: &str, figure: Figure) -> Option<Estimate> {
     let pair = |round| Some((sample(round, other, figure)?, sample(round, OURS, figure)?));
     let (theirs, ours): (Vec<f64>, Vec<f64>) = rounds.iter().filter_map(pair).unzip();
-    let rounds = ours.len();
-    let rule = StopRule {
-        confidence: CONFIDENCE,
-        half_width: None,
-        runs_min: rounds,
-        runs_max: rounds,
-        decides: false,
-    };
+    let rule = StopRule::of_runs(CONFIDENCE, ours.len());
     let better = if figure.is_rate() { Better::Higher } else { Better::Lower };
-    let mut ratio = paired(&theirs, &ours, &rule, better, THROUGHPUT_TIE)?.change;
-    ratio.value += 1.0;
-    if let Some(interval) = &mut ratio.interval {
-        interval.low += 1.0;
-        interval.high += 1.0;
-    }
-    Some(ratio)
+    Some(paired(&theirs, &ours, &rule, better, THROUGHPUT_TIE)?.ratio())
 }
 
 pub fn answer(rounds: &[Round], peers: &[&str], question: &Question) -> Answer {

@@ -34,7 +34,8 @@ const BUFFERS: &str = "cd /proc/sys/net/ipv4 && echo 1 > tcp_tw_reuse && \
     echo 4096 131072 2147483647 > tcp_rmem && echo 4096 16384 2147483647 > tcp_wmem";
 
 /// Kind of network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum Target {
     /// The loopback device of this program's namespace.
     Loopback,
@@ -44,17 +45,6 @@ pub enum Target {
     Emulated,
     /// Two RDMA adapters of this machine, by address.
     Adapters([IpAddr; 2]),
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Loopback => "loopback",
-            Self::Veth => "veth",
-            Self::Emulated => "emulated",
-            Self::Adapters(_) => "adapters",
-        })
-    }
 }
 
 /// A network for one run. Veth pairs are created anew each time, as in fabricmark's lab, so that no connection or

@@ -1,7 +1,7 @@
 //! Child processes that are killed on drop.
 
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
@@ -86,10 +86,7 @@ impl Running {
 
     /// Standard output so far.
     pub fn printed(&self) -> io::Result<String> {
-        let mut bytes = vec![0; usize::try_from(self.out.metadata()?.len()).unwrap_or(usize::MAX)];
-        // The process writes at the shared file offset, so read at an explicit one.
-        self.out.read_exact_at(&mut bytes, 0)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        text(&self.out)
     }
 
     /// Sends SIGINT to the group.
@@ -101,13 +98,7 @@ impl Running {
     /// Ends the group and returns its output.
     pub fn finish(mut self) -> io::Result<Output> {
         let status = self.end()?;
-        let text = |file: &mut File| {
-            let mut bytes = Vec::new();
-            file.rewind()?;
-            file.read_to_end(&mut bytes)?;
-            Ok::<_, io::Error>(String::from_utf8_lossy(&bytes).into_owned())
-        };
-        Ok(Output { status, out: text(&mut self.out)?, err: text(&mut self.err)? })
+        Ok(Output { status, out: text(&self.out)?, err: text(&self.err)? })
     }
 
     /// Kills what is left of the group. Its ID stays valid until its leader is reaped.
@@ -121,6 +112,13 @@ impl Running {
         self.status = Some(status);
         Ok(status)
     }
+}
+
+fn text(file: &File) -> io::Result<String> {
+    let mut bytes = vec![0; usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX)];
+    // The process writes at the shared file offset, so read at an explicit one.
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 impl Drop for Running {
@@ -139,6 +137,8 @@ pub fn command(program: &str, arguments: &[String]) -> Command {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     fn shell(script: &str) -> Running {

@@ -1,24 +1,15 @@
 //! Workloads and their figures.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use crate::emulation::{Emulation, Load};
 
 /// Transport protocol, over IPv4.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum Transport {
     Tcp,
     Udp,
-}
-
-impl fmt::Display for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-        })
-    }
 }
 
 /// How both ends wait for data, or a sender for its next departure.
@@ -42,7 +33,8 @@ pub enum Path {
 }
 
 /// RDMA operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum Verb {
     /// Send: into the peer's next posted receive buffer.
     Send,
@@ -56,16 +48,6 @@ impl Verb {
     /// Factor from reported latency to RTT: perftest and qperf report RTT/2, for reads the RTT.
     pub fn ways(self) -> f64 {
         if self == Self::Read { 1.0 } else { 2.0 }
-    }
-}
-
-impl fmt::Display for Verb {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Send => "send",
-            Self::Write => "write",
-            Self::Read => "read",
-        })
     }
 }
 

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use fabricmark_lab::Namespace;
-use fabricmark_stats::{Estimate, mean};
+use fabricmark_stats::Estimate;
 
 const PAGE_BYTES: u64 = 4096;
 
 /// Confidence level of intervals.
-const CONFIDENCE: f64 = 0.95;
+pub const CONFIDENCE: f64 = 0.95;
 
 /// An agent with its own key; dropping it kills the agent and deletes its folder.
 pub struct Agent {
@@ -75,9 +75,10 @@ impl Agent {
     pub fn cpu_s(&self) -> f64 {
         let text =
             fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
-        // Fields 14 and 15, found after the name in parentheses, in ticks of 10 ms (proc(5)).
+        // Fields 14 and 15, found after the name in parentheses (proc(5)).
         let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
-        fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
+        let ticks = fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok());
+        ticks.sum::<f64>() / rustix::param::clock_ticks_per_second() as f64
     }
 }
 
@@ -98,17 +99,6 @@ pub fn command(program: &Path, key: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(words).env("FABRICMARK_KEY_FILE", key);
     command
-}
-
-/// Geometric mean of ratios, with a confidence interval if there are several.
-pub fn geometric_mean(ratios: &[f64]) -> Option<Estimate> {
-    let logarithms: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
-    let mut estimate = mean(&logarithms, CONFIDENCE)?;
-    estimate.value = estimate.value.exp();
-    if let Some(interval) = &mut estimate.interval {
-        (interval.low, interval.high) = (interval.low.exp(), interval.high.exp());
-    }
-    Some(estimate)
 }
 
 pub fn told(estimate: Option<&Estimate>) -> String {

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fabricmark_stats::geometric_mean;
 use serde_json::Value;
 
-use crate::agent::{Agent, command, geometric_mean, told};
+use crate::agent::{Agent, CONFIDENCE, command, told};
 
 /// First bytes of a TLS handshake that never continues.
 const GREETING: [u8; 6] = [0x16, 0x03, 0x01, 0x02, 0x00, 0x01];
@@ -59,7 +60,7 @@ pub fn flood(program: &Path, rate: u32, pairs: usize, seconds: f64) -> Result<()
     let without = quiet.iter().sum::<f64>() / quiet.len().max(1) as f64;
     println!(
         "agent's port flooded / bare listener flooded: {}; without a flood {:.0} Mbit/s; {} connections",
-        told(geometric_mean(&ratios).as_ref()),
+        told(geometric_mean(&ratios, CONFIDENCE).as_ref()),
         without / 1e6,
         count.load(Relaxed),
     );

@@ -7,10 +7,12 @@ use std::path::Path;
 
 use fabricmark_lab::{Lab, Namespace};
 use fabricmark_record::Record;
-use fabricmark_stats::{Better, Comparison, StopRule, THROUGHPUT_TIE, holm, paired};
+use fabricmark_stats::{
+    Better, Comparison, StopRule, THROUGHPUT_TIE, geometric_mean, holm, paired,
+};
 use fabricmark_wire::Link;
 
-use crate::agent::{Agent, command, geometric_mean, told};
+use crate::agent::{Agent, CONFIDENCE, command, told};
 
 /// The agent's address in the second namespace: that of the lab.
 const AT: &str = "10.71.0.2";
@@ -95,13 +97,7 @@ fn gather(program: &Path, out: &str, cells: &mut Cells) -> Result<(), Box<dyn Er
 }
 
 fn judge(in_lab: &Cells, between_hosts: &Cells, pairs: usize) {
-    let rule = StopRule {
-        confidence: 0.95,
-        half_width: None,
-        runs_min: pairs,
-        runs_max: pairs,
-        decides: false,
-    };
+    let rule = StopRule::of_runs(CONFIDENCE, pairs);
     let mut names = Vec::new();
     let mut comparisons: Vec<Comparison> = Vec::new();
     let mut ratios: Vec<Vec<f64>> = vec![Vec::new(); pairs];
@@ -131,13 +127,13 @@ fn judge(in_lab: &Cells, between_hosts: &Cells, pairs: usize) {
     let each: Vec<f64> = ratios
         .iter()
         .filter(|pair| !pair.is_empty())
-        .filter_map(|pair| geometric_mean(pair).map(|estimate| estimate.value))
+        .filter_map(|pair| geometric_mean(pair, CONFIDENCE).map(|estimate| estimate.value))
         .collect();
     println!(
         "hosts / lab over {} points in {pairs} pairs: {}; largest difference that stands after Holm \
          {:.2} %",
         comparisons.len(),
-        told(geometric_mean(&each).as_ref()),
+        told(geometric_mean(&each, CONFIDENCE).as_ref()),
         100.0 * worst
     );
 }

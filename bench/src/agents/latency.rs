@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use fabricmark_stats::mean;
 
-use crate::agent::{Agent, command, told};
+use crate::agent::{Agent, CONFIDENCE, command, told};
 
 /// Runs per command: enough that the start of the program is a small part of the time.
 const RUNS: u32 = 50;
@@ -33,8 +33,8 @@ pub fn latency(program: &Path, pairs: usize) -> Result<(), Box<dyn Error>> {
     }
     let added: Vec<f64> = remote.iter().zip(&local).map(|(remote, local)| remote - local).collect();
     println!("ms beside a run of 10 ms, the start of the program shared by {RUNS} runs:");
-    println!("  workers here      {}", told(mean(&local, 0.95).as_ref()));
-    println!("  worker of agent   {}", told(mean(&remote, 0.95).as_ref()));
-    println!("  added             {}", told(mean(&added, 0.95).as_ref()));
+    println!("  workers here      {}", told(mean(&local, CONFIDENCE).as_ref()));
+    println!("  worker of agent   {}", told(mean(&remote, CONFIDENCE).as_ref()));
+    println!("  added             {}", told(mean(&added, CONFIDENCE).as_ref()));
     Ok(())
 }

@@ -49,21 +49,8 @@ fn timed(operations: u32, mut work: impl FnMut()) -> f64 {
 
 /// Ratio of `theirs` to `ours`, two series of paired times: above 1 if ours is faster.
 fn speed(ours: &[f64], theirs: &[f64]) -> Option<Estimate> {
-    let runs = ours.len();
-    let rule = StopRule {
-        confidence: CONFIDENCE,
-        half_width: None,
-        runs_min: runs,
-        runs_max: runs,
-        decides: false,
-    };
-    let mut ratio = paired(ours, theirs, &rule, Better::Higher, THROUGHPUT_TIE)?.change;
-    ratio.value += 1.0;
-    if let Some(interval) = &mut ratio.interval {
-        interval.low += 1.0;
-        interval.high += 1.0;
-    }
-    Some(ratio)
+    let rule = StopRule::of_runs(CONFIDENCE, ours.len());
+    Some(paired(ours, theirs, &rule, Better::Higher, THROUGHPUT_TIE)?.ratio())
 }
 
 /// Formats an estimate: `0.98 [0.97, 0.99]`.

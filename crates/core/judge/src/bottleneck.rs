@@ -1,16 +1,13 @@
 //! What limited a run, by the evidence in its record.
 
 use fabricmark_plan::{Figure, Network, Pattern, Point, Wait};
-use fabricmark_record::{Bottleneck, Flow, Node, Record, TcpCounters};
+use fabricmark_record::{AT_CEILING, Bottleneck, Flow, Node, Record, TcpCounters};
 use fabricmark_units::Nanos;
 use fabricmark_wire::lfn::{self, Acks, Connection, Fit, Law};
 use fabricmark_wire::{Ceiling, Kind};
 
 /// Share of a ceiling, or of a time, from which on it limits: a choice, below 1 because of ramps and counter reads.
 const FULL: f64 = 0.9;
-
-/// Share of the ceiling from which on the wire limits, as in the tables of a report.
-const AT_CEILING: f64 = 0.95;
 
 /// Share of the time with data to send from which on TCP's window or buffer limits. BBR paces what the window
 /// allows: a window of 64 KiB over 20 ms was full for only 37 % of the time (`measure stream lab:ethernet:1G --rtt

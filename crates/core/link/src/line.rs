@@ -1,6 +1,6 @@
 //! Exact transmission times on a wire.
 
-use fabricmark_units::{BitRate, Instant, Nanos};
+use fabricmark_units::{BIT_NS, BitRate, Instant, Nanos};
 use fabricmark_wire::{Bus, Exact, Link};
 
 use crate::{Framing, Invalid, Length, some};
@@ -104,7 +104,7 @@ impl Line {
 
     /// Time in units of `1 / bits` ns; fits for any packet length.
     fn parts(&self, bytes: u64) -> u128 {
-        (8_000_000_000 * u128::from(bytes)).saturating_mul(self.seconds.into())
+        (BIT_NS * u128::from(bytes)).saturating_mul(self.seconds.into())
     }
 }
 
@@ -208,7 +208,7 @@ mod tests {
             let mut line = Line::ratio(bits, seconds, Framing::NONE).unwrap();
             let left = sizes.iter().map(|&size| line.send(Instant(0), Length::packet(size))).last();
             let bytes: u128 = sizes.iter().map(|&size| u128::from(size)).sum();
-            let exact = (8_000_000_000 * bytes * u128::from(seconds)).div_ceil(u128::from(bits));
+            let exact = (BIT_NS * bytes * u128::from(seconds)).div_ceil(u128::from(bits));
             prop_assert_eq!(left.map(|left| u128::from(left.0)), Some(exact));
         }
     }

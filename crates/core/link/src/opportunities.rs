@@ -37,11 +37,6 @@ impl Calendar {
         self.base + Nanos::from_millis(self.stamps_ms[self.place].into())
     }
 
-    /// Moves past the next opportunity.
-    fn turn(&mut self) {
-        self.go_to(self.place + 1);
-    }
-
     fn go_to(&mut self, place: usize) {
         self.place = place;
         if self.place == self.stamps_ms.len() {
@@ -103,7 +98,7 @@ impl<T: Clone> Opportunities<T> {
             if self.calendar.next() > now {
                 return None;
             }
-            self.calendar.turn();
+            self.calendar.go_to(self.calendar.place + 1);
             self.credit_bytes = self.calendar.bytes;
         }
     }

@@ -1,6 +1,6 @@
 //! The kernel's token bucket as a model of a wire: its parameters and its burst size.
 
-use fabricmark_units::BitRate;
+use fabricmark_units::{BIT_NS, BitRate};
 use fabricmark_wire::{Link, frame};
 
 /// Parameters of a token bucket that imitates an Ethernet wire.
@@ -42,7 +42,7 @@ impl TokenBucket {
     /// 524 us of the rate, which is 64 KiB at 1 Gbit/s, so that the kernel's timer never lets the bucket overflow. At
     /// least two packets, at most 256 KiB.
     pub fn bucket_bytes(&self) -> u64 {
-        let worth = u128::from(self.rate.0) * 524_288 / 8_000_000_000;
+        let worth = u128::from(self.rate.0) * 524_288 / BIT_NS;
         let two_packets = 2 * self.largest_bytes();
         u64::try_from(worth).unwrap_or(u64::MAX).clamp(two_packets, 256 << 10)
     }

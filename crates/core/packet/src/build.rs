@@ -62,7 +62,9 @@ pub fn build(link: Link, stack: Stack, payload: u64) -> Result<Vec<Packet>, NotB
     }
     // Fails for the same reasons as the computation of a ceiling.
     packets(link, stack, payload)?;
-    let data = pattern(payload);
+    // Repeats the letters and digits.
+    let data = (b'a'..=b'z').chain(b'0'..=b'9').cycle().take(payload as usize);
+    let data: Vec<u8> = data.collect();
     Ok(match stack {
         Stack::Udp { family } => internet::datagram(link, family, &data),
         Stack::Tcp { family, option_bytes } => {
@@ -126,11 +128,6 @@ impl Host {
     fn queue_pair(self) -> u32 {
         0x10 + u32::from(self.number())
     }
-}
-
-/// Payload that repeats the letters and digits.
-fn pattern(payload: u64) -> Vec<u8> {
-    (b'a'..=b'z').chain(b'0'..=b'9').cycle().take(payload as usize).collect()
 }
 
 /// An Ethernet frame without FCS: header, VLAN tags (802.1ad outside, 802.1Q inside), content, padding.

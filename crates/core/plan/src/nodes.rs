@@ -16,6 +16,16 @@ use crate::reading::{Reader, Section, Value, suggestion};
 /// Largest number of groups of flows: each has its own workers at two nodes.
 const GROUPS_MAX: usize = 16;
 
+/// Longest name of a network device: IFNAMSIZ (linux/if.h), 16 bytes with the terminating zero.
+pub const DEVICE_NAME_MAX: usize = 15;
+
+/// Whether a network device may have this name. Programs would take a leading dash for an option.
+pub fn is_device_name(name: &str) -> bool {
+    let is_good = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let length = 1..=DEVICE_NAME_MAX;
+    length.contains(&name.len()) && name.chars().all(is_good) && !name.starts_with('-')
+}
+
 /// A node of a plan; it is a router if it forwards.
 pub(crate) struct Node {
     name: String,
@@ -91,10 +101,7 @@ impl<'i> Reader<'_, '_> {
 
     /// Reports a name that neither a node nor a group may have.
     fn check_name(&mut self, name: &str, place: Range<usize>) {
-        // As for network devices: at most 15 bytes (IFNAMSIZ, linux/if.h). A leading dash would be an option to a
-        // program.
-        let is_good = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        if !(1..=15).contains(&name.len()) || !name.chars().all(is_good) || name.starts_with('-') {
+        if !is_device_name(name) {
             let message = format!("`{name}` is not a name of 1 to 15 letters, digits and dashes");
             self.source.problem(place, message, "name it like a network device");
         }

@@ -106,14 +106,7 @@ mod tests {
 
     fn of(variants: &[&str]) -> Result<Plan, Invalid> {
         let variants: Vec<Where> = variants.iter().map(|text| overlay(text).unwrap()).collect();
-        let stop = StopRule {
-            confidence: 0.95,
-            half_width: None,
-            runs_min: 2,
-            runs_max: 2,
-            decides: false,
-        };
-        settings(&base(), &variants, Nanos(1), Nanos(0), stop)
+        settings(&base(), &variants, Nanos(1), Nanos(0), StopRule::of_runs(0.95, 2))
     }
 
     #[test]

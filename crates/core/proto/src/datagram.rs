@@ -58,7 +58,6 @@ impl DatagramHeader {
 
     /// Reads the header; `None` for an empty payload.
     pub fn parse(payload: &[u8]) -> Option<Self> {
-        let integer = |bytes: &[u8]| bytes.iter().fold(0, |n, &byte| n << 8 | u64::from(byte));
         match Self::sequence_bits(payload.len()) {
             0 => None,
             64 => {
@@ -67,6 +66,11 @@ impl DatagramHeader {
             bits => Some(Self { sequence: integer(&payload[..bits as usize / 8]), sent_ns: 0 }),
         }
     }
+}
+
+/// A number of up to 8 bytes in network byte order.
+pub(crate) fn integer(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
 #[cfg(test)]

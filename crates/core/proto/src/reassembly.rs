@@ -1,8 +1,10 @@
 //! Reassembly of requests that consist of several payloads, at the server.
 //!
-//! Payloads are numbered from 0 across requests: request `n` of `k` payloads has the numbers `n * k` to `n * k + k
-//! - 1`. Ordered transports need no numbers. Datagrams carry them: one of an earlier request is late and ignored,
-//! one of a later request means that the client has given up the earlier one.
+//! Payloads are numbered from 0 across requests: request `n` of `k` payloads has the numbers from `n * k` to below
+//! `n * k + k`. Ordered transports need no numbers. Datagrams carry them: one of an earlier request is late and
+//! ignored, one of a later request means that the client has given up the earlier one.
+
+use crate::sequence::ahead;
 
 /// State of the request that is being received.
 #[derive(Debug)]
@@ -43,9 +45,7 @@ impl Reassembly {
         if self.payloads == 1 {
             return Some(carried);
         }
-        // The number nearest to the expected one (serial number arithmetic, RFC 1982).
-        let ahead = (carried as u32).wrapping_sub(self.first as u32) as i32;
-        let number = self.first.checked_add_signed(i64::from(ahead))?;
+        let number = self.first.checked_add_signed(ahead(carried, self.first))?;
         let place = number.checked_sub(self.first)?;
         let payloads = u64::from(self.payloads);
         if place >= payloads {

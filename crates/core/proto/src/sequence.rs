@@ -5,6 +5,12 @@
 
 use crate::control::message::SequenceCounts;
 
+/// How far the number with these low 32 bits that is nearest to `expected` is ahead of it (serial number arithmetic,
+/// RFC 1982).
+pub(crate) fn ahead(carried: u64, expected: u64) -> i64 {
+    (carried as u32).wrapping_sub(expected as u32).cast_signed().into()
+}
+
 /// Sequence numbers remembered: 1 Gbit/s of 64-byte datagrams for 86 ms.
 pub const WINDOW: u64 = 1 << 17;
 
@@ -27,7 +33,10 @@ impl SequenceTracker {
 
     /// Counts the arrival of a sequence number.
     pub fn arrive(&mut self, carried: u64) {
-        let sequence = self.unwrap(carried);
+        let sequence = match self.bits {
+            64.. => carried.min(u64::MAX - 1),
+            _ => self.next.saturating_add_signed(ahead(carried, self.next)),
+        };
         if sequence == self.next {
             // The common case; at 20 million arrivals a second each nanosecond costs 2 %.
             self.remember(sequence);
@@ -56,15 +65,6 @@ impl SequenceTracker {
     /// Counts so far.
     pub fn counts(&self) -> SequenceCounts {
         self.counts
-    }
-
-    /// The full number nearest to the expected one (serial number arithmetic, RFC 1982).
-    fn unwrap(&self, carried: u64) -> u64 {
-        if self.bits >= 64 {
-            return carried.min(u64::MAX - 1);
-        }
-        let ahead = (carried as u32).wrapping_sub(self.next as u32) as i32;
-        self.next.saturating_add_signed(i64::from(ahead))
     }
 
     fn slot(sequence: u64) -> (usize, u64) {

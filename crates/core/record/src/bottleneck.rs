@@ -5,6 +5,9 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Share of a ceiling from which on it limits: our choice.
+pub const AT_CEILING: f64 = 0.95;
+
 /// What limited a run, with the number that shows it as a share from 0 to 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]

@@ -18,7 +18,7 @@ mod series;
 mod usage;
 mod warning;
 
-pub use bottleneck::Bottleneck;
+pub use bottleneck::{AT_CEILING, Bottleneck};
 pub use calibration::{
     BUSY_SHARE, Calibrated, Calibration, CalibrationRow, DELAY_GOAL_NS, EmulatedWay, Emulation,
     Quantity, RATE_GOAL, THE_EMULATOR, Unit,

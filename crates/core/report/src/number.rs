@@ -107,6 +107,12 @@ pub fn fixed(value: f64, decimals: usize) -> String {
     format!("{sign}{grouped}{fraction}")
 }
 
+/// A rate in bit/s: `9.88 Gbit/s`, `10 Gbit/s`, `100 Mbit/s`.
+pub fn bit_rate(bps: f64) -> String {
+    let (unit, prefix) = if bps < 1e9 { (1e6, 'M') } else { (1e9, 'G') };
+    format!("{} {prefix}bit/s", (100.0 * bps / unit).round() / 100.0)
+}
+
 /// A fraction as percent without the sign: `94.1`.
 pub(crate) fn share(fraction: f64) -> String {
     fixed(fraction * 100.0, if fraction < 0.001 { 3 } else { 1 })

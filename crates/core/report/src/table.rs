@@ -1,6 +1,7 @@
 //! Tables as values, before they are printed.
 
 use fabricmark_plan::{Compare, Factor, Figure, Level, Limit, Table};
+use fabricmark_record::AT_CEILING;
 use fabricmark_stats::{Comparison, Interval, StopRule, mean, paired_ratios, unpaired};
 
 use crate::cell::{Cell, hard_limit};
@@ -62,9 +63,6 @@ pub struct LimitChange {
     /// Whether both points reach [`AT_CEILING`] of their ceilings, so that the wire explains their difference.
     pub is_reached: bool,
 }
-
-/// Share of the ceiling from which a flow counts as limited by it: our choice.
-const AT_CEILING: f64 = 0.95;
 
 impl LimitChange {
     fn of(a: &Runs<'_>, b: &Runs<'_>, figure: Figure) -> Option<Self> {

@@ -281,6 +281,13 @@ impl Effect {
 }
 
 impl Comparison {
+    /// `b` divided by `a`: 1 more than the change.
+    pub fn ratio(&self) -> Estimate {
+        let more = |Interval { low, high }| Interval { low: 1.0 + low, high: 1.0 + high };
+        let interval = self.change.interval.map(more);
+        Estimate { value: 1.0 + self.change.value, interval, ..self.change }
+    }
+
     fn decide(&self) -> Verdict {
         let band = -self.tie_band..=self.tie_band;
         let tied =

@@ -32,6 +32,11 @@ pub struct StopRule {
 }
 
 impl StopRule {
+    /// Exactly `runs` runs.
+    pub const fn of_runs(confidence: f64, runs: usize) -> Self {
+        Self { confidence, half_width: None, runs_min: runs, runs_max: runs, decides: false }
+    }
+
     /// Whether these runs are enough: the interval is narrow enough at a check, or all runs of a rule without a
     /// half-width exist.
     ///

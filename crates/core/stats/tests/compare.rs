@@ -7,8 +7,7 @@ use fabricmark_stats::{
 use proptest::prelude::*;
 
 /// Ten runs, fixed in advance: no surcharge.
-const TEN: StopRule =
-    StopRule { confidence: 0.95, half_width: None, runs_min: 10, runs_max: 10, decides: false };
+const TEN: StopRule = StopRule::of_runs(0.95, 10);
 
 const RUNS: [f64; 5] = [100.0, 104.0, 97.0, 103.0, 99.0];
 

@@ -1,7 +1,7 @@
 //! The sender of data.
 
 use fabricmark_link::{Ecn, Length, Packet};
-use fabricmark_units::{Instant, Nanos};
+use fabricmark_units::{BIT_NS, Instant, Nanos};
 
 use crate::Settings;
 use crate::path::{Ack, Segment};
@@ -10,9 +10,6 @@ use crate::scoreboard::{Answered, Scoreboard};
 use crate::timeout::Timeout;
 use crate::usage::Usage;
 use crate::window::{Answer, Window};
-
-/// Bits in a byte times nanoseconds in a second.
-const BIT_NS: u128 = 8_000_000_000;
 
 /// Sends unlimited data as the window allows.
 #[derive(Debug)]

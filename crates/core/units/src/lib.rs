@@ -9,4 +9,4 @@ mod time;
 
 pub use quantity::{BitRate, Bytes, ParseQuantityError, Percent};
 pub use random::Stream;
-pub use time::{Instant, Nanos};
+pub use time::{BIT_NS, Instant, Nanos};

@@ -16,6 +16,9 @@ whole_number! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(pub u64);
 
+/// Bits in a byte times nanoseconds in a second: bytes times this are bit/s times nanoseconds.
+pub const BIT_NS: u128 = 8_000_000_000;
+
 impl Nanos {
     /// A duration of whole milliseconds.
     pub const fn from_millis(millis: u64) -> Self {

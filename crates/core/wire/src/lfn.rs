@@ -9,7 +9,7 @@ mod law;
 mod ramp;
 mod window;
 
-use fabricmark_units::Nanos;
+use fabricmark_units::{BIT_NS, Nanos};
 
 use crate::exact::{Exact, Inputs, Kind, inputs};
 use crate::path::{FIBRE_INDEX_THOUSANDTHS, LIGHT};
@@ -29,9 +29,6 @@ pub const FIBRE_INDEX: f64 = FIBRE_INDEX_THOUSANDTHS as f64 / 1e3;
 
 /// Maximum distance of a land-speed record in metres (rules of Internet2: 32,372 km were scored as 30,000 km).
 const RECORD_DISTANCE_MAX: u64 = 30_000_000;
-
-/// Bits per byte times nanoseconds per second: converts bit/s times ns to bytes.
-const BIT_NS: u128 = 8_000_000_000;
 
 /// One figure of the model. Its unit is documented at the function that returns it.
 #[derive(Clone, Debug, PartialEq)]

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
+use fabricmark_load::transport::is_timeout;
 use socket2::SockRef;
 
 use crate::Guard;
@@ -63,12 +64,6 @@ pub fn serve(listener: &TcpListener, guard: &Guard, stop: &AtomicBool) -> io::Re
         }
     });
     Ok(())
-}
-
-/// Whether an error only means that nothing has arrived yet.
-fn is_timeout(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
 }
 
 /// Whether an error means that the client has closed its socket.

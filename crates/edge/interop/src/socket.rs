@@ -4,16 +4,13 @@ use std::io;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use rustix::event::{PollFd, Timespec, poll};
+use fabricmark_load::foreign::poll_for;
+use rustix::event::PollFd;
 use socket2::{SockRef, Socket, TcpKeepalive};
 
 /// Waits until a socket is ready, a signal arrives, or the time is over.
 pub(crate) fn wait(sockets: &mut [PollFd<'_>], within: Duration) -> io::Result<()> {
-    let tv_sec = within.as_secs().cast_signed();
-    match poll(sockets, Some(&Timespec { tv_sec, tv_nsec: within.subsec_nanos().into() })) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    poll_for(sockets, within).map(drop)
 }
 
 /// Whether an error is EAGAIN or EINTR.

@@ -4,16 +4,15 @@
 
 mod netem;
 
-use std::fmt;
-
 use fabricmark_link::{Description, Discipline, Limit, LinkWords, TokenBucket, WireDescription};
 use fabricmark_units::BitRate;
 use fabricmark_wire::{Link, frame};
 use serde::{Deserialize, Serialize};
 
 /// What carries the packets of a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Backend {
     /// The emulator of this program, between TUN devices.
     #[default]
@@ -251,18 +250,6 @@ impl Ask<'_> {
 /// Limits of `tc` have 32 bits.
 fn limited(value: u64) -> u64 {
     value.min(u64::from(u32::MAX))
-}
-
-impl fmt::Display for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Emulator => "emulator",
-            Self::Tbf => "tbf",
-            Self::Htb => "htb",
-            Self::Netem => "netem",
-            Self::Veth => "veth",
-        })
-    }
 }
 
 #[cfg(test)]

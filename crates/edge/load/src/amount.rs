@@ -18,10 +18,6 @@ impl<'a> Amount<'a> {
         Self { left_bytes: Cell::new(bytes), control }
     }
 
-    pub(crate) fn is_used_up(&self) -> bool {
-        self.left_bytes.get() == 0
-    }
-
     /// Subtracts bytes that were sent; the last byte stops the run.
     pub(crate) fn take(&self, bytes: u64) {
         let left = self.left_bytes.get().saturating_sub(bytes);
@@ -51,7 +47,7 @@ impl Flow for Limited<'_> {
     passes_on!();
 
     fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
-        if self.amount.is_used_up() {
+        if self.amount.left_bytes.get() == 0 {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let moved = self.flow.send(payload)?;

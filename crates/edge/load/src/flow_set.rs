@@ -162,8 +162,8 @@ pub(crate) fn poll_briefly(asked: &mut [PollFd<'_>]) -> io::Result<usize> {
     poll_for(asked, Control::LOOK_EVERY)
 }
 
-/// As [`poll_briefly`], for at most `at_most`; a signal also ends the wait.
-pub(crate) fn poll_for(asked: &mut [PollFd<'_>], at_most: Duration) -> io::Result<usize> {
+/// Waits until one of these is ready, at most `at_most`; a signal also ends the wait. Returns how many are.
+pub fn poll_for(asked: &mut [PollFd<'_>], at_most: Duration) -> io::Result<usize> {
     let at_most = Timespec::try_from(at_most).map_err(io::Error::other)?;
     match poll(asked, Some(&at_most)) {
         Err(rustix::io::Errno::INTR) => Ok(0),

@@ -180,9 +180,17 @@ macro_rules! passes_on {
 pub(crate) use passes_on;
 
 /// Whether an error only means that nothing has arrived yet: would block, timed out or interrupted.
-pub(crate) fn is_timeout(error: &io::Error) -> bool {
+pub fn is_timeout(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
     )
+}
+
+/// The result of a call; `None` if it failed by [`is_timeout`].
+pub(crate) fn if_ready<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if is_timeout(&error) => Ok(None),
+        result => result.map(Some),
+    }
 }

@@ -90,7 +90,7 @@ fn made<T>(pointer: *mut T) -> io::Result<NonNull<T>> {
 }
 
 /// Other calls return 0, -1 with errno, or an error number.
-fn done(result: c_int) -> io::Result<()> {
+pub(crate) fn done(result: c_int) -> io::Result<()> {
     match result {
         0 => Ok(()),
         -1 => Err(io::Error::last_os_error()),

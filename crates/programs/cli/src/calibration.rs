@@ -49,7 +49,7 @@ pub fn keep(folder: &Path, calibration: &Calibration) -> Result<(), Failure> {
     // Written to a temporary file and renamed, so that readers never see a partial file.
     fs::write(&part, text)
         .and_then(|()| fs::rename(&part, &file))
-        .map_err(|error| Failure::output(file.display(), &error))
+        .map_err(Failure::output(file.display()))
 }
 
 /// Path of the calibration file.

@@ -85,22 +85,24 @@ impl Failure {
     }
 
     /// A file that cannot be read.
-    pub fn unread(path: &Path, error: &io::Error) -> Self {
-        Self::input(format_args!("cannot read {}: {error}", path.display()))
+    pub fn unread(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::input(format_args!("cannot read {}: {error}", path.display()))
     }
 
     /// A file or folder that cannot be written.
-    pub fn output(what: impl Display, error: &io::Error) -> Self {
-        let (code, help) = match error.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                (Code::Missing, "; name another folder with --out")
-            }
-            io::ErrorKind::StorageFull => {
-                (Code::RunFailed, "; free some space or name another folder with --out")
-            }
-            _ => (Code::RunFailed, ""),
-        };
-        Self::new(code, format!("cannot write {what}: {error}{help}"))
+    pub fn output(what: impl Display) -> impl FnOnce(io::Error) -> Self {
+        move |error| {
+            let (code, help) = match error.kind() {
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                    (Code::Missing, "; name another folder with --out")
+                }
+                io::ErrorKind::StorageFull => {
+                    (Code::RunFailed, "; free some space or name another folder with --out")
+                }
+                _ => (Code::RunFailed, ""),
+            };
+            Self::new(code, format!("cannot write {what}: {error}{help}"))
+        }
     }
 
     /// Appends a line to the message.

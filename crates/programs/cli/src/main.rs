@@ -66,7 +66,7 @@ fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         }
         Command::Man => clap_mangen::Man::new(Options::command())
             .render(&mut std::io::stdout())
-            .map_err(|error| Failure::output("standard output", &error))?,
+            .map_err(Failure::output("standard output"))?,
         Command::Worker => worker()?,
         Command::LabHolder => command::lab::holder()?,
         Command::SmcEid { name } => fabricmark_load::smc::add_eid(&name)

@@ -106,12 +106,11 @@ pub fn write(loaded: &Loaded, out: &Path) -> Result<(), Failure> {
     ];
     let charts = report::charts(&view);
     files.extend(charts.into_iter().map(|chart| (format!("charts/{}", chart.name), chart.svg)));
-    fs::create_dir_all(folder.join("charts"))
-        .map_err(|error| Failure::output(folder.display(), &error))?;
+    fs::create_dir_all(folder.join("charts")).map_err(Failure::output(folder.display()))?;
     let count = files.len() - 3;
     for (name, text) in files {
         let file = folder.join(name);
-        fs::write(&file, text).map_err(|error| Failure::output(file.display(), &error))?;
+        fs::write(&file, text).map_err(Failure::output(file.display()))?;
     }
     eprintln!(
         "report   {}\ncharts   {} ({count} SVG files)\nresults  {}, {}",
@@ -141,7 +140,7 @@ pub fn answer(
 pub fn print(text: &str) -> Result<(), Failure> {
     match stdout().lock().write_all(text.as_bytes()).and_then(|()| stdout().flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(Failure::output("standard output", &error)),
+        Err(error) => Err(Failure::output("standard output")(error)),
         Ok(()) => Ok(()),
     }
 }

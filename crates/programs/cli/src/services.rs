@@ -121,7 +121,7 @@ fn listen<S>(
 
 /// Reads a STAMP key from a file.
 pub fn stamp_key(path: &Path) -> Result<Key, Failure> {
-    let octets = fs::read(path).map_err(|error| Failure::unread(path, &error))?;
+    let octets = fs::read(path).map_err(Failure::unread(path))?;
     let key = octets.strip_suffix(b"\n").unwrap_or(&octets);
     Some(key).filter(|key| key.len() <= STAMP_KEY_BYTES).and_then(Key::new).ok_or_else(|| {
         let message = format!("{} has no key of 1 to {STAMP_KEY_BYTES} octets", path.display());

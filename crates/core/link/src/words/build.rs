@@ -1,6 +1,6 @@
 //! Builds the elements of link options.
 
-use fabricmark_units::{BitRate, Nanos, Stream};
+use fabricmark_units::{BIT_NS, BitRate, Nanos, Stream};
 use fabricmark_wire::Link;
 
 use super::LinkWords;
@@ -27,9 +27,6 @@ const ADAPTIVE: Adaptive = Adaptive {
     normal: Moderation { time: Nanos(16_000), frames: 44 },
     high: Moderation { time: Nanos(128_000), frames: 44 },
 };
-
-/// Bits in a byte times nanoseconds in a second.
-const BIT_NS: u128 = 8_000_000_000;
 
 type Part<T> = Box<dyn Element<T> + Send>;
 

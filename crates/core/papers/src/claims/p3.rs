@@ -3,10 +3,10 @@
 mod measured;
 
 use fabricmark_units::Nanos;
-use fabricmark_wire::Family;
 use fabricmark_wire::lfn::{
     Acks, Connection, Fit, Law, WINDOW_MAX, between_losses, fibre_rtt, tolerated_loss, window_limit,
 };
+use fabricmark_wire::{Bus, Family};
 
 use super::Judge::{Both, Print};
 use super::limit::tcp_stream_mbps;
@@ -209,14 +209,12 @@ fn rates_are_below_the_cap(tally: &mut Tally) -> Option<()> {
     Some(())
 }
 
-/// Raw rate of PCI-X in Gb/s: 64 bits at 133 1/3 MHz.
-const PCI_X_GBPS: f64 = 64.0 * 0.4 / 3.0;
-
 fn bus_is_the_bottleneck(tally: &mut Tally) -> Option<()> {
     let rate = pseudo("rate without delay: more than")?;
     let wire = tcp_stream_mbps(JUMBO, Family::V6, true)? / 1e3;
-    tally.is("rate against PCI-X", rate <= PCI_X_GBPS, rate, PCI_X_GBPS, "Gb/s");
-    tally.is("PCI-X against the wire", PCI_X_GBPS <= wire, PCI_X_GBPS, wire, "Gb/s");
+    let bus = Bus::PciX133.raw_bps()?.as_f64() / 1e9;
+    tally.is("rate against PCI-X", rate <= bus, rate, bus, "Gb/s");
+    tally.is("PCI-X against the wire", bus <= wire, bus, wire, "Gb/s");
     Some(())
 }
 

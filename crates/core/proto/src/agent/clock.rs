@@ -1,13 +1,13 @@
 //! Offset of another machine's clock from the local one, by pings over the control path.
 //!
-//! A ping sent at t1, answered at a (by the other clock) and received at t4 says that the other clock is ahead by a
-//! - (t1 + t4)/2. The error is at most RTT/2, however asymmetric the path is (RFC 5905, section 8). The sample of
+//! A ping sent at t1, answered at a (by the other clock) and received at t4 says that the other clock is ahead by
+//! a - (t1 + t4)/2. The error is at most RTT/2, however asymmetric the path is (RFC 5905, section 8). The sample of
 //! the shortest RTT is the best, but the error grows with its age, since the clocks drift.
 
 use std::collections::VecDeque;
 
 use fabricmark_record::ClockOffset;
-use fabricmark_units::{Instant, Nanos};
+use fabricmark_units::Instant;
 
 /// Samples kept: 64 s of idle pings.
 const SAMPLES_MAX: usize = 64;
@@ -53,11 +53,6 @@ impl ClockFilter {
         }
     }
 
-    /// Shortest RTT of the samples kept.
-    pub fn rtt_min(&self) -> Option<Nanos> {
-        self.samples.iter().map(|sample| Nanos(sample.rtt_ns)).min()
-    }
-
     /// The estimate at this time; `None` before the first ping.
     pub fn estimate(&self, now: Instant) -> Option<ClockOffset> {
         let known = || self.samples.iter().chain(&self.first);
@@ -68,7 +63,7 @@ impl ClockFilter {
         Some(ClockOffset {
             offset_ns: i64::try_from(best.ahead_ns).ok()?,
             uncertainty_ns: best.uncertainty_ns(now).ceil() as u64,
-            rtt_min_ns: self.rtt_min()?.0,
+            rtt_min_ns: self.samples.iter().map(|sample| sample.rtt_ns).min()?,
             drift_ppb: drift.map(|(ppb, _)| ppb.round() as i64),
             drift_uncertainty_ppb: drift.map(|(_, ppb)| ppb.ceil() as u64),
         })

@@ -1,6 +1,8 @@
 //! UDP streams: opening, datagram header, and statistics of the receiver.
 
+use crate::datagram::integer;
 use crate::jitter::Jitter;
+use crate::sequence::ahead;
 
 /// Datagram that opens a stream.
 pub const OPENING: [u8; 4] = *b"9876";
@@ -37,7 +39,6 @@ impl Header {
 
     /// Reads the header; `None` if the datagram is too short.
     pub fn parse(payload: &[u8], is_wide: bool) -> Option<Self> {
-        let integer = |bytes: &[u8]| bytes.iter().fold(0, |n, &byte| n << 8 | u64::from(byte));
         let counter = payload.get(8..if is_wide { 16 } else { 12 })?;
         let sent_us = integer(&payload[..4]) * 1_000_000 + integer(&payload[4..8]);
         Some(Self { sent_us, counter: integer(counter) })
@@ -61,7 +62,10 @@ pub struct Arrivals {
 impl Arrivals {
     /// Counts a datagram that arrived at this time.
     pub fn arrive(&mut self, header: Header, now_us: u64, is_wide: bool) {
-        let counter = if is_wide { header.counter } else { self.unwrap(header.counter as u32) };
+        let counter = match is_wide {
+            true => header.counter,
+            false => self.packets.saturating_add_signed(ahead(header.counter, self.packets)),
+        };
         if counter > self.packets {
             self.errors = self.errors.saturating_add(counter - 1 - self.packets);
             self.packets = counter;
@@ -70,12 +74,6 @@ impl Arrivals {
             self.errors = self.errors.saturating_sub(1);
         }
         self.jitter.arrive(header.sent_us.wrapping_mul(1_000), now_us.wrapping_mul(1_000));
-    }
-
-    /// The full counter nearest to the highest one, from its low 32 bits.
-    fn unwrap(&self, low: u32) -> u64 {
-        let ahead = low.wrapping_sub(self.packets as u32).cast_signed();
-        self.packets.saturating_add_signed(i64::from(ahead))
     }
 }
 

@@ -43,8 +43,8 @@ impl Reader {
 
     /// Consumes the next JSON block, without its length; fails at once if that is more than `most`.
     pub(super) fn block(&mut self, most: usize) -> Result<Option<Vec<u8>>, Malformed> {
-        let Some(length) = self.bytes.get(..4) else { return Ok(None) };
-        let length = length.iter().fold(0, |length, &byte| length << 8 | usize::from(byte));
+        let Some(&length) = self.bytes.first_chunk() else { return Ok(None) };
+        let length = u32::from_be_bytes(length) as usize;
         if length > most {
             return Err(Malformed);
         }

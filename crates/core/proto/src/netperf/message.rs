@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::datagram::integer;
+
 /// Length of every message in bytes.
 pub const MESSAGE_BYTES: usize = 656;
 
@@ -68,7 +70,7 @@ pub(super) trait Field: Sized {
 
 impl Field for u64 {
     fn read(bytes: &[u8]) -> Self {
-        bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
+        integer(bytes)
     }
 
     /// Keeps the low-order bytes that fit: counters wrap.

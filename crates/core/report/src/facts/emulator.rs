@@ -2,7 +2,7 @@
 
 use fabricmark_record::{Calibrated, EmulatedWay, Emulation, Record};
 
-use crate::number::{fixed, share};
+use crate::number::{bit_rate, fixed, share};
 
 /// Accuracy of the emulator in the runs: `emulated by fabricmark: true to 10 Gbit/s (2026-11-22), delay within 21 µs
 /// (p99), late p99 12 µs in these runs`; `None` if no link was emulated.
@@ -28,7 +28,7 @@ fn told(calibration: &Calibrated, runs: &[&Emulation]) -> String {
     let rate = |bps: Option<f64>| {
         bps.map_or_else(
             || "at no rate that was tried".to_owned(),
-            |bps| format!("to {}", bits(bps)),
+            |bps| format!("to {}", bit_rate(bps)),
         )
     };
     let single = format!("{} in single packets", rate(calibration.true_rate_single_bps));
@@ -51,10 +51,4 @@ fn told(calibration: &Calibrated, runs: &[&Emulation]) -> String {
 
 fn micros(ns: f64) -> String {
     fixed((ns / 1e3).ceil(), 0)
-}
-
-/// `10 Gbit/s`, `2.5 Gbit/s`, `100 Mbit/s`.
-fn bits(bps: f64) -> String {
-    let (unit, prefix) = if bps < 1e9 { (1e6, 'M') } else { (1e9, 'G') };
-    format!("{} {prefix}bit/s", (100.0 * bps / unit).round() / 100.0)
 }

@@ -2,7 +2,7 @@
 
 use std::{array, fs};
 
-use rustix::time::{ClockId, clock_gettime};
+use fabricmark_telemetry::clock::thread_cpu_ns;
 
 /// CPU time of a thread: total in nanoseconds, then user and system time in ticks (proc_pid_stat(5)).
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,11 +11,9 @@ pub(super) struct Cpu([u64; 3]);
 impl Cpu {
     /// CPU time of the calling thread so far.
     pub fn of_this_thread() -> Self {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        let total_ns = time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs();
         let stat = fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
         let [user, system] = ticks(&stat).unwrap_or_default();
-        Self([total_ns, user, system])
+        Self([thread_cpu_ns(), user, system])
     }
 
     /// Adds the time of another thread.

@@ -5,12 +5,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::thread;
 
+use fabricmark_load::transport::is_timeout;
 use fabricmark_proto::netperf::{Refusal, Response, Results, Test, Traffic, Transport};
 use fabricmark_telemetry::tcp_info;
 use socket2::{Domain, SockRef, Socket, Type};
 
 use super::watch::{Failure, Watch};
-use super::{LOOK_EVERY, is_timeout, tcp, udp};
+use super::{LOOK_EVERY, tcp, udp};
 use crate::socket::{congestion, set_traffic_class};
 
 /// Listen backlog. One connection at a time would suffice, except for CRR connections that the client has given up.

@@ -4,13 +4,14 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use fabricmark_load::transport::is_timeout;
 use fabricmark_proto::netperf::{Action, Caller, MESSAGE_BYTES, Server};
 use fabricmark_telemetry::clock::now_ns;
 use fabricmark_units::Instant;
 
+use super::LOOK_EVERY;
 use super::data::Data;
 use super::watch::{Failure, Pace, Watch};
-use super::{LOOK_EVERY, is_timeout};
 use crate::Guard;
 use crate::socket::notice_silence;
 

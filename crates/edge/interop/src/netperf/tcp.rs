@@ -4,12 +4,13 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
+use fabricmark_load::transport::is_timeout;
 use fabricmark_proto::netperf::{Results, Test, Traffic};
 use socket2::SockRef;
 
 use super::data::{Listener, note_end};
+use super::is_closed;
 use super::watch::{Failure, Watch, has_ended};
-use super::{is_closed, is_timeout};
 
 /// Maximum bytes per call for requests and responses, which may be longer.
 const PIECE_BYTES: usize = 64 << 10;

@@ -2,10 +2,11 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
+use fabricmark_load::transport::is_timeout;
 use fabricmark_proto::netperf::{Results, Test, Traffic};
 
+use super::is_closed;
 use super::watch::{Failure, Watch};
-use super::{is_closed, is_timeout};
 
 /// Maximum length of a datagram (RFC 768).
 const DATAGRAM_BYTES_MAX: usize = 65_535;

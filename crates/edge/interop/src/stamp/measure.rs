@@ -15,7 +15,7 @@ use socket2::SockRef;
 
 use super::clock::Clock;
 use super::datagrams::{self, Received};
-use crate::socket::{set_traffic_class, wait};
+use crate::socket::{is_passing, set_traffic_class, wait};
 
 /// How often the loop checks whether to stop.
 const LOOK: Nanos = Nanos::from_millis(100);
@@ -164,14 +164,11 @@ fn socket(settings: &Settings) -> io::Result<UdpSocket> {
 /// Returns `None` for errors that do not concern the next packet: EAGAIN, EINTR, or a closed port of a reflector that
 /// has answered before and may come back.
 fn passing<T>(result: io::Result<T>, measured: &Measured) -> io::Result<Option<T>> {
-    use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
+    let may_come_back = !measured.forward.ttl.is_empty();
     match result {
-        Ok(value) => Ok(Some(value)),
-        Err(error) => match error.kind() {
-            WouldBlock | Interrupted => Ok(None),
-            ConnectionRefused if !measured.forward.ttl.is_empty() => Ok(None),
-            _ => Err(error),
-        },
+        Err(error) if is_passing(&error) => Ok(None),
+        Err(error) if may_come_back && error.kind() == io::ErrorKind::ConnectionRefused => Ok(None),
+        result => result.map(Some),
     }
 }
 

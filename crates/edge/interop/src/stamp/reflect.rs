@@ -12,6 +12,7 @@ use fabricmark_units::{BitRate, Instant};
 use super::clock::Clock;
 use super::datagrams;
 use crate::Guard;
+use crate::socket::is_passing;
 
 /// How often the loop checks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -72,6 +73,8 @@ pub fn reflect(
         let received = match datagrams::receive(socket, &mut buffer) {
             Ok(received) => received,
             Err(error) if is_passing(&error) => continue,
+            // A host refused an answer.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
             Err(error) => return Err(error),
         };
         let now = clock.now();
@@ -125,12 +128,6 @@ fn is_served(guard: &Guard, source: SocketAddr, own_port: u16) -> bool {
     const FIRST_USER_PORT: u16 = 1024;
     let port = source.port();
     guard.admits(source.ip()) && port >= FIRST_USER_PORT && port != own_port
-}
-
-/// Whether an error of recvmsg(2) does not concern the next packet: time-out, EINTR, or a host that refused an answer.
-fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
-    matches!(error.kind(), WouldBlock | Interrupted | ConnectionRefused)
 }
 
 /// Size of a full token bucket in octets: the longest datagram, so that any length can be answered, plus a burst of

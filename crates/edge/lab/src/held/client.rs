@@ -59,16 +59,12 @@ pub fn ask_to_hold(
 fn is_up(place: &Place, name: &str) -> Result<bool, HeldError> {
     while let Some(lab) = place.labs()?.into_iter().find(|lab| lab.name() == name) {
         match lab.report() {
-            Err(HeldError::Lost(error)) if has_ended(&error) => {}
+            Err(HeldError::Lost(error))
+                if matches!(error.kind(), ConnectionReset | BrokenPipe | UnexpectedEof) => {}
             _ => return Ok(true),
         }
     }
     Ok(false)
-}
-
-/// Whether an error means that the peer of a socket is gone.
-fn has_ended(error: &io::Error) -> bool {
-    matches!(error.kind(), ConnectionReset | BrokenPipe | UnexpectedEof)
 }
 
 impl Lab {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fabricmark_link::LinkWords;
+use fabricmark_plan::{DEVICE_NAME_MAX, is_device_name};
 use serde::Deserialize;
 
 use super::junction::{FileHub, FileSwitch};
@@ -12,9 +13,6 @@ use crate::qdisc::{Backend, Qdiscs};
 
 /// Largest number of links: they are numbered by one byte of their IPv4 addresses.
 const LINKS_MAX: usize = 256;
-
-/// Longest name of a network device: IFNAMSIZ, 16 bytes with the terminating zero.
-const NAME_MAX: usize = 15;
 
 /// Returns the text of a file that a topology file names, or why there is none.
 pub(super) type Read<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
@@ -146,7 +144,7 @@ impl File {
             _ if number > count => between[1].clone(),
             _ => format!("{name}-r{number}"),
         };
-        if count > 0 && router(count).len() > NAME_MAX {
+        if count > 0 && router(count).len() > DEVICE_NAME_MAX {
             return Err(bad_name("router of a chain", &router(count)));
         }
         for number in 1..=count {
@@ -214,17 +212,12 @@ impl FileLink {
 }
 
 fn check_name(what: &str, name: &str) -> Result<(), String> {
-    let is_good = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    // Programs would take a leading dash for an option.
-    if (1..=NAME_MAX).contains(&name.len()) && name.chars().all(is_good) && !name.starts_with('-') {
-        return Ok(());
-    }
-    Err(bad_name(what, name))
+    if is_device_name(name) { Ok(()) } else { Err(bad_name(what, name)) }
 }
 
 fn bad_name(what: &str, name: &str) -> String {
     format!(
-        "{what} `{name}`: names have 1 to {NAME_MAX} letters, digits and dashes, as network devices do"
+        "{what} `{name}`: names have 1 to {DEVICE_NAME_MAX} letters, digits and dashes, as network devices do"
     )
 }
 

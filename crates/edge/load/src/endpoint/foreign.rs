@@ -13,6 +13,7 @@ use crate::options::labelled;
 use crate::sockets::{bound, peer_within};
 use crate::transport::Flow;
 
+pub use crate::flow_set::poll_for;
 pub use crate::options::set_dont_fragment;
 pub use crate::sockets::{set_wait, socket_drops};
 

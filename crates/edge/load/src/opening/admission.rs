@@ -2,7 +2,8 @@
 //! than the expected opening is closed, and one that sends nothing does not delay the others.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Read};
+use std::mem;
 use std::os::fd::BorrowedFd;
 
 use fabricmark_proto::{Failure, Opening, Prepare};
@@ -14,49 +15,74 @@ use crate::control::Control;
 use crate::failure::system;
 use crate::flow_set::poll_briefly;
 use crate::sockets::{peer_within, set_wait};
-use crate::transport::is_timeout;
+use crate::transport::{if_ready, is_timeout};
 use fabricmark_telemetry::clock::now_ns;
 
 /// Most connections whose opening is pending at once; beyond that the oldest is closed. At most a quarter are the
 /// client's own.
-pub(crate) const CANDIDATES_MAX: usize = 4 * OPENED_AT_ONCE;
+const CANDIDATES_MAX: usize = 4 * OPENED_AT_ONCE;
 
-/// A connection that may open a flow. Its calls do not block.
+/// A connection that may open a flow.
 struct Candidate<C> {
     connection: C,
-    has_keys: bool,
+    has_begun: bool,
     hearing: Hearing,
     /// Deadline of its opening.
     ends_ns: u64,
 }
 
-impl<C: Connection> Candidate<C> {
-    fn new(connection: C, prepare: &Prepare) -> Result<Self, Failure> {
-        set_stream(&connection, &prepare.point)?;
-        let socket = SockRef::from(&connection);
-        socket.set_nonblocking(true).map_err(system("set O_NONBLOCK"))?;
-        let ends_ns = now_ns() + peer_within(prepare).as_nanos() as u64;
-        Ok(Self { connection, has_keys: false, hearing: Hearing::default(), ends_ns })
+/// Connections whose opening is pending. Their calls do not block.
+pub(crate) struct Candidates<C>(VecDeque<Candidate<C>>);
+
+impl<C: Read> Candidates<C> {
+    pub(crate) fn new() -> Self {
+        Self(VecDeque::new())
     }
 
-    /// Continues the handshake and reads; returns the opening once it is complete.
-    fn advance(&mut self, prepare: &Prepare) -> io::Result<Option<Opening>> {
-        if !self.has_keys {
-            self.connection.shake_hands(&prepare.point)?;
-            self.has_keys = true;
+    pub(crate) fn add(&mut self, connection: C, prepare: &Prepare) {
+        if self.0.len() == CANDIDATES_MAX {
+            self.0.pop_front();
         }
-        self.hearing.hear(&mut self.connection)
+        let ends_ns = now_ns() + peer_within(prepare).as_nanos() as u64;
+        let (has_begun, hearing) = (false, Hearing::default());
+        self.0.push_back(Candidate { connection, has_begun, hearing, ends_ns });
     }
 
-    /// Accepts the flow that the connection opened.
-    fn admit(mut self, opening: Opening, prepare: &Prepare) -> io::Result<Result<C, Failure>> {
-        // So few bytes always fit into the send buffer.
-        self.connection.write_all(&opening.acceptance().emit())?;
-        let socket = SockRef::from(&self.connection);
-        socket.set_nonblocking(false)?;
-        let is_set = set_wait(&socket, &prepare.point);
-        Ok(is_set.map(|()| self.connection))
+    /// Takes out those whose opening is complete, and drops those that failed or are late. `begin` makes a connection
+    /// ready to be read.
+    pub(crate) fn heard(
+        &mut self,
+        begin: impl Fn(&mut C) -> io::Result<()>,
+    ) -> Vec<(C, Option<Opening>)> {
+        let mut heard = Vec::new();
+        for mut candidate in mem::take(&mut self.0) {
+            let Candidate { connection, has_begun, hearing, ends_ns } = &mut candidate;
+            let begun = if *has_begun { Ok(()) } else { begin(connection) };
+            *has_begun = begun.is_ok();
+            match begun.and_then(|()| hearing.hear(connection)) {
+                Ok(opening) => heard.push((candidate.connection, opening)),
+                Err(error) if is_timeout(&error) && now_ns() < *ends_ns => {
+                    self.0.push_back(candidate);
+                }
+                Err(_) => {}
+            }
+        }
+        heard
     }
+}
+
+/// Accepts the flow that a connection opened.
+fn admit<C: Connection>(
+    mut connection: C,
+    opening: Opening,
+    prepare: &Prepare,
+) -> io::Result<Result<C, Failure>> {
+    // So few bytes always fit into the send buffer.
+    connection.write_all(&opening.acceptance().emit())?;
+    let socket = SockRef::from(&connection);
+    socket.set_nonblocking(false)?;
+    let is_set = set_wait(&socket, &prepare.point);
+    Ok(is_set.map(|()| connection))
 }
 
 /// Accepts all flows of a run.
@@ -65,46 +91,36 @@ pub(crate) fn accept_all<C: Connection>(
     control: &Control,
 ) -> Result<Vec<C>, Failure> {
     let prepare = listener.prepare;
-    let mut candidates: VecDeque<Candidate<C>> = VecDeque::new();
+    let mut candidates: Candidates<C> = Candidates::new();
     // Openings may arrive in any order.
     let mut flows: Vec<Option<C>> = (0..prepare.point.flows).map(|_| None).collect();
     let mut left = flows.len();
     loop {
         control.check()?;
-        for _ in 0..candidates.len() {
-            let Some(mut candidate) = candidates.pop_front() else { break };
-            match candidate.advance(prepare) {
-                Ok(Some(heard)) if heard == opening(prepare, heard.flow) => {
-                    let Some(flow @ None) = flows.get_mut(heard.flow as usize) else { continue };
-                    // A client that has left meanwhile opens no flow.
-                    if let Ok(admitted) = candidate.admit(heard, prepare) {
-                        *flow = Some(admitted?);
-                        left -= 1;
-                    }
-                }
-                Err(error) if is_timeout(&error) && now_ns() < candidate.ends_ns => {
-                    candidates.push_back(candidate);
-                }
-                _ => {}
+        for (connection, heard) in candidates.heard(|c| c.shake_hands(&prepare.point)) {
+            if let Some(heard) = heard.filter(|heard| *heard == opening(prepare, heard.flow))
+                && let Some(flow @ None) = flows.get_mut(heard.flow as usize)
+                // A client that has left meanwhile opens no flow.
+                && let Ok(admitted) = admit(connection, heard, prepare)
+            {
+                *flow = Some(admitted?);
+                left -= 1;
             }
         }
         if left == 0 {
             return Ok(flows.into_iter().flatten().collect());
         }
-        let fds = candidates.iter().map(|candidate| candidate.connection.as_fd());
+        let fds = candidates.0.iter().map(|candidate| candidate.connection.as_fd());
         if !is_ready(listener, fds).map_err(system("wait for a connection"))? {
             continue;
         }
-        match listener.accept() {
-            Ok(connection) => {
-                if candidates.len() == CANDIDATES_MAX {
-                    candidates.pop_front();
-                }
-                // Setting options may fail on a socket whose other end has closed: it is dropped.
-                candidates.extend(Candidate::new(connection, prepare));
-            }
-            Err(error) if is_timeout(&error) => {}
-            Err(error) => return Err(system("accept a connection")(error)),
+        let accepted = if_ready(listener.accept()).map_err(system("accept a connection"))?;
+        // Setting options may fail on a socket whose other end has closed: it is dropped.
+        if let Some(connection) = accepted
+            && set_stream(&connection, &prepare.point).is_ok()
+            && SockRef::from(&connection).set_nonblocking(true).is_ok()
+        {
+            candidates.add(connection, prepare);
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::failure::{peer, system};
 use crate::flow_set::poll_briefly;
 use crate::options::labelled;
 use crate::sockets::{bound, bound_beside, peer_within, set_wait};
-use crate::transport::is_timeout;
+use crate::transport::if_ready;
 use fabricmark_telemetry::clock::now_ns;
 
 /// One byte more than an opening, so that a longer datagram is not mistaken for one.
@@ -75,15 +75,14 @@ fn open(
             socket.send(&message).map_err(peer("cannot open the flow"))?;
         }
         // Peek, so that a payload stays in the socket.
-        match socket.peek(&mut bytes) {
-            Ok(kept) => {
+        match if_ready(socket.peek(&mut bytes)).map_err(peer(NOT_OPEN))? {
+            Some(kept) => {
                 let heard = opener.on_datagram(Instant(now_ns()), &bytes[..kept]);
                 if heard == Heard::Taken {
                     socket.recv(&mut bytes).map_err(peer(NOT_OPEN))?;
                 }
             }
-            Err(error) if is_timeout(&error) => control.check()?,
-            Err(error) => return Err(peer(NOT_OPEN)(error)),
+            None => control.check()?,
         }
         if let Some(opened) = opener.opened() {
             return Ok((opened, opener.rtt()));
@@ -161,11 +160,8 @@ fn admit(
             // If it is lost, the client repeats its request.
             let _ = socket.send(&confirmed);
         }
-        let (kept, from) = match waiting.recv_from(&mut bytes) {
-            Ok(received) => received,
-            Err(error) if is_timeout(&error) => continue,
-            Err(error) => return Err(system("receive the opening")(error)),
-        };
+        let received = if_ready(waiting.recv_from(&mut bytes));
+        let Some((kept, from)) = received.map_err(system("receive the opening"))? else { continue };
         if !prepare.admits(from.ip()) {
             continue;
         }
@@ -192,10 +188,8 @@ fn cookie() -> Result<u64, Failure> {
 fn discard_all(socket: &UdpSocket, control: &Control) -> Result<(), Failure> {
     loop {
         control.check()?;
-        match socket.recv(&mut [0]) {
-            Ok(_) => {}
-            Err(error) if is_timeout(&error) => return Ok(()),
-            Err(error) => return Err(peer(NOT_OPEN)(error)),
+        if if_ready(socket.recv(&mut [0])).map_err(peer(NOT_OPEN))?.is_none() {
+            return Ok(());
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::flow_set::poll_briefly;
 use crate::options::labelled;
 use crate::sockets::{bound, peer_within, set_wait, unix_address};
 use crate::transport::bytes::ByteStream;
-use crate::transport::{is_timeout, security};
+use crate::transport::{if_ready, security};
 use fabricmark_telemetry::clock::now_ns;
 
 pub(crate) fn opening(prepare: &Prepare, flow: u32) -> Opening {
@@ -36,11 +36,10 @@ pub(crate) fn in_time<T>(
 ) -> Result<T, Failure> {
     let began = now_ns();
     loop {
-        match call() {
-            Ok(value) => return Ok(value),
-            Err(error) if is_timeout(&error) => control.check()?,
-            Err(error) => return Err(peer(doing)(error)),
+        if let Some(value) = if_ready(call()).map_err(peer(doing))? {
+            return Ok(value);
         }
+        control.check()?;
         if u128::from(now_ns() - began) >= within.as_nanos() {
             return Err(Failure::Peer(format!("{doing}: no answer within {within:?}")));
         }
@@ -191,10 +190,7 @@ fn connect_all<C: Connection>(
         for connection in &mut connections {
             set_looks(connection, Some(Control::LOOK_EVERY))?;
             // Each connection sends its ClientHello before any waits for an answer.
-            match connection.shake_hands(point) {
-                Err(error) if !is_timeout(&error) => return Err(peer(NOT_OPEN)(error)),
-                _ => {}
-            }
+            if_ready(connection.shake_hands(point)).map_err(peer(NOT_OPEN))?;
         }
         for connection in &mut connections {
             in_time(NOT_OPEN, within, control, || connection.shake_hands(point))?;
@@ -436,6 +432,7 @@ mod tests {
 
     use super::*;
     use crate::interrupt::Interrupter;
+    use crate::transport::is_timeout;
 
     #[test]
     fn a_wait_for_connections_ends_although_signals_are_more_frequent_than_its_time_out() {

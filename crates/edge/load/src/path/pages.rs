@@ -14,7 +14,7 @@ use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
 
 use crate::flow_set::poll_briefly;
 use crate::transport::bytes::TcpPath;
-use crate::transport::is_timeout;
+use crate::transport::if_ready;
 use fabricmark_telemetry::sys::{plain, receive, set};
 
 /// One of the kernel's paths without a copy.
@@ -185,10 +185,7 @@ impl TcpPath for Pages {
             if zerocopy.under_way == 0 {
                 break;
             }
-            match wait_for_completion(stream) {
-                Err(error) if !is_timeout(&error) => return Err(error),
-                _ => {}
-            }
+            if_ready(wait_for_completion(stream))?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use super::rr::{Asked, Asking, SEARCH_EVERY_NS};
 use crate::control::Control;
 use crate::flow_set::{FlowSet, Interest};
 use crate::pacer::Pacer;
-use crate::transport::{Flow, Message, is_timeout};
+use crate::transport::{Flow, Message, if_ready};
 use fabricmark_telemetry::clock::now_ns;
 
 /// Client state of one flow.
@@ -44,11 +44,7 @@ impl Requester {
     /// Continues a request that was sent in part.
     fn push(&mut self, flow: &mut impl Flow, request: &mut [u8]) -> io::Result<()> {
         if self.is_sending {
-            match flow.send_message(request, self.requests.last()) {
-                Ok(()) => self.is_sending = false,
-                Err(error) if is_timeout(&error) => {}
-                Err(error) => return Err(error),
-            }
+            self.is_sending = if_ready(flow.send_message(request, self.requests.last()))?.is_none();
         }
         Ok(())
     }
@@ -61,12 +57,11 @@ impl Requester {
         asked: &mut Asked,
     ) -> io::Result<()> {
         while !self.requests.is_empty() {
-            let number = match flow.receive_message(response) {
-                Ok(Message::Next) => None,
-                Ok(Message::Numbered(number)) => Some(number),
-                Ok(Message::End) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Err(error) if is_timeout(&error) => return Ok(()),
-                Err(error) => return Err(error),
+            let number = match if_ready(flow.receive_message(response))? {
+                Some(Message::Next) => None,
+                Some(Message::Numbered(number)) => Some(number),
+                Some(Message::End) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                None => return Ok(()),
             };
             let heard_ns = now_ns();
             if let Some(latency_ns) = self.requests.answer(number, heard_ns) {
@@ -111,7 +106,9 @@ pub fn ask(
         if next_ns.is_none() && requesters.iter().all(|requester| requester.requests.is_empty()) {
             break;
         }
-        let place = next_ns.and_then(|_| in_turn(&requesters, turn));
+        // The flow whose turn it is, or the next one with room.
+        let mut places = (turn..flows.len()).chain(0..turn.min(flows.len()));
+        let place = next_ns.and_then(|_| places.find(|&place| requesters[place].has_room()));
         let mut wait_ns = look_every_ns;
         if let (Some(due_ns), Some(place)) = (next_ns, place) {
             if due_ns <= now {
@@ -152,10 +149,4 @@ pub fn ask(
     let pacing = pacer.finish();
     let asked = asked.until(last_ns, 1, request);
     Ok((asked.over_schedule(&pacing, asking.ramp, asking.least_rtt), of_each, pacing))
-}
-
-/// The flow whose turn it is, or the next one with room.
-fn in_turn(requesters: &[Requester], turn: usize) -> Option<usize> {
-    let places = (turn..requesters.len()).chain(0..turn.min(requesters.len()));
-    places.into_iter().find(|&place| requesters[place].has_room())
 }

@@ -10,7 +10,7 @@ use super::stream::add;
 use crate::control::Control;
 use crate::flow_set::poll_briefly;
 use crate::pacer::Pacer;
-use crate::transport::{Flow, is_timeout};
+use crate::transport::{Flow, if_ready};
 use fabricmark_telemetry::clock::now_ns;
 
 /// Sends payloads by one schedule for all flows, which take turns; also returns the payloads of each flow.
@@ -51,28 +51,16 @@ fn send_whole(
     let whole = payload.len() as u64;
     let mut left = whole;
     while left > 0 {
-        match flow.send(payload) {
-            Ok(moved) => {
-                add(counts, moved);
-                left = left.saturating_sub(moved.bytes);
-            }
-            Err(error) if is_timeout(&error) => {
-                if control.stop.load(Relaxed) {
-                    break;
-                }
-                if polls {
-                    wait_for_room(flow)?;
-                }
-            }
-            Err(error) => return Err(error),
+        if let Some(moved) = if_ready(flow.send(payload))? {
+            add(counts, moved);
+            left = left.saturating_sub(moved.bytes);
+        } else if control.stop.load(Relaxed) {
+            break;
+        } else if let Some(fd) = flow.fd().filter(|_| polls) {
+            poll_briefly(&mut [PollFd::new(&fd, PollFlags::OUT)])?;
         }
     }
     Ok(left < whole)
-}
-
-fn wait_for_room(flow: &impl Flow) -> io::Result<()> {
-    let Some(fd) = flow.fd() else { return Ok(()) };
-    poll_briefly(&mut [PollFd::new(&fd, PollFlags::OUT)]).map(drop)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use fabricmark_record::Counts;
 
 use super::rr::{Asked, Asking, LOOKS};
 use crate::control::Control;
-use crate::transport::{Flow, Message, is_timeout};
+use crate::transport::{Flow, Message, if_ready};
 use fabricmark_telemetry::clock::now_ns;
 
 /// One payload to send and one to receive.
@@ -34,21 +34,16 @@ impl Step {
         has_ended: &mut bool,
     ) -> io::Result<bool> {
         if !self.is_sent {
-            match flow.send_message(payload, number) {
-                Ok(()) => self.is_sent = true,
-                Err(error) if is_timeout(&error) => {}
-                Err(error) => return Err(error),
-            }
+            self.is_sent = if_ready(flow.send_message(payload, number))?.is_some();
         }
         if !self.is_received {
-            match flow.receive_message(buffer) {
-                Ok(Message::End) => *has_ended = true,
-                Ok(_) => {
+            match if_ready(flow.receive_message(buffer))? {
+                Some(Message::End) => *has_ended = true,
+                Some(_) => {
                     self.is_received = true;
                     flow.answered();
                 }
-                Err(error) if is_timeout(&error) => {}
-                Err(error) => return Err(error),
+                None => {}
             }
         }
         Ok(self.is_sent && self.is_received)

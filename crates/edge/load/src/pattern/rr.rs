@@ -12,7 +12,7 @@ use fabricmark_units::Nanos;
 
 use crate::control::Control;
 use crate::flow_set::{FlowSet, Interest};
-use crate::transport::{Flow, Message, is_timeout};
+use crate::transport::{Flow, Message, if_ready};
 use fabricmark_telemetry::clock::now_ns;
 
 /// Time without a response after which a datagram counts as lost; RTTs in a lab are 0.1 ms
@@ -245,22 +245,19 @@ impl Requester {
                 || (!is_stopped && self.under_way.len() < self.asking.outstanding)
             {
                 let departs_ns = *now.get_or_insert_with(now_ns);
-                match self.send(flow, request, departs_ns) {
-                    Ok(()) => {}
-                    Err(error) if is_timeout(&error) => break,
-                    Err(error) => return Err(error),
+                if if_ready(self.send(flow, request, departs_ns))?.is_none() {
+                    break;
                 }
             }
             // A blocking flow must not wait for a response without an outstanding request.
             if self.under_way.is_empty() {
                 return Ok(());
             }
-            let asked_for = match flow.receive_message(response) {
-                Ok(Message::Next) => self.under_way.pop_front(),
-                Ok(Message::Numbered(number)) => self.take(number),
-                Ok(Message::End) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Err(error) if is_timeout(&error) => return Ok(()),
-                Err(error) => return Err(error),
+            let asked_for = match if_ready(flow.receive_message(response))? {
+                Some(Message::Next) => self.under_way.pop_front(),
+                Some(Message::Numbered(number)) => self.take(number),
+                Some(Message::End) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                None => return Ok(()),
             };
             self.heard_ns = now_ns();
             now = Some(self.heard_ns);

@@ -8,7 +8,7 @@ use fabricmark_record::Counts;
 use super::arrivals::{Arrivals, Window};
 use crate::control::Control;
 use crate::flow_set::{FlowSet, Interest};
-use crate::transport::{Flow, Moved, is_timeout};
+use crate::transport::{Flow, Moved, if_ready, is_timeout};
 use fabricmark_telemetry::clock::now_ns;
 
 /// Writes of one flow before it is the next one's turn, if several share a thread.
@@ -19,10 +19,8 @@ pub fn send(flow: &mut impl Flow, payload: &mut [u8], control: &Control) -> io::
     let mut counts = Counts::default();
     let began = now_ns();
     while !control.stop.load(Relaxed) {
-        match flow.send(payload) {
-            Ok(moved) => add(&mut counts, moved),
-            Err(error) if is_timeout(&error) => {}
-            Err(error) => return Err(error),
+        if let Some(moved) = if_ready(flow.send(payload))? {
+            add(&mut counts, moved);
         }
     }
     counts.elapsed_ns = now_ns() - began;
@@ -42,14 +40,9 @@ pub fn send_many(
     while !control.stop.load(Relaxed) {
         for ready in flow_set.wait(flows)? {
             for _ in 0..TURN {
-                match flows[ready].send(payload) {
-                    Ok(moved) => {
-                        add(&mut counts, moved);
-                        of_each[ready] += moved.payloads;
-                    }
-                    Err(error) if is_timeout(&error) => break,
-                    Err(error) => return Err(error),
-                }
+                let Some(moved) = if_ready(flows[ready].send(payload))? else { break };
+                add(&mut counts, moved);
+                of_each[ready] += moved.payloads;
             }
         }
     }

@@ -13,7 +13,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, ServerConfig, ServerConnection};
 
 use super::bytes::ByteStream;
-use super::{is_timeout, security};
+use super::{if_ready, is_timeout, security};
 use crate::control::Control;
 use crate::flow_set::poll_briefly;
 use crate::opening::Connection;
@@ -143,9 +143,8 @@ impl Write for TlsStream {
         let mut written = 0;
         while written < payload.len() {
             written += self.tls.writer().write(&payload[written..])?;
-            match self.send_records() {
-                Err(error) if is_timeout(&error) => break,
-                sent => sent?,
+            if if_ready(self.send_records())?.is_none() {
+                break;
             }
         }
         Ok(written)

@@ -11,7 +11,7 @@ use socket2::SockAddr;
 use crate::abi::QpAttr;
 use crate::endpoint::{READS_MAX, RETRIES};
 use crate::rsocket::missing;
-use crate::sys::functions;
+use crate::sys::{done, functions};
 
 /// `struct rdma_event_channel`.
 #[repr(C)]
@@ -66,11 +66,6 @@ functions! {
     rdma_get_cm_event(*mut RawChannel, *mut *mut RawEvent) -> c_int;
     rdma_ack_cm_event(*mut RawEvent) -> c_int;
     rdma_event_str(c_int) -> *const c_char;
-}
-
-/// Functions return -1 if they fail.
-fn done(result: c_int) -> io::Result<()> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// `RDMA_PS_TCP`: connections are identified by ports.

@@ -55,17 +55,16 @@ pub fn agent(options: &Agent) -> Result<(), Failure> {
         tell(&[NotifyState::Watchdog]);
         if load != last {
             last = load;
-            tell(&[NotifyState::Status(&status(load))]);
+            let Load { connections, busy, waiting } = load;
+            let status =
+                format!("{connections} connections, {busy} coordinators measure, {waiting} wait");
+            tell(&[NotifyState::Status(&status)]);
         }
     };
     let served = agent.serve(&stop, &mut look);
     tell(&[NotifyState::Stopping]);
     services.join()?;
     served.map_err(|error| Failure::internal(format!("the agent cannot go on: {error}")))
-}
-
-fn status(Load { connections, busy, waiting }: Load) -> String {
-    format!("{connections} connections, {busy} coordinators measure, {waiting} wait")
 }
 
 /// Notifies systemd, if it started this process.

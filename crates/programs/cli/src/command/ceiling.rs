@@ -25,8 +25,7 @@ pub fn ceiling(options: &Ceiling) -> Result<(), Failure> {
     answer(options.json, || message::as_json(&found), || message::as_text(&found))?;
     if let Some(file) = &options.plot {
         let file = file.clone().unwrap_or_else(|| PathBuf::from(message::default_name(&found)));
-        fs::write(&file, message::chart(&found))
-            .map_err(|error| Failure::output(file.display(), &error))?;
+        fs::write(&file, message::chart(&found)).map_err(Failure::output(file.display()))?;
         eprintln!("chart    {}", file.display());
     }
     Ok(())

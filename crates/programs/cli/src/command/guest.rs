@@ -42,7 +42,7 @@ pub fn again(plan: &Plan, how: &How) -> Result<(), Failure> {
     let mut writable = vec![how.place.out.clone()];
     writable.extend(store.parent().filter(|folder| *folder != how.place.out).map(Path::to_owned));
     for folder in &writable {
-        fs::create_dir_all(folder).map_err(|error| Failure::output(folder.display(), &error))?;
+        fs::create_dir_all(folder).map_err(Failure::output(folder.display()))?;
     }
     let mut command = vec![this_program()?.into_os_string()];
     command.extend(env::args_os().skip(1));

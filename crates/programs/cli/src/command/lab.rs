@@ -52,7 +52,7 @@ fn find(which: &Which) -> Result<Lab, Failure> {
 
 fn up(options: &Up) -> Result<(), Failure> {
     let file = &options.file;
-    let text = fs::read_to_string(file).map_err(|error| Failure::unread(file, &error))?;
+    let text = fs::read_to_string(file).map_err(Failure::unread(file))?;
     // Report errors, with the file name, before anything is started.
     let folder = file.parent().unwrap_or(Path::new(""));
     let source = Source::read(text, folder)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::io::{IsTerminal, stdout};
+use std::iter;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
@@ -220,13 +221,7 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     };
     base.entry(Factor::Payload).or_insert_with(|| payload.to_owned());
     let runs = if variants.is_empty() { 1 } else { RUNS_TO_COMPARE };
-    let stop = StopRule {
-        confidence: CONFIDENCE,
-        half_width: None,
-        runs_min: runs,
-        runs_max: runs,
-        decides: false,
-    };
+    let stop = StopRule::of_runs(CONFIDENCE, runs);
     let mut plan = settings(&base, &variants, options.duration(), options.warm_up, stop)?;
     plan.amount = options.amount();
     plan.omit_ns = options.omit.unwrap_or_default();
@@ -390,10 +385,5 @@ fn command_line() -> String {
             && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_=./:,@+%".contains(&b));
         if is_plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
     });
-    let mut line = "fabricmark".to_owned();
-    for word in words {
-        line.push(' ');
-        line.push_str(&word);
-    }
-    line
+    iter::once("fabricmark".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAdd
 use std::time::Duration;
 
 use fabricmark_trust::pairing::Introduction;
-use fabricmark_trust::{Code, Identity, Trusted, pair_wait, pair_with};
+use fabricmark_trust::{Code, HostName, Identity, Trusted, pair_wait, pair_with};
 
 use crate::exit::{self, Failure};
 use crate::interrupt::interruptions;
@@ -48,13 +48,9 @@ fn wait(options: &Pair, identity: &Identity, trusted: &Trusted) -> Result<Introd
     let code = Code::generate()?;
     let port = listener.local_addr().map_or(at.port(), |at| at.port());
     let port = if port == PAIR_PORT { String::new() } else { format!(":{port}") };
-    println!("on the other host, within 10 minutes:  fabricmark pair {}{port} {code}", this_host());
+    let host = HostName::own();
+    println!("on the other host, within 10 minutes:  fabricmark pair {host}{port} {code}");
     Ok(pair_wait(&listener, &code, identity, trusted, &stop)?)
-}
-
-/// Name of this host, sent to the other one.
-fn this_host() -> String {
-    fabricmark_trust::HostName::own().to_string()
 }
 
 fn connect(host: &str) -> Result<TcpStream, Failure> {

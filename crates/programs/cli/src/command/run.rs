@@ -56,7 +56,8 @@ pub fn run(options: &Run) -> Result<(), Failure> {
 pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
     let Job { file, text, how, .. } = job;
     let size = if how.quick { Size::Quick } else { Size::Full };
-    let mut plan = read(file, text, size)?;
+    let mut plan = output::parse(&file.display().to_string(), text, size)
+        .map_err(|problems| Failure::input(format!("the plan is wrong\n{problems}")))?;
     read_files(&mut plan, file.parent().unwrap_or(Path::new("")))?;
     plan.budget_ns = how.budget.or(plan.budget_ns);
     let hosts = how.hosts(&plan).map_err(Failure::input)?;
@@ -87,8 +88,7 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
             Peer::Here
         }
     };
-    fs::create_dir_all(&how.place.out)
-        .map_err(|error| Failure::output(how.place.out.display(), &error))?;
+    fs::create_dir_all(&how.place.out).map_err(Failure::output(how.place.out.display()))?;
     let store = Store::open(&how.place.store_file())?;
     let _lock = lock(&how.place.store_file())?;
     let experiment = begin_or_resume(job, &plan, &store)?;
@@ -124,17 +124,12 @@ pub fn go_on(
 }
 
 fn read_plan(path: &Path) -> Result<String, Failure> {
-    let size = fs::metadata(path).map_err(|error| Failure::unread(path, &error))?.len();
+    let size = fs::metadata(path).map_err(Failure::unread(path))?.len();
     if size > PLAN_BYTES_MAX {
         let message = format!("{} is longer than 1 MiB: is it a plan?", path.display());
         return Err(Failure::input(message));
     }
-    fs::read_to_string(path).map_err(|error| Failure::unread(path, &error))
-}
-
-fn read(path: &Path, text: &str, size: Size) -> Result<Plan, Failure> {
-    output::parse(&path.display().to_string(), text, size)
-        .map_err(|problems| Failure::input(format!("the plan is wrong\n{problems}")))
+    fs::read_to_string(path).map_err(Failure::unread(path))
 }
 
 fn summary(path: &Path, plan: &Plan) -> String {
@@ -144,24 +139,20 @@ fn summary(path: &Path, plan: &Plan) -> String {
     } else {
         format!("{} to {} runs", stop.runs_min, stop.runs_max)
     };
+    let sets = plan.comparison_groups.len();
+    let plural = if sets == 1 { "" } else { "s" };
     let at_once = match plan.groups.len() {
         0 => String::new(),
         groups => format!("; {groups} groups of flows at once"),
     };
     format!(
-        "{}: {} points in {} compared together, {runs} of {} each, at least {}{at_once}; digest {}",
+        "{}: {} points in {sets} group{plural} compared together, {runs} of {} each, at least {}{at_once}; digest {}",
         path.display(),
         plan.points.len(),
-        sets(plan.comparison_groups.len()),
         plan.duration_ns,
         least(plan.shortest()),
         &plan.digest()[..14],
     )
-}
-
-/// Number of groups of points that are compared together.
-fn sets(count: usize) -> String {
-    if count == 1 { "1 group".to_owned() } else { format!("{count} groups") }
 }
 
 /// A time in seconds, or in minutes from two minutes on.
@@ -175,14 +166,14 @@ fn least(Nanos(ns): Nanos) -> String {
 /// Locks the store: two coordinators that measure at once would disturb each other.
 pub fn lock(store: &Path) -> Result<fs::File, Failure> {
     let path = store.with_extension("lock");
-    let file = fs::File::create(&path).map_err(|error| Failure::output(path.display(), &error))?;
+    let file = fs::File::create(&path).map_err(Failure::output(path.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => Err(Failure::new(
             Code::RunFailed,
             format!("another fabricmark runs a plan with {}: wait for it", store.display()),
         )),
-        Err(fs::TryLockError::Error(error)) => Err(Failure::output(path.display(), &error)),
+        Err(fs::TryLockError::Error(error)) => Err(Failure::output(path.display())(error)),
     }
 }
 

@@ -227,13 +227,13 @@ fn part_json(told: &Dissection, part: &Part) -> Value {
 
 /// Reads a whole capture file; `-` is standard input.
 fn read(file: &Path) -> Result<Vec<u8>, Failure> {
-    let failure = |error: io::Error| Failure::unread(file, &error);
     let mut bytes = Vec::new();
     let source: Box<dyn Read> = match file.to_str() {
         Some("-") => Box::new(io::stdin().lock()),
-        _ => Box::new(File::open(file).map_err(failure)?),
+        _ => Box::new(File::open(file).map_err(Failure::unread(file))?),
     };
-    source.take(CAPTURE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failure)?;
+    let read = source.take(CAPTURE_BYTES_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(Failure::unread(file))?;
     if bytes.len() as u64 > CAPTURE_BYTES_MAX {
         let name = file.display();
         return Err(Failure::input(format!(

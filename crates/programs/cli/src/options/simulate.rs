@@ -93,11 +93,6 @@ impl Law {
             Self::Cubic => "cubic",
         }
     }
-
-    /// The congestion control with that name.
-    pub fn named(word: &str) -> Option<Self> {
-        [Self::Reno, Self::Cubic].into_iter().find(|law| law.word() == word)
-    }
 }
 
 /// How slow start of CUBIC ends.

@@ -33,7 +33,8 @@ impl<S: ByteStream> UringBytes<S> {
     /// A flow that sends payloads of `send_bytes` bytes.
     pub fn new(stream: S, point: &Point, send_bytes: usize) -> Result<Self, Failure> {
         let receive_bytes = match point.pattern {
-            Pattern::Stream | Pattern::Burst => stream_bytes(point),
+            Pattern::Stream | Pattern::Burst => (RECEIVE_BYTES / PLACES_MIN / point.flows as usize)
+                .clamp(STREAM_BYTES_MIN, STREAM_BYTES),
             _ => {
                 let largest = point.response.map_or(point.payload, |r| r.max(point.payload));
                 (largest.0 as usize).clamp(64, STREAM_BYTES)
@@ -126,11 +127,6 @@ impl<S: ByteStream> Flow for UringBytes<S> {
     fn settle(&mut self) -> io::Result<Moved> {
         self.channel.settle()
     }
-}
-
-/// Size of a receive buffer of a stream.
-fn stream_bytes(point: &Point) -> usize {
-    (RECEIVE_BYTES / PLACES_MIN / point.flows as usize).clamp(STREAM_BYTES_MIN, STREAM_BYTES)
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 //! since the stream waits for the opening. A Retry would cost each connection one more RTT.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::rc::Rc;
@@ -21,11 +20,10 @@ use super::settings;
 use super::stream::{QuicStream, failed};
 use crate::control::Control;
 use crate::failure::{peer, system};
-use crate::opening::{CANDIDATES_MAX, Hearing, NOT_OPEN, in_time};
+use crate::opening::{Candidates, NOT_OPEN, in_time};
 use crate::sockets::peer_within;
 use crate::transport::bytes::ByteStream;
 use crate::transport::{is_timeout, security};
-use fabricmark_telemetry::clock::now_ns;
 
 /// Accepts QUIC connections at a socket.
 pub(crate) struct QuicListener<'a> {
@@ -33,26 +31,6 @@ pub(crate) struct QuicListener<'a> {
     port: Rc<RefCell<Port>>,
     prepare: &'a Prepare,
     within: Duration,
-}
-
-/// A connection that may open a flow. Its calls do not block.
-struct Candidate {
-    stream: QuicStream,
-    has_stream: bool,
-    hearing: Hearing,
-    /// Deadline of its opening.
-    ends_ns: u64,
-}
-
-impl Candidate {
-    /// Continues to read; returns the opening once it is complete.
-    fn advance(&mut self) -> io::Result<Option<Opening>> {
-        if !self.has_stream {
-            self.stream.accept()?;
-            self.has_stream = true;
-        }
-        self.hearing.hear(&mut self.stream)
-    }
 }
 
 impl<'a> QuicListener<'a> {
@@ -77,29 +55,18 @@ impl<'a> QuicListener<'a> {
         control: &Control,
     ) -> Result<QuicStream, Failure> {
         self.port.borrow_mut().keep(true);
-        let mut candidates: VecDeque<Candidate> = VecDeque::new();
-        let admitted = 'admitted: loop {
+        let mut candidates = Candidates::new();
+        let admitted = loop {
             control.check()?;
             open.iter_mut().try_for_each(ByteStream::tend).map_err(peer(NOT_OPEN))?;
-            for _ in 0..candidates.len() {
-                let Some(mut candidate) = candidates.pop_front() else { break };
-                match candidate.advance() {
-                    Ok(Some(heard)) if heard == opening => break 'admitted candidate.stream,
-                    Err(error) if is_timeout(&error) && now_ns() < candidate.ends_ns => {
-                        candidates.push_back(candidate);
-                    }
-                    _ => {}
-                }
+            let mut heard = candidates.heard(QuicStream::accept).into_iter();
+            if let Some((stream, _)) = heard.find(|(_, heard)| *heard == Some(opening)) {
+                break stream;
             }
             match self.begin() {
                 Ok(mut stream) => {
                     stream.set_wait(false);
-                    if candidates.len() == CANDIDATES_MAX {
-                        candidates.pop_front();
-                    }
-                    let ends_ns = now_ns() + self.within.as_nanos() as u64;
-                    let (has_stream, hearing) = (false, Hearing::default());
-                    candidates.push_back(Candidate { stream, has_stream, hearing, ends_ns });
+                    candidates.add(stream, self.prepare);
                 }
                 Err(error) if is_timeout(&error) => {}
                 // A handshake that fails at its first datagram is not the client's.

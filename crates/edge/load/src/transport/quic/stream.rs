@@ -17,8 +17,8 @@ use quinn_proto::{
 };
 
 use super::super::bytes::ByteStream;
-use super::super::is_timeout;
 use super::super::udp::waiting_payload_bytes;
+use super::super::{if_ready, is_timeout};
 use super::port::Port;
 use super::settings::send_window;
 use crate::control::Control;
@@ -334,13 +334,9 @@ impl ByteStream for QuicStream {
     fn linger(&mut self) -> io::Result<()> {
         self.set_wait(true);
         while self.is_lingering() {
-            let ended = self.until(|stream| {
+            if_ready(self.until(|stream| {
                 Ok((stream.is_acknowledged || stream.lost.is_some()).then_some(()))
-            });
-            match ended {
-                Err(error) if !is_timeout(&error) => return Err(error),
-                _ => {}
-            }
+            }))?;
         }
         Ok(())
     }

@@ -50,7 +50,7 @@ pub fn calibrate(options: &Calibrate) -> Result<(), Failure> {
     // The user namespace must be entered before the first thread starts.
     fabricmark_lab::acquire()?;
     let folder = folder()?;
-    fs::create_dir_all(&folder).map_err(|error| Failure::output(folder.display(), &error))?;
+    fs::create_dir_all(&folder).map_err(Failure::output(folder.display()))?;
     let store_file = folder.join("calibration.sqlite");
     let store = Store::open(&store_file)?;
     let _lock = lock(&store_file)?;

@@ -30,8 +30,7 @@ pub fn simulate(options: &Simulate) -> Result<(), Failure> {
         .collect::<Result<Vec<_>, _>>()?;
     answer(options.json, || print::as_json(&runs), || print::as_text(&runs))?;
     if let Some(file) = &options.plot {
-        fs::write(file, print::chart(&runs))
-            .map_err(|error| Failure::output(file.display(), &error))?;
+        fs::write(file, print::chart(&runs)).map_err(Failure::output(file.display()))?;
         eprintln!("chart    {}", file.display());
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fabricmark_report::{Side, fixed, grid};
 use fabricmark_wire::Kind;
 use fabricmark_wire::lfn::{Figure, Value, window_scale};
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 use super::super::number::{bytes, kind, mbps, time};
 use super::{Answer, name};
@@ -140,15 +140,8 @@ fn needs(answer: &Answer) -> String {
 /// JSON with units in the keys; fractions are also given exactly.
 pub fn as_json(answer: &Answer) -> Json {
     let Answer { path, limits, least, ramp, .. } = answer;
-    let mut out = Map::new();
     let (limiting, goodput) = &limits[*least];
-    out.insert("goodput_bps".to_owned(), json!(goodput.value.as_f64()));
-    out.insert("goodput_exact".to_owned(), json!(exact(goodput)));
-    out.insert("kind".to_owned(), json!(goodput.kind));
-    out.insert("limited_by".to_owned(), json!(limiting));
-    out.insert("rtt_ns".to_owned(), json!(path.rtt));
-    out.insert("mss_bytes".to_owned(), json!(path.mss_bytes));
-    let limits_json: Vec<Json> = limits
+    let limits: Vec<Json> = limits
         .iter()
         .map(|(what, figure)| {
             let mut limit = object(figure, "goodput_bps", "goodput_exact");
@@ -156,26 +149,6 @@ pub fn as_json(answer: &Answer) -> Json {
             limit
         })
         .collect();
-    out.insert("limits".to_owned(), json!(limits_json));
-    out.insert("wanted_bps".to_owned(), json!(answer.wanted_bps.as_f64()));
-    out.insert("wanted_exact".to_owned(), json!(answer.wanted_bps.to_string()));
-    let mut put = |name: &str, figure: &Figure, unit: &str| {
-        out.insert(name.to_owned(), object(figure, unit, "exact"));
-    };
-    put("bdp", &answer.product, "bytes");
-    put("window_needed", &answer.window_needed, "bytes");
-    put("longest_rtt", &answer.longest_rtt, "ns");
-    put("slow_start_time", &ramp.time_ns, "ns");
-    put("slow_start_sent", &ramp.sent_bytes, "bytes");
-    put("reno_recovery", &answer.reno_recovery, "ns");
-    put("cubic_recovery", &answer.cubic_recovery, "ns");
-    if let Some((light, record)) = &answer.distance {
-        put("fibre_rtt", light, "ns");
-        put("land_speed", record, "bit_m_per_s");
-    }
-    let needed = answer.window_needed.value.as_f64().ceil() as u64;
-    out.insert("window_scale".to_owned(), json!(window_scale(needed)));
-    out.insert("slow_start_rounds".to_owned(), json!(ramp.rounds));
     let tolerated: Vec<Json> = answer
         .tolerated
         .iter()
@@ -189,9 +162,33 @@ pub fn as_json(answer: &Answer) -> Json {
             None => json!({"law": name(*law), "loss": null, "kind": Kind::Estimate}),
         })
         .collect();
-    out.insert("tolerated_loss".to_owned(), json!(tolerated));
-    out.insert("sources".to_owned(), json!(sources(answer)));
-    Json::Object(out)
+    let mut out = json!({
+        "goodput_bps": goodput.value.as_f64(),
+        "goodput_exact": exact(goodput),
+        "kind": goodput.kind,
+        "limited_by": limiting,
+        "rtt_ns": path.rtt,
+        "mss_bytes": path.mss_bytes,
+        "limits": limits,
+        "wanted_bps": answer.wanted_bps.as_f64(),
+        "wanted_exact": answer.wanted_bps.to_string(),
+        "bdp": object(&answer.product, "bytes", "exact"),
+        "window_needed": object(&answer.window_needed, "bytes", "exact"),
+        "longest_rtt": object(&answer.longest_rtt, "ns", "exact"),
+        "slow_start_time": object(&ramp.time_ns, "ns", "exact"),
+        "slow_start_sent": object(&ramp.sent_bytes, "bytes", "exact"),
+        "reno_recovery": object(&answer.reno_recovery, "ns", "exact"),
+        "cubic_recovery": object(&answer.cubic_recovery, "ns", "exact"),
+        "window_scale": window_scale(answer.window_needed.value.as_f64().ceil() as u64),
+        "slow_start_rounds": ramp.rounds,
+        "tolerated_loss": tolerated,
+        "sources": sources(answer),
+    });
+    if let Some((light, record)) = &answer.distance {
+        out["fibre_rtt"] = object(light, "ns", "exact");
+        out["land_speed"] = object(record, "bit_m_per_s", "exact");
+    }
+    out
 }
 
 /// All sources, without duplicates, in alphabetical order.

@@ -1,6 +1,7 @@
 //! Formats a calibration as text.
 
 use fabricmark_record::{Calibration, CalibrationRow, Quantity, Unit};
+use fabricmark_report::bit_rate;
 
 use crate::command::lab::aligned;
 
@@ -29,7 +30,7 @@ pub fn in_short(calibration: &Calibration) -> String {
     let rate = |bps: Option<f64>| {
         bps.map_or_else(
             || "at no rate that was tried".to_owned(),
-            |bps| format!("up to {}", rounded(bps)),
+            |bps| format!("up to {}", bit_rate(bps)),
         )
     };
     let time = |ns: Option<f64>| ns.map_or_else(|| "unknown".to_owned(), micros);
@@ -45,7 +46,7 @@ pub fn in_short(calibration: &Calibration) -> String {
          delay within {} (p99) on an idle link, {} beside a stream\n{busy}",
         rate(calibration.true_rate_bps),
         rate(calibration.true_rate_single_bps),
-        calibration.highest_rate_bps.map_or_else(|| "unknown".to_owned(), rounded),
+        calibration.highest_rate_bps.map_or_else(|| "unknown".to_owned(), bit_rate),
         time(calibration.delay_error_p99_ns),
         time(calibration.loaded_delay_error_p99_ns),
     )
@@ -53,8 +54,10 @@ pub fn in_short(calibration: &Calibration) -> String {
 
 fn cells(row: &CalibrationRow) -> [String; 7] {
     let value = |value: f64| match row.unit {
-        Unit::Nanoseconds => duration(value),
-        Unit::BitsPerSecond => bits(value),
+        Unit::Nanoseconds if value.abs() < 1e6 => micros(value),
+        Unit::Nanoseconds => format!("{:.4} ms", value / 1e6),
+        Unit::BitsPerSecond if value < 1e9 => format!("{:.4} Mbit/s", value / 1e6),
+        Unit::BitsPerSecond => format!("{:.4} Gbit/s", value / 1e9),
         Unit::Share => format!("{:.3} %", 100.0 * value),
     };
     let single = if row.offloaded { "" } else { ", single packets" };
@@ -83,22 +86,6 @@ fn cells(row: &CalibrationRow) -> [String; 7] {
     ]
 }
 
-/// `400.0012 ms`, `35.1 µs`.
-fn duration(ns: f64) -> String {
-    if ns.abs() < 1e6 { micros(ns) } else { format!("{:.4} ms", ns / 1e6) }
-}
-
 fn micros(ns: f64) -> String {
     format!("{:.1} µs", ns / 1e3)
-}
-
-/// `9.8783 Gbit/s`, `92.8479 Mbit/s`.
-fn bits(bps: f64) -> String {
-    if bps < 1e9 { format!("{:.4} Mbit/s", bps / 1e6) } else { format!("{:.4} Gbit/s", bps / 1e9) }
-}
-
-/// `9.88 Gbit/s`, `10 Gbit/s`.
-fn rounded(bps: f64) -> String {
-    let (unit, prefix) = if bps < 1e9 { (1e6, 'M') } else { (1e9, 'G') };
-    format!("{} {prefix}bit/s", (100.0 * bps / unit).round() / 100.0)
 }

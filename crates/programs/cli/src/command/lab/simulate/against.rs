@@ -5,6 +5,7 @@ mod print;
 
 use std::path::Path;
 
+use fabricmark_load::pattern::arrivals::Window;
 use fabricmark_plan::{Figure, Plan, Point, Testbed};
 use fabricmark_record::{Outcome, Record, Series};
 use fabricmark_stats::Estimate;
@@ -20,9 +21,6 @@ pub use print::{as_json, as_text};
 
 /// Share of the steady goodput at which the ramp-up counts as finished.
 const ARRIVED: f64 = 0.9;
-
-/// Minimum uncounted ramp of a run, as a divisor of its duration (`Window::RAMP_SHARE` of the crate `load`).
-const RAMP_SHARE: u64 = 20;
 
 /// An experiment and its model, point by point.
 pub struct Answer {
@@ -117,7 +115,7 @@ impl Row {
         let interval = series.first().map_or(Series::INTERVAL_NS, |series| series.interval_ns);
         let omitted = plan.omitted(point);
         let duration = Nanos(omitted.0 + record.duration_ns.0);
-        let ramp = omitted.max(Nanos(duration.0 / RAMP_SHARE));
+        let ramp = omitted.max(Nanos(duration.0 / Window::RAMP_SHARE));
         let connection = point::connection(options, name, point)?;
         let outcome = connection.simulate(duration, Nanos(interval.max(1)))?;
         let modelled = run::stretches(&outcome);

@@ -151,7 +151,6 @@ impl Connection {
 
 fn read_trace(words: &mut LinkWords) -> Result<(), Failure> {
     let Some(file) = words.trace_file().map(str::to_owned) else { return Ok(()) };
-    let text =
-        fs::read_to_string(&file).map_err(|error| Failure::unread(Path::new(&file), &error))?;
+    let text = fs::read_to_string(&file).map_err(Failure::unread(Path::new(&file)))?;
     words.set_trace(&text).map_err(|error| Failure::input(format!("{file}: {error}")))
 }

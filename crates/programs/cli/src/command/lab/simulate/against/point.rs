@@ -1,5 +1,6 @@
 //! Converts a point of a plan to the model's parameters.
 
+use clap::ValueEnum;
 use fabricmark_link::LinkWords;
 use fabricmark_plan::{Direction, Factor, Pace, Pattern, Point, Transport};
 use fabricmark_tcpsim::Settings;
@@ -27,7 +28,7 @@ fn window_of(point: &Point) -> Option<u64> {
 
 /// Congestion control of the point; `None` if it is not modelled.
 fn law_of(point: &Point) -> Option<Law> {
-    point.congestion.as_deref().and_then(Law::named)
+    point.congestion.as_deref().and_then(|word| Law::from_str(word, false).ok())
 }
 
 /// Why a point has no model; `None` if it has one.
