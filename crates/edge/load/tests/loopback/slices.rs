@@ -129,7 +129,7 @@ fn both_payloads_of_a_ping_ping_are_under_way_in_each_slice() {
             (calls..=calls + 1).contains(&passive.counts.calls),
             "{transport}: {calls} {passive:?}"
         );
-        assert!(active.rtt_ns.unwrap().len() > 0, "{transport}");
+        assert!(!active.rtt_ns.unwrap().is_empty(), "{transport}");
     }
 }
 
