@@ -11,11 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use fabricmark_load::foreign::poll_for;
 use fabricmark_proto::{Answer, Caller, FrameReader, News, Order, SessionId, Welcome, encode};
 use fabricmark_record::ClockOffset;
 use fabricmark_trust::{TrustError, client_connection};
 use fabricmark_units::Nanos;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustls::ClientConfig;
 
 use crate::secured::{Secured, machine_time};
@@ -187,17 +188,13 @@ impl Line {
     fn wait(&mut self) -> io::Result<(bool, bool)> {
         let now = machine_time();
         let left = self.caller.deadline().map_or(Nanos(0), |at| at - now);
-        let timeout = Timespec::try_from(Duration::from(left)).map_err(io::Error::other)?;
         let is_behind = self.secured.is_behind();
         let of_agent = if is_behind { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let mut both =
             [PollFd::new(&self.secured.tcp, of_agent), PollFd::new(&self.worker, PollFlags::IN)];
         // No orders are read while the agent has not accepted the previous ones.
         let asked = if is_behind { &mut both[..1] } else { &mut both[..] };
-        match poll(asked, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        poll_for(asked, left.into())?;
         let said = |fd: &PollFd<'_>| !fd.revents().is_empty();
         Ok((said(&both[0]), !is_behind && said(&both[1])))
     }
