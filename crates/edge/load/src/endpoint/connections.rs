@@ -93,7 +93,7 @@ impl Run<'_> {
         if let Some(pacing) = &pacing {
             // Transactions are sequential, so the RTT of the first belongs to the counted time.
             let least_rtt = self.prepare.least_rtt_ns.map(|_| Nanos(0));
-            asked = asked.over_schedule(pacing, omit, least_rtt);
+            asked = asked.in_overload(pacing, omit, least_rtt);
         }
         Ok(EndReport { side, pacing, series, ..found(asked) })
     }

@@ -114,7 +114,7 @@ impl Asked {
     /// complete. If the least RTT is known, the time therefore begins one such RTT after the ramp: no byte can arrive
     /// earlier. If responses to requests of the ramp arrive after that, the whole time is divided by the number of
     /// responses. If the least RTT is not known, the time begins one mean gap between responses before the first.
-    pub(crate) fn over_schedule(
+    pub(crate) fn in_overload(
         mut self,
         pacing: &Pacing,
         ramp: Nanos,
@@ -457,7 +457,7 @@ mod tests {
         let last_ns = 1_000 * times_us.iter().max().unwrap();
         let asked = asked.until(last_ns, 1, &[0; 64]);
         let Asked { counts, rtt_ns, .. } =
-            asked.over_schedule(&schedule(40_000), Nanos(0), least_rtt);
+            asked.in_overload(&schedule(40_000), Nanos(0), least_rtt);
         assert_eq!(rtt_ns.len(), counts.counted_calls());
         counts
     }
@@ -482,7 +482,7 @@ mod tests {
         let mut asked = Asked::open_loop(0, Nanos(40_000));
         (1..=8).for_each(|k| asked.take(50_000 * k, 50_000 * k - 10_000 * (k - 1)));
         let asked = asked.until(400_000, 1, &[0; 64]);
-        let counts = asked.over_schedule(&schedule(80_000), Nanos(40_000), Some(Nanos(0))).counts;
+        let counts = asked.in_overload(&schedule(80_000), Nanos(40_000), Some(Nanos(0))).counts;
         assert_eq!((counts.ramp_calls, counts.received_per_s()), (4, Some(20e3)));
         // Four interleaved responses at a time; two are due in the ramp.
         let mut asked = Asked::open_loop(0, Nanos(20_000));
@@ -490,7 +490,7 @@ mod tests {
             asked.take(1_000 * at, 1_000 * at - 10_000 * k);
         }
         let asked = asked.until(400_000, 1, &[0; 64]);
-        let counts = asked.over_schedule(&schedule(80_000), Nanos(20_000), Some(Nanos(0))).counts;
+        let counts = asked.in_overload(&schedule(80_000), Nanos(20_000), Some(Nanos(0))).counts;
         assert_eq!((counts.ramp_calls, counts.received_per_s()), (2, Some(20e3)));
     }
 
