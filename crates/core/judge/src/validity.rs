@@ -68,19 +68,19 @@ fn no_figure(record: &Record) -> String {
         (0, _) if is_stream => ("nothing arrived".to_owned(), ""),
         (0, _) => ("no response arrived".to_owned(), ""),
         (_, 0) if is_open_loop && record.omit_ns.0 > 0 => (
-            format!("all {all} {units} that arrived were due in the omitted time"),
-            "; use a lower rate, or omit less",
+            format!("all {all} {units} that arrived belong to the omitted time"),
+            "; use a lower rate, or omit less time",
         ),
         _ => (
-            format!("the {all} {units} that arrived came in too short a time for a rate"),
-            "; take a longer run, or a larger amount",
+            format!("the {all} {units} arrived in too short a time to compute a rate"),
+            "; use a longer duration or a larger amount",
         ),
     };
     let places = [
         (total(|flow| flow.drops.link), "packets dropped by the link"),
         (total(|flow| flow.drops.socket), "datagrams dropped by the receiving socket"),
-        (total(|flow| flow.drops.reassembly), "failures of reassembly"),
-        (total(|flow| flow.drops.unexplained), "datagrams lost, and no drop counter says where"),
+        (total(|flow| flow.drops.reassembly), "reassembly failures"),
+        (total(|flow| flow.drops.unexplained), "datagrams lost without a drop counter"),
     ];
     let places = places.iter().filter(|(count, _)| *count > 0);
     let places: Vec<_> = places.map(|(count, place)| format!("{count} {place}")).collect();
@@ -111,10 +111,14 @@ fn wire(record: &Record, bucket_bytes: u64) -> Option<String> {
             let [goodput, bound] = [goodput_bps, bound_bps].map(|bps| bps / 1e6);
             let remedy = match bucket_bytes {
                 0 => String::new(),
-                bytes => format!(": a token bucket passes {bytes} bytes at once; use a longer run"),
+                bytes => format!(
+                    ": the token bucket passes {bytes} bytes at once; use a longer \
+                                  duration"
+                ),
             };
             format!(
-                "{goodput:.2} Mbit/s arrived, {beyond:.2} % above the {bound:.2} of the wire{remedy}"
+                "goodput of {goodput:.2} Mbit/s exceeds the ceiling of {bound:.2} by {beyond:.2} \
+                 %{remedy}"
             )
         })
     })
@@ -147,8 +151,9 @@ fn open_exchanges(record: &Record, bucket_bytes: u64) -> Option<String> {
         let moved_bps = 8.0 * bytes as f64 * per_s;
         exceeds(moved_bps, bound_bps, bucket_bytes, seconds).then(|| {
             format!(
-                "{per_s:.3} exchanges/s with {name} of {bytes} bytes are {:.2} Mbit/s, above the {:.2} of the wire: the schedule \
-                 is too short for what stood in queues; use a longer duration",
+                "{per_s:.3} transactions/s with {name} of {bytes} bytes are {:.2} Mbit/s, above \
+                 the ceiling of {:.2}: the run is too short for the queued data; use a longer \
+                 duration",
                 moved_bps / 1e6,
                 bound_bps / 1e6
             )
@@ -166,13 +171,13 @@ fn round_trips(record: &Record) -> Vec<String> {
     ] {
         let shown = shown.map(|figure| figures.value(figure));
         if !shown.is_sorted_by(|a, b| a.zip(*b).is_none_or(|(a, b)| a <= b)) {
-            found.push(format!("percentiles of the {name} fall: {shown:?} ns"));
+            found.push(format!("percentiles of the {name} are not in order: {shown:?} ns"));
         }
     }
     if let (Some(half), Some(whole)) = (figures.value(Figure::HalfRtt), figures.value(Figure::Rtt))
         && (2.0 * half - whole).abs() > 1e-6 * whole
     {
-        found.push(format!("RTT/2 is {half} ns, and the RTT {whole} ns"));
+        found.push(format!("RTT/2 of {half} ns is not half the RTT of {whole} ns"));
     }
     let Some(rtt_ns) = record.load().next().and_then(|flow| flow.rtt_ns.as_ref()) else {
         return found;
@@ -190,7 +195,7 @@ fn round_trips(record: &Record) -> Vec<String> {
     if let Some(floor_ns) = floor.map(|floor| floor.time_ns.as_f64())
         && least < floor_ns * (1.0 - BUCKETS)
     {
-        found.push(format!("an RTT of {least} ns, and the path takes {floor_ns:.0} ns"));
+        found.push(format!("RTT {least} ns is below the floor of {floor_ns:.0} ns"));
     }
     found
 }
@@ -215,8 +220,8 @@ fn emulator(record: &Record) -> Vec<String> {
             let left = way.departed.saturating_add(way.dropped);
             if left > allowed {
                 found.push(format!(
-                    "{THE_EMULATOR} took {} packets {name} and passed or dropped {left}: the link was not empty when the run began; \
-                     use a shorter queue",
+                    "{THE_EMULATOR} received {} packets {name}, but delivered or dropped {left}: \
+                     the link was not empty when the run began; use a shorter queue",
                     way.arrived
                 ));
             }
@@ -229,7 +234,7 @@ fn emulator(record: &Record) -> Vec<String> {
         let elapsed_ns = flow.received.elapsed_ns.max(window_ns) as f64;
         if elapsed_ns > 0.0 && late_p99_ns > THROUGHPUT_TIE * elapsed_ns {
             found.push(format!(
-                "{THE_EMULATOR} was {:.1} ms late (99th percentile), and {:.1} ms were counted",
+                "{THE_EMULATOR} was {:.1} ms late (p99), too much for a count of {:.1} ms",
                 late_p99_ns / 1e6,
                 elapsed_ns / 1e6
             ));
@@ -240,7 +245,7 @@ fn emulator(record: &Record) -> Vec<String> {
         && late_p50_ns as f64 > LATE_MIN_NS.max(LATENCY_TIE * mean_ns)
     {
         found.push(format!(
-            "{THE_EMULATOR} was {:.0} us late at the median, and the mean {} is {:.0} us",
+            "{THE_EMULATOR} was {:.0} us late (p50), too much for a mean {} of {:.0} us",
             late_p50_ns as f64 / 1e3,
             if record.point.pattern == Pattern::PingPing { "step" } else { "RTT" },
             mean_ns / 1e3
@@ -273,7 +278,8 @@ fn passed_emulator(record: &Record) -> Vec<String> {
         let least = each.fold(0, u64::saturating_add);
         (record.point.pattern == Pattern::Stream && least > departed_bytes).then(|| {
             format!(
-                "the received payload takes at least {least} bytes of IP, and the emulator delivered {departed_bytes} {name}"
+                "the received payload needs at least {least} bytes of IP, but the emulator \
+                 delivered {departed_bytes} {name}"
             )
         })
     };
@@ -305,8 +311,8 @@ fn passed_device(record: &Record) -> Option<String> {
     };
     (received_bytes < least_bytes).then(|| {
         format!(
-            "the received payload takes at least {least_bytes} bytes of IP, and the device of node {} received \
-             {received_bytes}",
+            "the received payload needs at least {least_bytes} bytes of IP, but the device of node \
+             {} received {received_bytes}",
             node.name
         )
     })
@@ -346,13 +352,13 @@ fn counts(record: &Record, flow: &Flow) -> Vec<String> {
             _ => "",
         };
         found.push(format!(
-            "{} bytes were sent, and {} received{remedy}",
+            "{} bytes were sent, but {} received{remedy}",
             sent.bytes, received.bytes
         ));
     }
     let is_whole = point.transport.traits().delivery == Delivery::Bytes;
     if is_whole && received.bytes < sent.bytes {
-        found.push(format!("{} bytes were sent, and only {} received", sent.bytes, received.bytes));
+        found.push(format!("{} bytes were sent, but only {} received", sent.bytes, received.bytes));
     }
     let left_out = [
         (received.ramp_bytes, received.tail_bytes, received.bytes, "bytes"),
@@ -361,7 +367,7 @@ fn counts(record: &Record, flow: &Flow) -> Vec<String> {
     for (ramp, tail, all, unit) in left_out {
         if ramp.saturating_add(tail) > all {
             found.push(format!(
-                "{ramp} {unit} before the count and {tail} after it are more than {all} received"
+                "{ramp} {unit} before the count and {tail} after it exceed the {all} received"
             ));
         }
     }
@@ -373,7 +379,7 @@ fn counts(record: &Record, flow: &Flow) -> Vec<String> {
     let elapsed_ns = received.elapsed_ns as f64;
     if received.bytes > 0 && elapsed_ns < COUNTED_MIN * asked_ns {
         found.push(format!(
-            "only {:.1} of {:.1} ms could be counted; use a longer duration or a larger amount",
+            "only {:.1} of {:.1} ms were counted; use a longer duration or a larger amount",
             elapsed_ns / 1e6,
             asked_ns / 1e6
         ));
@@ -381,8 +387,8 @@ fn counts(record: &Record, flow: &Flow) -> Vec<String> {
     let counted_bytes = received.counted_bytes() as f64;
     if received.uncertain_bytes as f64 > THROUGHPUT_TIE / 2.0 * counted_bytes {
         found.push(format!(
-            "TCP was in loss recovery whenever a count could begin or end: {} of {counted_bytes} bytes are uncertain; use \
-             a longer duration",
+            "TCP was always in loss recovery when the count began or ended: {} of {counted_bytes} \
+             bytes are uncertain; use a longer duration",
             received.uncertain_bytes
         ));
     }
@@ -412,7 +418,8 @@ fn stall(record: &Record, flow: &Flow) -> Option<String> {
     let elapsed_ns = received.elapsed_ns as f64;
     (elapsed_ns > window_ns * (1.0 + THROUGHPUT_TIE) + gap_ns).then(|| {
         format!(
-            "nothing was lost, and what departed in {:.1} ms arrived over {:.1} ms: a host or the emulator stalled",
+            "nothing was lost, but data sent in {:.1} ms took {:.1} ms to arrive: a host or the \
+             emulator stalled",
             window_ns / 1e6,
             elapsed_ns / 1e6
         )
@@ -427,7 +434,7 @@ fn series(flow: &Flow) -> impl Iterator<Item = String> {
     ];
     ends.into_iter().filter_map(|(what, series, Counts { bytes: all, .. })| {
         let sum = series.as_ref()?.bytes();
-        (sum != all).then(|| format!("{all} bytes were {what}, and {sum} in its intervals"))
+        (sum != all).then(|| format!("{all} bytes were {what}, but the intervals add up to {sum}"))
     })
 }
 
@@ -446,7 +453,7 @@ fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
         let copies = flow.duplicates.unwrap_or(0) as f64 / pacing.departures.max(1) as f64;
         let edge_per_s = edge_per_s(point, counts, offered);
         return (achieved > offered * (1.0 + copies + BUCKETS) + edge_per_s).then(|| {
-            format!("{achieved:.3} payloads a second arrived, and {offered:.3} were offered")
+            format!("{achieved:.3} payloads/s arrived, but only {offered:.3} were scheduled")
         });
     }
     if point.pattern == Pattern::Stream {
@@ -480,8 +487,8 @@ fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
     let remedy = if is_short { "; use a longer duration" } else { "" };
     (under_way > slots * (1.0 + BUCKETS) + edge.min(edge_max) || under_way < least).then(|| {
         format!(
-            "Little's law: {rate_per_s:.3} exchanges/s x a mean RTT of {:.3} ms = {under_way:.3} outstanding, and there \
-             were {slots}{remedy}",
+            "Little's law: {rate_per_s:.3} transactions/s x a mean RTT of {:.3} ms = \
+             {under_way:.3} outstanding, expected {slots}{remedy}",
             mean_ns / 1e6
         )
     })
@@ -514,7 +521,7 @@ fn processors(record: &Record) -> Option<String> {
         let there_was_ns = cpus * usage.elapsed_ns as f64 * 1.01 + 1e6;
         (usage.process.cpu_ns as f64 > there_was_ns).then(|| {
             format!(
-                "node {} used {} ns of CPU time in {} ns",
+                "node {} used {} ns of CPU time in {} ns, more than its CPUs provide",
                 node.name, usage.process.cpu_ns, usage.elapsed_ns
             )
         })

@@ -147,7 +147,7 @@ fn a_single_datagram_is_no_faster_than_the_wire() {
     let pacing = flow.pacing.as_mut().unwrap();
     (pacing.departures, pacing.elapsed_ns, pacing.covered_ns) = (1, 20 * MS, 31_291_690);
     let found = violations(&record, 0).join("; ");
-    assert!(found.contains("above the 6.26 of the wire"), "{found:?}");
+    assert!(found.contains("exceeds the ceiling of 6.26"), "{found:?}");
 }
 
 #[test]
@@ -160,9 +160,8 @@ fn an_overloaded_open_loop_that_counts_nothing_says_that_the_omitted_time_is_at_
     record.omit_ns = Nanos(300 * MS);
     assert_eq!(
         violations(&record, 0),
-        [
-            "all 20 responses that arrived were due in the omitted time; use a lower rate, or omit less"
-        ]
+        ["all 20 responses that arrived belong to the omitted time; use a lower rate, or omit \
+             less time"]
     );
 }
 
@@ -189,7 +188,7 @@ fn an_open_loop_of_exchanges_is_no_faster_than_the_wire() {
         violations(&record, 0)
     };
     assert_eq!(found(9.4), [""; 0]);
-    assert!(found(10.0).join("; ").contains("are 10.04 Mbit/s, above the 9.49 of the wire"));
+    assert!(found(10.0).join("; ").contains("are 10.04 Mbit/s, above the ceiling of 9.49"));
 }
 
 #[test]
@@ -204,8 +203,8 @@ fn a_run_without_a_figure_says_what_arrived_where_the_rest_went_and_that_the_emu
     assert_eq!(
         violations(&record, 0),
         [
-            "the 622592 bytes that arrived came in too short a time for a rate: 1981 failures of reassembly; \
-             take a longer run, or a larger amount",
+            "the 622592 bytes arrived in too short a time to compute a rate: 1981 reassembly \
+             failures; use a longer duration or a larger amount",
             "the emulator dropped 20000 of 220000 packets for lack of time: this machine is too slow for the link; \
              use a lower rate",
         ]
@@ -263,7 +262,7 @@ fn of_several_slots_a_twentieth_may_have_been_under_way_when_counting_began() {
         violations(&record, 0)
     };
     assert_eq!(found(11.5), [""; 0]);
-    assert!(found(11.7)[0].contains("and there were 11; use a longer duration"));
+    assert!(found(11.7)[0].contains("expected 11; use a longer duration"));
 }
 
 #[test]
@@ -280,7 +279,7 @@ fn several_slots_that_wait_for_the_last_answer_of_one_have_no_rate() {
     };
     // Idle time allowed: 2 %, plus 50 ms and two RTTs of 997.5 ms.
     assert_eq!(found(900, 13.7), [""; 0]);
-    assert!(found(900, 13.5)[0].contains("and there were 15; use a longer duration"));
+    assert!(found(900, 13.5)[0].contains("expected 15; use a longer duration"));
     // At most a twentieth of the time is spent waiting.
     assert_eq!(found(950, 4.0), [""; 0]);
 }
@@ -305,23 +304,23 @@ fn what_cannot_be_is_said_with_its_numbers() {
         (
             tcp_stream,
             |record| record.figures.set(Figure::Goodput, figure(949.5e6)),
-            "949.50 Mbit/s arrived, 0.02 % above the 949.28 of the wire",
+            "goodput of 949.50 Mbit/s exceeds the ceiling of 949.28 by 0.02 %",
         ),
         (
             tcp_stream,
             |record| record.figures.set(Figure::ReverseGoodput, figure(475e6)),
-            "475.00 Mbit/s arrived, 0.08 % above the 474.64 of the wire",
+            "goodput of 475.00 Mbit/s exceeds the ceiling of 474.64 by 0.08 %",
         ),
         (
             tcp_stream,
             |record| record.flows[0].received.bytes += 1,
-            "126000000 bytes were sent, and 126000001 received",
+            "126000000 bytes were sent, but 126000001 received",
         ),
-        (tcp_stream, |record| record.flows[0].received.bytes -= 1, "and only 125999999 received"),
+        (tcp_stream, |record| record.flows[0].received.bytes -= 1, "but only 125999999 received"),
         (
             tcp_stream,
             |record| record.flows[0].received.tail_bytes = 126_000_000,
-            "126000000 after it are more than 126000000 received",
+            "126000000 after it exceed the 126000000 received",
         ),
         (
             tcp_stream,
@@ -333,11 +332,15 @@ fn what_cannot_be_is_said_with_its_numbers() {
             |record| record.flows[0].received.uncertain_bytes = 1_200_000,
             "1200000 of 117500000 bytes are uncertain",
         ),
-        (tcp_stream, |record| record.flows[0].sent_series = series(1), "and 1 in its intervals"),
+        (
+            tcp_stream,
+            |record| record.flows[0].sent_series = series(1),
+            "but the intervals add up to 1",
+        ),
         (
             tcp_stream,
             |record| record.flows[0].received_series = series(2),
-            "bytes were received, and 2",
+            "bytes were received, but the intervals add up to 2",
         ),
         (
             tcp_stream,
@@ -352,12 +355,12 @@ fn what_cannot_be_is_said_with_its_numbers() {
         (
             tcp_stream,
             |record| record.emulation.as_mut().unwrap().back.departed = 102_100,
-            "the emulator took 100000 packets back and passed or dropped 102100: the link was not empty",
+            "the emulator received 100000 packets back, but delivered or dropped 102100: the link was not empty",
         ),
         (
             tcp_stream,
             |record| record.emulation.as_mut().unwrap().there.late_p99_ns = Some(21 * MS),
-            "the emulator was 21.0 ms late (99th percentile)",
+            "the emulator was 21.0 ms late (p99)",
         ),
         (
             tcp_stream,
@@ -367,22 +370,22 @@ fn what_cannot_be_is_said_with_its_numbers() {
         (
             paced_datagrams,
             |record| record.figures.set(Figure::Goodput, figure(3.3e6)),
-            "412.500 payloads a second arrived, and 400.000 were offered",
+            "412.500 payloads/s arrived, but only 400.000 were scheduled",
         ),
         (
             paced_datagrams,
             |record| record.flows[0].received.bytes = 402_000,
-            "400000 bytes were sent, and 402000",
+            "400000 bytes were sent, but 402000",
         ),
         (
             paced_datagrams,
             |record| record.flows[0].duplicates = None,
-            "and 401000 received; duplicates cannot be detected in payloads this short",
+            "but 401000 received; duplicates cannot be detected in payloads this short",
         ),
         (
             paced_datagrams,
             |record| record.flows[0].received.elapsed_ns = 1_030 * MS,
-            "departed in 1000.0 ms arrived over 1030.0 ms",
+            "data sent in 1000.0 ms took 1030.0 ms to arrive",
         ),
         (
             tcp_stream,
@@ -408,32 +411,32 @@ fn what_cannot_be_is_said_with_its_numbers() {
             paced_datagrams,
             // 401 datagrams with 28 bytes of headers each.
             |record| record.emulation.as_mut().unwrap().there.departed_bytes = Some(412_227),
-            "takes at least 412228 bytes of IP",
+            "needs at least 412228 bytes of IP",
         ),
         (
             ping_pong,
             |record| record.figures.set(Figure::RttP99, figure(10_400_000.0)),
-            "percentiles of the RTT fall",
+            "percentiles of the RTT are not in order",
         ),
         (
             ping_pong,
             |record| record.figures.set(Figure::HalfRtt, figure(5_000_000.0)),
-            "RTT/2 is 5000000 ns",
+            "RTT/2 of 5000000 ns",
         ),
         (
             ping_pong,
             |record| record.flows[0].rtt_ns.as_mut().unwrap().record(9_900_000),
-            "and the path takes 10001888 ns",
+            "below the floor of 10001888 ns",
         ),
         (
             ping_pong,
             |record| record.figures.set(Figure::TransactionRate, figure(110.0)),
-            "110.000 exchanges/s x a mean RTT of 10.500 ms = 1.155 outstanding, and there were 1",
+            "110.000 transactions/s x a mean RTT of 10.500 ms = 1.155 outstanding, expected 1",
         ),
         (
             ping_pong,
             |record| record.emulation.as_mut().unwrap().back.late_p50_ns = Some(400_000),
-            "the emulator was 405 us late at the median, and the mean RTT is 10500 us",
+            "the emulator was 405 us late (p50), too much for a mean RTT of 10500 us",
         ),
     ];
     for (sound, change, said) in cases {
@@ -454,7 +457,7 @@ fn a_token_bucket_may_pass_at_once() {
     record.figures.set(Figure::Goodput, figure(990e6));
     let found = violations(&record, 65_536).join("; ");
     assert!(
-        found.contains("a token bucket passes 65536 bytes at once; use a longer run"),
+        found.contains("the token bucket passes 65536 bytes at once; use a longer duration"),
         "{found}"
     );
 }
@@ -477,7 +480,7 @@ fn counts_of_a_peer_that_cannot_be_are_said_and_overflow_nothing() {
         record.flows[0].duplicates = Some(max);
         record.emulation.as_mut().unwrap().there.missed = 1;
         let found = violations(&record, 0).join("; ");
-        assert!(found.contains("more than 18446744073709551614 received"), "{found}");
+        assert!(found.contains("exceed the 18446744073709551614 received"), "{found}");
         assert_eq!((received.counted_bytes(), received.counted_calls()), (0, 0));
     }
 }
@@ -492,7 +495,7 @@ fn a_warm_up_only_needs_a_figure() {
     };
     assert_eq!(outcome(&tcp_stream()), Outcome::Completed);
     assert!(
-        matches!(outcome(&broken(false)), Outcome::Invalid(why) if why.contains("of the wire"))
+        matches!(outcome(&broken(false)), Outcome::Invalid(why) if why.contains("exceeds the ceiling"))
     );
     assert_eq!(outcome(&broken(true)), Outcome::Completed);
     let silent = Record { figures: Figures::default(), ..broken(true) };

@@ -60,7 +60,10 @@ impl<T> Coalesce<T> {
     pub fn adaptive(adaptive: Adaptive) -> Result<Self, Invalid> {
         some("the interval over which packets are counted", adaptive.sample.0)?;
         if adaptive.rate_low > adaptive.rate_high {
-            return Err(Invalid::Order { low: "the low packet rate", high: "the high one" });
+            return Err(Invalid::Order {
+                low: "the low packet rate",
+                high: "the high packet rate",
+            });
         }
         let sampler = Some(Sampler { adaptive, began: Instant(0), frames: 0 });
         Ok(Self { sampler, ..Self::fixed(adaptive.normal) })

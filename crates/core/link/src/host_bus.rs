@@ -39,7 +39,10 @@ impl FromStr for HostBus {
         let named = text.parse().ok().map(Self::Named);
         let rate = || text.parse().ok().filter(|rate: &BitRate| rate.0 > 0).map(Self::Rate);
         named.or_else(rate).ok_or_else(|| {
-            format!("`bus`: {text} is none: give pci-x:133, one such as pcie:1x8, or a rate such as 8.53G")
+            format!(
+                "`bus`: `{text}` is not a bus: give pci-x:133, pcie:1x8 or the like, or a rate \
+                     such as 8.53G"
+            )
         })
     }
 }

@@ -8,18 +8,15 @@ pub enum Invalid {
     Zero(&'static str),
     #[error("{name} is {value}: give a share from 0 to 1")]
     Share { name: &'static str, value: f64 },
-    #[error("{low} is not below {high}: give a lower one")]
+    #[error("{low} is not below {high}: lower it")]
     Order { low: &'static str, high: &'static str },
     #[error("{name} is {value}: give a finite number above 0")]
     Positive { name: &'static str, value: f64 },
-    #[error("`{word}` does nothing without {needs}: give that too, or {word}=none")]
+    #[error("`{word}` has no effect without {needs}: add that, or use {word}=none")]
     Alone { word: &'static str, needs: &'static str },
-    #[error(
-        "half of a queue with `pause` is room for what comes before the sender is stopped: give it \
-         four packets or more"
-    )]
+    #[error("the queue is too short for `pause`: give it four packets or more")]
     Narrow,
-    #[error("the file of `trace=` was not read: hand over its text first")]
+    #[error("the file of `trace=` was not read")]
     Unread,
 }
 

@@ -34,7 +34,7 @@ impl<T: Clone> Medium<T> {
 
     /// A hub with a port for each queue, which holds the frames of its station; at least two.
     pub fn hub(line: Line, queues: Vec<Queue<T>>) -> Result<Self, Invalid> {
-        some("the number of ports of a hub beyond one", queues.len().saturating_sub(1) as u64)?;
+        some("the number of further ports of a hub", queues.len().saturating_sub(1) as u64)?;
         Ok(Self { repeats: true, ..Self::bus(line, queues)? })
     }
 

@@ -24,7 +24,7 @@ impl Marks {
     /// Room above the high mark must hold what arrives after the request: a frame that has started, and packets in
     /// flight.
     pub fn new(high_bytes: u64, low_bytes: u64, time: Nanos) -> Result<Self, Invalid> {
-        some("half of the time of a pause", time.0 / 2)?;
+        some("half of the pause time", time.0 / 2)?;
         if low_bytes >= high_bytes {
             return Err(Invalid::Order { low: "the low mark", high: "the high mark" });
         }
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn marks_the_wrong_way_round_are_refused() {
         let text = Marks::new(1, 1, Nanos(100)).unwrap_err().to_string();
-        assert_eq!(text, "the low mark is not below the high mark: give a lower one");
+        assert_eq!(text, "the low mark is not below the high mark: lower it");
         assert!(Marks::new(2, 1, Nanos(1)).is_err());
     }
 }

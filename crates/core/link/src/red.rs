@@ -50,7 +50,7 @@ impl Red {
         share("the weight of RED", settings.weight)?;
         positive("the packet time of RED in ns", settings.packet_time.0 as f64)?;
         if settings.min_bytes >= settings.max_bytes {
-            return Err(Invalid::Order { low: "the minimum of RED", high: "its maximum" });
+            return Err(Invalid::Order { low: "the minimum of RED", high: "the maximum of RED" });
         }
         let idle_since = Some(Instant(0));
         Ok(Self { settings, stream, average_bytes: 0.0, count: 0.0, idle_since })
@@ -172,6 +172,6 @@ mod tests {
     fn limits_the_wrong_way_round_are_refused() {
         let settings = RedSettings { max_bytes: 10_000, ..red(0.1).settings };
         let text = Red::new(settings, Stream::new(0, "red")).err().unwrap().to_string();
-        assert_eq!(text, "the minimum of RED is not below its maximum: give a lower one");
+        assert_eq!(text, "the minimum of RED is not below the maximum of RED: lower it");
     }
 }

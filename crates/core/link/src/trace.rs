@@ -12,7 +12,7 @@ pub struct Trace {
 #[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    #[error("the trace is empty: write one time in milliseconds a line")]
+    #[error("the trace is empty: write one time in milliseconds per line")]
     Empty,
     #[error("line {line}: {reason}: write one time in whole milliseconds, up to 4294967295")]
     Number {
@@ -20,7 +20,7 @@ pub enum TraceError {
         line: usize,
         reason: ParseIntError,
     },
-    #[error("line {line}: {ms} ms comes before the line above: write the times in order")]
+    #[error("line {line}: {ms} ms is earlier than the line above: sort the times")]
     Order {
         /// The line, from 1.
         line: usize,
@@ -28,7 +28,7 @@ pub enum TraceError {
     },
     #[error("the last time is 0: end with the length of the trace in milliseconds")]
     NoTime,
-    #[error("the trace has more than {} lines: cut it, it repeats", Trace::LINES_MAX)]
+    #[error("the trace has more than {} lines: shorten it, it repeats", Trace::LINES_MAX)]
     Long,
 }
 
@@ -79,12 +79,12 @@ mod tests {
     #[test]
     fn what_is_no_trace_is_refused_with_its_line() {
         for (text, message) in [
-            ("", "the trace is empty: write one time in milliseconds a line"),
+            ("", "the trace is empty: write one time in milliseconds per line"),
             (
                 "1\nx\n",
                 "line 2: invalid digit found in string: write one time in whole milliseconds, up to 4294967295",
             ),
-            ("5\n4\n", "line 2: 4 ms comes before the line above: write the times in order"),
+            ("5\n4\n", "line 2: 4 ms is earlier than the line above: sort the times"),
             ("0\n0\n", "the last time is 0: end with the length of the trace in milliseconds"),
         ] {
             assert_eq!(Trace::parse(text).unwrap_err().to_string(), message, "{text}");

@@ -34,13 +34,13 @@ pub struct LinkWords {
 #[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WordsError {
-    #[error("unknown word `{word}`: {remedy}")]
+    #[error("unknown option `{word}`: {remedy}")]
     Unknown { word: String, remedy: String },
     #[error("`{key}={value}`: write {expected}")]
     Value { key: &'static str, value: String, expected: &'static str },
     #[error("`{key}`: {reason}")]
     Link { key: &'static str, reason: ParseLinkError },
-    #[error("`{first}` and `{second}` speak of the same: give one of them")]
+    #[error("`{first}` and `{second}` set the same property: give one of them")]
     Twice { first: String, second: String },
 }
 

@@ -239,8 +239,8 @@ fn words_about_single_packets_need_single_packets() {
 #[test]
 fn a_word_that_is_refused_says_what_would_do() {
     for (text, message) in [
-        ("rtr=1ms", "unknown word `rtr`: did you mean `rtt`?"),
-        ("dealy=1ms", "unknown word `dealy`: did you mean `delay`?"),
+        ("rtr=1ms", "unknown option `rtr`: did you mean `rtt`?"),
+        ("dealy=1ms", "unknown option `dealy`: did you mean `delay`?"),
         ("rtt=400", "`rtt=400`: write a time such as 400ms or 20us"),
         ("loss=2", "`loss=2`: write a share such as 1e-6 or 0.1%, ge:p,r,h,k, or every:1000"),
         (
@@ -248,12 +248,12 @@ fn a_word_that_is_refused_says_what_would_do() {
             "`loss=ge:0.1`: write a share such as 1e-6 or 0.1%, ge:p,r,h,k, or every:1000",
         ),
         ("queue=1000", "`queue=1000`: write packets, bytes or a time: 1000p, 1MB or 50ms"),
-        ("ecn=yes", "`ecn=yes`: write the word alone, or none"),
+        ("ecn=yes", "`ecn=yes`: write the option without a value, or none"),
         ("mtu=1279", "`mtu=1279`: write bytes from 1280 (RFC 8200) to 65535"),
         ("link=ib:4X-HDR", "`link=ib:4X-HDR`: write a link that carries IP, such as ipoib:4X-FDR"),
         ("framing=veth", "`framing=veth`: write none, or a link with a wire that carries IP"),
-        ("rtt=1ms delay=2ms", "`rtt=1ms` and `delay=2ms` speak of the same: give one of them"),
-        ("rate=1G trace=x", "`rate=1G` and `trace=x` speak of the same: give one of them"),
+        ("rtt=1ms delay=2ms", "`rtt=1ms` and `delay=2ms` set the same property: give one of them"),
+        ("rate=1G trace=x", "`rate=1G` and `trace=x` set the same property: give one of them"),
     ] {
         assert_eq!(refused(text).to_string(), message);
     }
@@ -266,31 +266,29 @@ fn a_word_without_effect_is_refused() {
     for (text, message) in [
         (
             "queue=10p",
-            "`queue` does nothing without rate, schedule, trace or link: give that too, or queue=none",
+            "`queue` has no effect without rate, schedule, trace or link: add that, or use queue=none",
         ),
-        ("jitter=1ms", "`jitter` does nothing without delay: give that too, or jitter=none"),
+        ("jitter=1ms", "`jitter` has no effect without delay: add that, or use jitter=none"),
         (
             "delay=1ms dist=pareto",
-            "`dist` does nothing without jitter: give that too, or dist=none",
+            "`dist` has no effect without jitter: add that, or use dist=none",
         ),
         (
             "rate=1G ecn",
-            "`ecn` does nothing without discipline=codel or discipline=red: give that too, or ecn=none",
+            "`ecn` has no effect without discipline=codel or discipline=red: add that, or use \
+             ecn=none",
         ),
-        ("up=1s", "`up` does nothing without down: give that too, or up=none"),
+        ("up=1s", "`up` has no effect without down: add that, or use up=none"),
         (
             "schedule=100B/1ms pause",
-            "`pause` does nothing without rate or link: give that too, or pause=none",
+            "`pause` has no effect without rate or link: add that, or use pause=none",
         ),
         (
             "link=veth queue=10p",
-            "`queue` does nothing without rate, schedule, trace or link: give that too, or queue=none",
+            "`queue` has no effect without rate, schedule, trace or link: add that, or use queue=none",
         ),
         ("rate=0", "the rate is 0: give at least 1"),
-        (
-            "delay=0ns jitter=1ms dist=pareto",
-            "the delay around which it varies is 0: give at least 1",
-        ),
+        ("delay=0ns jitter=1ms dist=pareto", "the mean of a Pareto delay is 0: give at least 1"),
     ] {
         assert_eq!(unbuilt(text).to_string(), message, "{text}");
     }

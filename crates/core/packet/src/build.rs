@@ -48,7 +48,7 @@ pub enum NotBuilt {
     #[error(transparent)]
     Impossible(#[from] Impossible),
     /// The payload in bytes exceeds [`PAYLOAD_BYTES_MAX`].
-    #[error("{0} bytes are a long capture: use {PAYLOAD_BYTES_MAX} at most")]
+    #[error("{0} bytes of payload are too many for a capture: use at most {PAYLOAD_BYTES_MAX}")]
     TooLarge(u64),
 }
 

@@ -48,16 +48,16 @@ pub struct Captured<'a> {
 #[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CaptureError {
-    #[error("this is no capture file: it begins neither as pcap nor as pcapng does")]
+    #[error("this is not a capture file: it starts with neither a pcap nor a pcapng header")]
     NotACapture,
-    #[error("the file ends early: packet {packet} needs {wanted} bytes, {there} are left")]
+    #[error("the file is truncated: packet {packet} needs {wanted} bytes, {there} are left")]
     CutShort { packet: u64, wanted: u64, there: u64 },
     #[error(
-        "the file is broken at packet {packet}: {bytes} bytes are more than the {PACKET_BYTES_MAX} of \
-         the longest packet"
+        "packet {packet} of the file is malformed: {bytes} bytes exceed the maximum of \
+         {PACKET_BYTES_MAX}"
     )]
     TooLong { packet: u64, bytes: u32 },
-    #[error("the file is broken at packet {packet}: {what}")]
+    #[error("packet {packet} of the file is malformed: {what}")]
     Broken { packet: u64, what: &'static str },
 }
 
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!((read[2].time_ns, read[2].captured_from_bytes), (Some(2000), 60));
         assert_eq!(
             error(&file[..file.len() - 1]),
-            "the file ends early: packet 3 needs 60 bytes, 59 are left"
+            "the file is truncated: packet 3 needs 60 bytes, 59 are left"
         );
     }
 
@@ -240,7 +240,7 @@ mod tests {
     fn a_broken_file_tells_at_which_packet() {
         assert_eq!(
             error(b"GIF89a"),
-            "this is no capture file: it begins neither as pcap nor as pcapng does"
+            "this is not a capture file: it starts with neither a pcap nor a pcapng header"
         );
         assert!(matches!(read(&[]), Err(CaptureError::NotACapture)));
         let mut file = write(Form::Plain(LinkType::Ethernet), [&[1][..], &[2]]).unwrap();
@@ -248,25 +248,29 @@ mod tests {
         file[24 + 17 + 11] = 0xff;
         assert_eq!(
             error(&file),
-            "the file is broken at packet 2: 4278190081 bytes are more than the 262144 of the longest packet"
+            "packet 2 of the file is malformed: 4278190081 bytes exceed the maximum of 262144"
         );
         let good = blocks(u32::to_le_bytes, u16::to_le_bytes, &[]);
         let mut file = good.clone();
         *file.last_mut().unwrap() = 1;
         assert_eq!(
             error(&file),
-            "the file is broken at packet 2: a block whose two lengths differ"
+            "packet 2 of the file is malformed: the two lengths of its block differ"
         );
         let mut file = good.clone();
         file[8] = 0;
-        assert_eq!(error(&file), "the file is broken at packet 1: a section of unknown byte order");
+        assert_eq!(
+            error(&file),
+            "packet 1 of the file is malformed: the byte order of its section \
+                                  is unknown"
+        );
         let option = [&IF_TSRESOL.to_le_bytes()[..], &u16::MAX.to_le_bytes(), &[0; 4]].concat();
         let file = blocks(u32::to_le_bytes, u16::to_le_bytes, &option);
-        assert_eq!(error(&file), "the file ends early: packet 1 needs 65536 bytes, 4 are left");
+        assert_eq!(error(&file), "the file is truncated: packet 1 needs 65536 bytes, 4 are left");
         let without_interface = [&good[..28], &good[48..]].concat();
         assert_eq!(
             error(&without_interface),
-            "the file is broken at packet 1: it belongs to an interface that the file does not describe"
+            "packet 1 of the file is malformed: its interface is not described in the file"
         );
     }
 

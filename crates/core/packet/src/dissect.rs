@@ -58,17 +58,17 @@ pub enum Verdict {
 #[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
-    #[error("{header} is cut short: it needs {needs} bytes, {there} are there")]
+    #[error("{header} is truncated: {needs} bytes needed, {there} present")]
     CutShort { header: &'static str, needs: usize, there: usize },
-    #[error("{header}: length says {says} bytes, {there} are there")]
+    #[error("{header}: the length field says {says} bytes, {there} are present")]
     Length { header: &'static str, says: usize, there: usize },
-    #[error("{header}: {field} is {value}, not {right}")]
+    #[error("{header}: {field} is {value}, expected {right}")]
     Contradiction { header: &'static str, field: &'static str, value: u32, right: u32 },
-    #[error("{header}: an option of kind {kind} has a wrong length")]
+    #[error("{header}: an option of kind {kind} has an invalid length")]
     Option { header: &'static str, kind: u8 },
-    #[error("BTH: operation {0:#04x} is not known, so what follows it is not, either")]
+    #[error("BTH: unknown opcode {0:#04x}; the rest of the packet is not decoded")]
     Opcode(u8),
-    #[error("packets of link type {0} are not taken apart")]
+    #[error("link type {0} is not supported")]
     LinkType(u16),
 }
 
@@ -173,7 +173,7 @@ impl Verdict {
         let number = |bytes: [u8; N]| bytes.iter().fold(0, |sum, &byte| sum << 8 | u32::from(byte));
         match (there, right) {
             (None, _) => Self::Absent,
-            (_, None) => Self::Unchecked("what it is over is not all known"),
+            (_, None) => Self::Unchecked("some of the covered fields are unknown"),
             (Some(there), Some(right)) if there == right => Self::Good,
             (_, Some(right)) => Self::Bad { right: number(right) },
         }
@@ -219,22 +219,22 @@ mod tests {
         let mut packet = WRITE;
         packet[40] ^= 1;
         let told = dissect(LinkType::Infiniband, &packet).text();
-        assert!(told.contains("ICRC           0x9625b75a BAD, 0x"), "{told}");
-        assert!(told.contains("VCRC           0x45fa BAD, 0x"), "{told}");
+        assert!(told.contains("ICRC           0x9625b75a BAD, expected 0x"), "{told}");
+        assert!(told.contains("VCRC           0x45fa BAD, expected 0x"), "{told}");
     }
 
     #[test]
     fn a_packet_that_is_cut_short_is_told_as_far_as_it_goes() {
         let told = dissect(LinkType::Infiniband, &WRITE[..44]);
         let last = told.text();
-        assert!(last.contains("LRH: length says 56 bytes, 44 are there"), "{last}");
+        assert!(last.contains("LRH: the length field says 56 bytes, 44 are present"), "{last}");
         assert!(last.contains("not checked"), "{last}");
         let told = dissect(LinkType::Infiniband, &WRITE[..12]).text();
-        assert!(told.contains("BTH is cut short: it needs 12 bytes, 4 are there"), "{told}");
+        assert!(told.contains("BTH is truncated: 12 bytes needed, 4 present"), "{told}");
         let told = dissect(LinkType::Ethernet, &[0; 5]).text();
-        assert!(told.contains("Ethernet is cut short: it needs 14 bytes, 5 are there"), "{told}");
+        assert!(told.contains("Ethernet is truncated: 14 bytes needed, 5 present"), "{told}");
         let told = dissect(LinkType::Other(113), &[1, 2]).text();
-        assert!(told.contains("packets of link type 113 are not taken apart"), "{told}");
+        assert!(told.contains("link type 113 is not supported"), "{told}");
     }
 
     /// Checks that parts are in order and within the packet.

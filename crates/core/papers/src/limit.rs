@@ -113,7 +113,7 @@ fn secs(floor: Option<Floor>) -> Option<(f64, Kind)> {
 }
 
 const ETHERNET_MTU: &str = "the default MTU of Ethernet";
-const SEGMENTS: &str = "time stamps of 12 bytes in each segment, and that no writes are merged";
+const SEGMENTS: &str = "timestamps of 12 bytes in each segment, and no merged writes";
 
 /// P1: each datagram or write is separate and passes one switch.
 fn p1(cell: &Cell, is_floor: bool) -> Option<Basis> {
@@ -174,7 +174,7 @@ fn p3(cell: &Cell) -> Option<Basis> {
         let metres = 1e3 * value("P3", &cell.place, "distance", "")?;
         let limit = (2.0 * wire::fibre_delay(metres as u64).as_secs_f64(), Kind::Bound);
         let what = "light through fibre (index 1.468) over the distance and back";
-        return Basis::of(what, "", Some(limit), "the distance is one way round the loop");
+        return Basis::of(what, "", Some(limit), "the distance is the one-way length of the loop");
     }
     let is_rate = is_loop && cell.row == "rate"
         || cell.row.starts_with("rate without delay")

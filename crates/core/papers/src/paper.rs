@@ -65,7 +65,7 @@ static PAPERS: [Paper; 5] = [
         title: "Evaluation of ConnectX Virtual Protocol Interconnect for Data Centers",
         year: 2009,
         summary: "Verbs, SDP, IPoIB and 10-gigabit Ethernet on one adapter with a port of each \
-                  kind, apart, together, and under a web shop.",
+                  kind: separately, together, and as the network of a web shop.",
         tables: &[],
     },
     Paper {
@@ -91,8 +91,8 @@ static PAPERS: [Paper; 5] = [
         authors: "Daniel Zinca, Virgil Dobrota, Cristian Mihai Vancea",
         title: "Performance Evaluation of Layer 4 Switching in IPv6 versus IPv4",
         year: 2000,
-        summary: "A process that relays TCP between sockets of 100 Mb/s Ethernet, with and \
-                  without departure schedules, and a protocol for round trips at layer 7.",
+        summary: "A process that relays TCP between sockets over 100 Mb/s Ethernet, with and \
+                  without departure schedules, and a protocol that measures RTTs at layer 7.",
         tables: &[
             heading(
                 "table 1",

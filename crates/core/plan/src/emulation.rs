@@ -80,12 +80,12 @@ pub(crate) fn check_offload(levels: &Where, point: &Point) -> Result<(), Contrad
     match point.words() {
         None if point.link == Link::Loopback => Ok(()),
         None => {
-            let message = "offload is a matter of emulated links";
-            refuse(Factor::Offload, message, "add rtt = \"0ms\", or leave it out")
+            let message = "offload needs an emulated link";
+            refuse(Factor::Offload, message, "add rtt=0ms, or leave out offload")
         }
         Some(words) if words.needs_single_packets() && asked == Offload::On.word() => {
-            let message = "the words of emulate meet single packets";
-            refuse(Factor::Offload, message, "leave out offload, or say off")
+            let message = "offload=on is not supported with per-packet impairments";
+            refuse(Factor::Offload, message, "leave out offload, or use offload=off")
         }
         Some(_) => Ok(()),
     }
@@ -102,25 +102,29 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     if let Some(window @ Window::Bdp(_)) = point.window
         && point.bdp().is_none()
     {
-        let message = format!("a window of {window} over a link without a rate or a round trip");
-        return refuse(Factor::Window, message, "use ethernet:RATE and rtt, or a window in bytes");
+        let message = format!("window={window} needs a link with a rate and an RTT");
+        return refuse(
+            Factor::Window,
+            message,
+            "use link=ethernet:RATE and rtt, or a window in \
+                                                bytes",
+        );
     }
     let Some(words) = point.words() else { return Ok(()) };
     if let Some(word) = point.emulate.as_deref().and_then(of_the_wire)
         && point.link.has_wire()
     {
-        let message = format!("emulate says `{word}`, and the link {} says its own", point.link);
-        let help =
-            format!("leave `{word}` out of emulate, or use link = \"veth\", which has no wire");
-        return refuse(Factor::Emulate, message, help);
+        let message =
+            format!("`{word}` in emulate conflicts with link={}, which sets it", point.link);
+        return refuse(Factor::Emulate, message, "remove it, or use link=veth");
     }
     if point.link == Link::Loopback {
         let factor = if point.rtt.is_some() { Factor::Rtt } else { Factor::Emulate };
-        return refuse(factor, "loopback is not emulated", "use link = \"veth\"");
+        return refuse(factor, "link=loopback cannot be emulated", "use link=veth");
     }
     if let Err(error) = words.build::<()>(0, "") {
         let factor = if point.emulate.is_some() { Factor::Emulate } else { Factor::Link };
-        return refuse(factor, error.to_string(), "see docs/lab.md for the words");
+        return refuse(factor, error.to_string(), "see docs/lab.md for the link options");
     }
     Ok(())
 }
@@ -212,15 +216,12 @@ mod tests {
     #[test]
     fn a_wire_has_one_rate_and_one_framing_those_of_its_link() {
         for (levels, words) in [
-            (
-                "link=ethernet:100M,emulate=rate=1G",
-                ["`rate=1G`", "ethernet:100M", "out of emulate"],
-            ),
+            ("link=ethernet:100M,emulate=rate=1G", ["`rate=1G`", "ethernet:100M", "remove it"]),
             ("link=ethernet:100M,rtt=1ms,emulate=rate=none", ["`rate=none`", "100M", "veth"]),
             ("link=ipoib:4X-SDR,emulate=queue=9p rate=1G", ["`rate=1G`", "ipoib:4X-SDR", "veth"]),
             (
                 "link=ethernet:1G,emulate=schedule=1500B/1ms",
-                ["`schedule=1500B/1ms`", "ethernet:1G", "link = \"veth\""],
+                ["`schedule=1500B/1ms`", "ethernet:1G", "link=veth"],
             ),
             ("link=ethernet:1G,emulate=framing=none", ["`framing=none`", "ethernet:1G", "veth"]),
         ] {

@@ -265,7 +265,7 @@ factors! {
     Pace, pace: Pace, of old "Pace::default" = Traffic.of(Kind::of::<Pace>()).default("`closed`", |_| Some("closed".to_owned()));
     /// how the sender waits for the next departure of an open loop
     PaceWait, pace_wait: Option<PaceWait> = Traffic.of(Kind::Choice(PaceWait::CHOICES))
-        .shown("departures by {}")
+        .shown("pace wait {}")
         .when(|point| point.pace != Pace::Closed)
         .default("`sleep-spin`", |_| Some("sleep-spin".to_owned()));
     /// link between client and server: `loopback`, `veth` (no line rate, so no ceiling), `ethernet:RATE[,mtu=N][,vlan=N]`, `ipoib:4X-FDR[,mode=connected][,ib-mtu=N][,mtu=N][,grh]`; over verbs also `ib:4X-FDR[,mtu=N]`, `rocev1:RATE`, `rocev2:RATE`

@@ -184,7 +184,7 @@ figures! {
     /// application bits received per second after the ramp, the first 5 % of a run; in burst, bits of answered bursts over the whole run
     Goodput = "goodput", rate("goodput_bps", "goodput", Unit::Bps, &[Stream, Burst]).limit(Limit::Ceiling);
     /// application bits per second that the sender handed to the kernel
-    SendRate = "send-rate", rate("sent_bps", "sent to the kernel", Unit::Bps, &[Stream]);
+    SendRate = "send-rate", rate("sent_bps", "send rate", Unit::Bps, &[Stream]);
     /// payloads received per second; of a byte stream the bytes divided by the payload size, since a read may return less or more than one payload; in burst, payloads of answered bursts
     PayloadRate = "payload-rate", rate("payloads_per_s", "payload rate", Unit::PerSecond, &[Stream, Burst]);
     /// transactions per second: answered requests or answered bursts
@@ -233,9 +233,9 @@ figures! {
     /// interarrival jitter of udp at the receiver (RFC 3550), mean over flows; only in an open loop, with payloads of at least 16 bytes and at least 17 datagrams
     Jitter = "jitter", mean("jitter_ns", "jitter", &[Stream]);
     /// goodput from client to server, if `direction` is `both`
-    ForwardGoodput = "forward-goodput", rate("forward_goodput_bps", "goodput forward", Unit::Bps, &[Stream]);
+    ForwardGoodput = "forward-goodput", rate("forward_goodput_bps", "forward goodput", Unit::Bps, &[Stream]);
     /// goodput from server to client, if `direction` is `both`
-    ReverseGoodput = "reverse-goodput", rate("reverse_goodput_bps", "goodput in reverse", Unit::Bps, &[Stream]);
+    ReverseGoodput = "reverse-goodput", rate("reverse_goodput_bps", "reverse goodput", Unit::Bps, &[Stream]);
     /// median RTT of the probe before the load
     IdleRttP50 = "idle-rtt-p50", percentile("idle_rtt_p50_ns", "idle RTT p50", EVERY);
     /// 99th percentile of the RTTs of the probe before the load

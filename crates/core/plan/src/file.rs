@@ -52,7 +52,7 @@ impl Reader<'_, '_> {
             Section { name: "the plan", span: 0..0, table: Some(root), known: Vec::new() };
         let title = top.take("title").and_then(|value| self.text(value));
         if !root.contains_key("title") {
-            let help = "add title = \"...\": it heads the report";
+            let help = "add title = \"...\", the heading of the report";
             self.source.problem(0..0, "the plan has no title", help);
         }
         let about = top.take("about").and_then(|value| self.text(value)).unwrap_or_default();
@@ -100,11 +100,11 @@ impl Reader<'_, '_> {
 
         let has_file = topology.as_ref().is_some_and(Option::is_some);
         if let (true, Some(wire)) = (has_file, wires.first()) {
-            let message = "a [[wire]] in a plan over a topology file";
+            let message = "[[wire]] is not supported with a topology file";
             self.source.problem(
                 wire.span.clone(),
                 message,
-                "say it in the file, or leave out testbed",
+                "add the link to the file, or leave out testbed",
             );
         }
         let wires: Vec<Wire> =
@@ -259,8 +259,8 @@ impl Reader<'_, '_> {
         section.finish(self.source);
         let (min, max) = (min?, max?);
         if min > max {
-            let message = format!("at least {min} runs but at most {max}");
-            self.source.problem(value.span(), message, "let min be no more than max");
+            let message = format!("min={min} exceeds max={max}");
+            self.source.problem(value.span(), message, "use a min of at most max");
             return None;
         }
         Some((min, max))
@@ -274,7 +274,7 @@ impl Reader<'_, '_> {
             let earlier = factor.earlier_key().and_then(|key| section.take(key));
             let value = match (section.take(key), earlier) {
                 (Some(_), Some(value)) => {
-                    let message = format!("{name} names {key} twice: by its earlier key, too");
+                    let message = format!("{name} has {key} twice, once by its old name");
                     self.source.problem(value.span(), message, format!("keep {key}"));
                     continue;
                 }
@@ -287,7 +287,7 @@ impl Reader<'_, '_> {
             };
             if items.is_empty() {
                 let message = format!("{key} in {name} has no levels");
-                self.source.problem(value.span(), message, "name at least one level");
+                self.source.problem(value.span(), message, "give at least one level");
             }
             let mut seen: Vec<(Level, Range<usize>)> = Vec::new();
             for item in items {
@@ -295,8 +295,8 @@ impl Reader<'_, '_> {
                     continue;
                 };
                 if seen.iter().any(|(known, _)| *known == level) {
-                    let message = format!("{key} names {level} twice");
-                    self.source.problem(item.span(), message, "name each level once");
+                    let message = format!("{key} has the level {level} twice");
+                    self.source.problem(item.span(), message, "give each level once");
                 } else {
                     seen.push((level, item.span()));
                 }
@@ -313,7 +313,7 @@ impl Reader<'_, '_> {
             DeValue::Integer(number) => number.as_str().replace('_', ""),
             DeValue::Boolean(truth) => truth.to_string(),
             _ => {
-                self.wrong(value, "a text, a whole number, true or false");
+                self.wrong(value, "a string, an integer, true or false");
                 return None;
             }
         };
@@ -356,7 +356,11 @@ impl Reader<'_, '_> {
             let place = setting.first().map_or(0..0, |(_, span)| span.clone());
             if setting.len() > 1 {
                 let help = format!("give {key} one level here, or move it to [factors]");
-                self.source.problem(place.clone(), format!("{key} varies in [settings]"), help);
+                self.source.problem(
+                    place.clone(),
+                    format!("{key} has several levels in [settings]"),
+                    help,
+                );
             }
             match levels.entry(factor) {
                 Entry::Vacant(free) => {
@@ -371,8 +375,8 @@ impl Reader<'_, '_> {
         for (factor, named) in levels.iter().filter(|_| has_topology) {
             if *factor == Factor::Link || factor.spec().section == PlanSection::Link {
                 let place = named.first().map_or(0..0, |(_, span)| span.clone());
-                let message = format!("{factor} in a plan over a topology");
-                let help = "say it in the topology file or of a [[wire]], and leave it out here";
+                let message = format!("{factor} cannot be set in a plan with a topology");
+                let help = "set it in the topology file or in a [[wire]]";
                 self.source.problem(place, message, help);
             }
         }
@@ -381,8 +385,13 @@ impl Reader<'_, '_> {
         }
         for factor in levels.keys().filter(|factor| factor.spec().section == PlanSection::Group) {
             let place = levels[factor].first().map_or(0..0, |(_, span)| span.clone());
-            let message = format!("{factor} is no factor to name");
-            self.source.problem(place, message, "it follows from the [[group]]s of the plan");
+            let message = format!("{factor} cannot be set");
+            self.source.problem(
+                place,
+                message,
+                "leave it out; it follows from the [[group]]s of \
+                                                 the plan",
+            );
         }
         for factor in Factor::required() {
             let is_of_groups =
@@ -390,11 +399,7 @@ impl Reader<'_, '_> {
             if !levels.contains_key(&factor) && !is_of_groups {
                 let key = factor.key();
                 let help = format!("add {key} = [...] to [factors] or {key} = ... to [settings]");
-                self.source.problem(
-                    span.clone(),
-                    format!("the plan does not say which {key}"),
-                    help,
-                );
+                self.source.problem(span.clone(), format!("the plan has no {key}"), help);
             }
         }
         levels
@@ -405,8 +410,8 @@ impl Reader<'_, '_> {
         let span = section.span.clone();
         let levels = self.levels(section, "[[add]]");
         if levels.is_empty() {
-            let help = "name the levels in which its points differ, such as window = [\"1bdp\"]";
-            self.source.problem(span.clone(), "[[add]] names no levels", help);
+            let help = "add the levels of its points, such as window = [\"1bdp\"]";
+            self.source.problem(span.clone(), "[[add]] has no levels", help);
         }
         Cross { levels, span }
     }
@@ -418,16 +423,19 @@ impl Reader<'_, '_> {
             };
             for (level, span) in wanted {
                 if !is_in(named, level) {
-                    let message = format!("[quick] names {level}, which the plan does not have");
-                    let help = format!("quick levels are a part of [factors] {}", factor.key());
+                    let message = format!(
+                        "[quick] has the level {level}, which the plan does not \
+                                           have"
+                    );
+                    let help = format!("use levels of {} in [factors]", factor.key());
                     self.source.problem(span.clone(), message, help);
                 }
             }
             let is_left = wanted.iter().any(|(level, _)| is_in(levels, level));
             if levels.contains_key(factor) && !is_left {
                 let span = wanted.first().map_or(0..0, |(_, span)| span.clone());
-                let message = format!("[quick] leaves [factors] no {}", factor.key());
-                let help = "name a level of [factors] too: those of an [[add]] come beside them";
+                let message = format!("[quick] keeps no level of {} in [factors]", factor.key());
+                let help = "add a level of [factors]; levels of an [[add]] alone are not enough";
                 self.source.problem(span, message, help);
             }
         }

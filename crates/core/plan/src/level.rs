@@ -126,15 +126,15 @@ pub(crate) fn emulated(text: &str) -> Result<Level, String> {
     let keys = level.split(' ').map(|word| word.split('=').next().unwrap_or_default());
     for key in keys {
         let help = match key {
-            "link" | "mtu" => "it is said by the factor `link`",
-            "rtt" | "delay" => "it is the factor `rtt`",
-            "trace" => "a plan reads no traces of links yet",
+            "link" | "mtu" => "use the factor `link`",
+            "rtt" | "delay" => "use the factor `rtt`",
+            "trace" => "plans do not support link traces",
             _ => continue,
         };
-        return Err(format!("`{key}` is no level of emulate: {help}"));
+        return Err(format!("`{key}` is not supported in emulate; {help}"));
     }
     if level.is_empty() {
-        return Err("emulate names no option, such as loss=1e-6".to_owned());
+        return Err("emulate is empty; add an option such as loss=1e-6".to_owned());
     }
     Ok(level)
 }

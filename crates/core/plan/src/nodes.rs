@@ -73,14 +73,14 @@ impl<'i> Reader<'_, '_> {
         let mut nodes = Vec::from([Role::Client, Role::Server].map(node));
         let Some(value) = value else { return nodes };
         let Some(table) = value.get_ref().as_table() else {
-            self.wrong(value, "tables headed [nodes.NAME]");
+            self.wrong(value, "[nodes.NAME] tables");
             return nodes;
         };
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             self.check_name(name, key.span());
             let Some(table) = value.get_ref().as_table() else {
-                self.wrong(value, &format!("a table [nodes.{name}]"));
+                self.wrong(value, &format!("a [nodes.{name}] table"));
                 continue;
             };
             let forwards = self.forwards(table, value.span());
@@ -102,8 +102,9 @@ impl<'i> Reader<'_, '_> {
     /// Reports a name that neither a node nor a group may have.
     fn check_name(&mut self, name: &str, place: Range<usize>) {
         if !is_device_name(name) {
-            let message = format!("`{name}` is not a name of 1 to 15 letters, digits and dashes");
-            self.source.problem(place, message, "name it like a network device");
+            let message = format!("`{name}` is not a node name");
+            let help = "use 1 to 15 letters, digits and dashes, and no dash first";
+            self.source.problem(place, message, help);
         }
     }
 
@@ -114,7 +115,7 @@ impl<'i> Reader<'_, '_> {
             return Some(name);
         }
         let known: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
-        let message = format!("there is no node `{name}`");
+        let message = format!("unknown node `{name}`");
         let help = format!("{} or add [nodes.{name}]", suggestion(&name, &known));
         self.refuse(value.span(), message, help)
     }
@@ -140,18 +141,22 @@ impl<'i> Reader<'_, '_> {
         let is_pair = named.is_some_and(|array| array.len() == 2);
         if !is_pair || ends.first() == ends.get(1) && ends.len() == 2 {
             let help = "write between = [\"client\", \"server\"]";
-            self.source.problem(place.clone(), "a [[wire]] is between two nodes", help);
+            self.source.problem(
+                place.clone(),
+                "a [[wire]] needs two different nodes in `between`",
+                help,
+            );
         }
         let Some((link, span)) = link else {
             let help = "write link = \"ethernet:10G\", or \"veth\" for one without a rate";
-            return self.refuse(place, "a [[wire]] without its link", help);
+            return self.refuse(place, "a [[wire]] needs a link", help);
         };
         let link: Link = link?.parse().ok()?;
         if link == Link::Loopback {
             self.source.problem(
                 span,
-                "loopback joins no nodes",
-                "use \"veth\" or \"ethernet:10G\"",
+                "link=loopback cannot connect two nodes",
+                "use link=veth or ethernet:10G",
             );
         }
         let between: [String; 2] = ends.try_into().ok()?;
@@ -189,12 +194,16 @@ impl<'i> Reader<'_, '_> {
             };
             let (Some(from), Some(to)) = (from, to) else { continue };
             if from == to {
-                let message = format!("the flows of {name} lead from {from} to itself");
-                self.source.problem(span.clone(), message, "name two nodes with from and to");
+                let message = format!("group {name} has node {from} at both ends");
+                self.source.problem(
+                    span.clone(),
+                    message,
+                    "set from and to to two different nodes",
+                );
             }
             if groups.iter().any(|known| known.group.name == name) {
-                let message = format!("two groups are called {name}");
-                self.source.problem(span, message, "give each [[group]] a name of its own");
+                let message = format!("duplicate group name {name}");
+                self.source.problem(span, message, "give each [[group]] a different name");
             }
             groups.push(NamedGroup { group: Group { name, from, to }, levels });
         }
@@ -211,16 +220,16 @@ impl<'i> Reader<'_, '_> {
             let place = named.first().map_or(0..0, |(_, span)| span.clone());
             let is_of_link = *factor == Factor::Link || factor.spec().section == Table::Link;
             let (message, help) = if is_of_link {
-                let help = "say it of a [[wire]], or in [settings] for the link of all groups";
-                (format!("{factor} in a [[group]]: groups share the links"), help)
+                let help = "set it in a [[wire]], or in [settings] for the link of all groups";
+                (format!("{factor} cannot be set in a [[group]]: groups share the links"), help)
             } else if *factor == Factor::Probe {
-                let help = "use another [[group]] with pattern = \"ping-pong\"";
-                ("a group is not probed".to_owned(), help)
+                let help = "use another [[group]] with pattern=ping-pong";
+                ("probe is not supported in a [[group]]".to_owned(), help)
             } else if factor.spec().section == Table::Group {
-                (format!("{factor} is not a level that a group may name"), "leave it out")
+                (format!("{factor} cannot be set in a [[group]]"), "leave it out")
             } else if named.len() > 1 {
-                let help = "give it one level; what varies stands in [factors]";
-                (format!("{factor} varies in a [[group]]"), help)
+                let help = "give it one level, or move it to [factors]";
+                (format!("{factor} has several levels in a [[group]]"), help)
             } else {
                 continue;
             };
@@ -235,8 +244,8 @@ impl<'i> Reader<'_, '_> {
             !is_end && !wires.iter().any(|wire| wire.between.contains(&node.name))
         };
         if let Some(Node { name, .. }) = nodes.iter().find(is_apart) {
-            let help = format!("add [[wire]] between = [\"client\", \"{name}\"] with its link");
-            self.source.problem(span, format!("no [[wire]] leads to {name}"), help);
+            let help = format!("add a [[wire]] with between = [\"client\", \"{name}\"] and a link");
+            self.source.problem(span, format!("node {name} has no [[wire]]"), help);
         }
     }
 

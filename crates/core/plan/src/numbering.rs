@@ -32,20 +32,18 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     let most = (1_u64 << bits) / 2;
     let under_way = u64::from(point.outstanding.unwrap_or(1));
     let unit = if shortest == 1 { "byte" } else { "bytes" };
-    let number =
-        format!("the {bits} bits of their number that a {factor} of {shortest} {unit} carries");
+    let number = format!("the {bits}-bit request number in a {factor} of {shortest} {unit}");
     let message = if under_way > most {
-        format!("up to {under_way} requests under way are not told apart by {number}")
+        format!("outstanding={under_way} is too large for {number}")
     } else if under_way > 1 && reorders(point) {
-        format!(
-            "a link that reorders does not tell {under_way} requests under way apart by {number}"
-        )
+        format!("outstanding={under_way} over a link that reorders is too large for {number}")
     } else {
         return Ok(());
     };
     let most = if reorders(point) { 1 } else { most };
     let help = format!(
-        "use a payload and a response of at least {NUMBERED} bytes, or outstanding = {most} at most"
+        "use a payload and a response of at least {NUMBERED} bytes, or outstanding of at most \
+         {most}"
     );
     refuse(factor, message, help)
 }
@@ -75,30 +73,30 @@ mod tests {
                 "response=1,pace=fixed:1500/s",
                 Factor::Response,
                 [
-                    "65536 requests",
-                    "8 bits of their number that a response of 1 byte",
-                    "128 at most",
+                    "outstanding=65536",
+                    "8-bit request number in a response of 1 byte",
+                    "at most 128",
                 ],
             ),
             (
                 "payload=2,pace=fixed:9/s",
                 Factor::Payload,
-                ["16 bits", "at least 4 bytes", "32768 at most"],
+                ["16-bit", "at least 4 bytes", "at most 32768"],
             ),
             (
                 "payload=1,outstanding=129",
                 Factor::Payload,
-                ["129 requests", "8 bits", "128 at most"],
+                ["outstanding=129", "8-bit", "at most 128"],
             ),
             (
                 "payload=3,outstanding=2,rtt=1ms,emulate=reorder=0.1:5ms",
                 Factor::Payload,
-                ["a link that reorders", "2 requests", "outstanding = 1 at most"],
+                ["a link that reorders", "outstanding=2", "at most 1"],
             ),
             (
                 "payload=3,response=2,outstanding=2,rtt=1ms,emulate=jitter=1ms order=free",
                 Factor::Response,
-                ["a link that reorders", "16 bits", "at least 4 bytes"],
+                ["a link that reorders", "16-bit", "at least 4 bytes"],
             ),
         ] {
             let refused = point(levels).unwrap_err();

@@ -73,7 +73,7 @@ impl FromStr for Pace {
             }),
             // The key of a point separates levels by spaces.
             "trace" if rest.is_empty() || rest.contains(|c: char| c.is_whitespace()) => {
-                Err(Invalid(format!("`{rest}` is not a file name without blanks")))
+                Err(Invalid(format!("`{rest}` is not a file name without spaces")))
             }
             "trace" => Ok(Self::Trace(rest.to_owned())),
             _ => Err(unknown()),
@@ -197,8 +197,8 @@ mod tests {
                 "burst:1K/0ns",
                 "`1K/0ns` is not a burst such as 64KiB/10ms, with bytes and period above 0",
             ),
-            ("trace:", "`` is not a file name without blanks"),
-            ("trace:a b", "`a b` is not a file name without blanks"),
+            ("trace:", "`` is not a file name without spaces"),
+            ("trace:a b", "`a b` is not a file name without spaces"),
         ] {
             assert_eq!(text.parse::<Pace>().unwrap_err().to_string(), message, "{text}");
         }

@@ -140,8 +140,11 @@ mod tests {
             let base = "pattern=stream,family=4,payload=1KiB,link=loopback";
             resolve(&overlay(&format!("{base},{levels}")).unwrap()).unwrap_err().to_string()
         };
-        assert!(refusal("transport=unix,probe=udp").contains("shares no network"));
-        assert!(refusal("transport=null,direction=both").contains("use direction forward"));
-        assert!(refusal("transport=udp,direction=both,source-port=9").contains("one port"));
+        assert!(refusal("transport=unix,probe=udp").contains("probe is not supported with unix"));
+        assert!(refusal("transport=null,direction=both").contains("use direction=forward"));
+        assert!(
+            refusal("transport=udp,direction=both,source-port=9")
+                .contains("source_port is supported only with one flow")
+        );
     }
 }

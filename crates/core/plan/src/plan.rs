@@ -206,8 +206,7 @@ fn emulated(point: &Point) -> Option<String> {
 /// The error for something that only a lab emulates.
 fn not_between_hosts(what: &str) -> Invalid {
     Invalid(format!(
-        "the plan has {what}, and a network between hosts is what it is: leave it out, or run the plan in the \
-         lab of this machine"
+        "{what} is not supported between hosts; leave it out, or run the plan in a lab"
     ))
 }
 
@@ -268,8 +267,8 @@ impl Plan {
             return Err(not_between_hosts(&format!("testbed = lab:{file}")));
         }
         if !self.wires.is_empty() && (link.is_some() || self.own_ends().is_some()) {
-            let message = "the plan has a [[wire]]: leave out --link, and name hosts with --to instead of \
-                           --ends or a guest";
+            let message = "a plan with a [[wire]] supports neither --link nor --ends nor a guest; \
+                           use --to for the host of each node";
             return Err(Invalid(message.to_owned()));
         }
         if let Some(wire) = self.wires.iter().find(|wire| !wire.words.is_empty()) {
@@ -283,7 +282,7 @@ impl Plan {
             }
             if matches!(point.transport.traits().network, Network::Machine | Network::Nothing) {
                 let message = format!(
-                    "the transport {} does not leave the machine: leave it out",
+                    "transport={} is not supported between hosts; leave it out",
                     point.transport
                 );
                 return Err(Invalid(message));
@@ -292,16 +291,14 @@ impl Plan {
         let link = match (link, links.as_slice()) {
             (Some(link), _) => link,
             (None, [Link::Loopback]) => {
-                let message =
-                    "the plan is about loopback: say with --link what network leads to the host";
+                let message = "the plan has link=loopback; give the link to the host with --link";
                 return Err(Invalid(message.to_owned()));
             }
             (None, [link]) => *link,
             (None, _) => {
                 let words: Vec<String> = links.iter().map(Link::to_string).collect();
                 return Err(Invalid(format!(
-                    "the plan has the links {}, and the network to a host is one of them at most: say with --link \
-                     which it is",
+                    "the plan has several links ({}); give the link to the host with --link",
                     words.join(", ")
                 )));
             }
@@ -310,7 +307,7 @@ impl Plan {
         let mut places = Vec::new();
         for point in self.points {
             check_link(link, point.transport, point.family).map_err(
-                |Contradiction { message, help, .. }| Invalid(format!("{message}: {help}")),
+                |Contradiction { message, help, .. }| Invalid(format!("{message}; {help}")),
             )?;
             if let Some(level) = emulated(&point) {
                 return Err(not_between_hosts(&level));

@@ -86,7 +86,7 @@ impl Reader<'_, '_> {
         };
         let text = only.get_ref().as_str().map(str::to_owned);
         if text.is_none() {
-            self.wrong(value, "a text in quotes");
+            self.wrong(value, "a string in quotes");
         }
         text
     }
@@ -186,7 +186,7 @@ impl Reader<'_, '_> {
             array.iter().map(section).collect()
         });
         if tables.is_none() {
-            self.wrong(value, &format!("tables headed {name}"));
+            self.wrong(value, &format!("{name} tables"));
         }
         tables.unwrap_or_default()
     }
@@ -212,7 +212,10 @@ impl Reader<'_, '_> {
         let interval: Nanos = self.quantity(value, "an interval such as \"100ms\"")?;
         let shortest = INTERVAL_MIN.max(Nanos(duration.0.div_ceil(INTERVALS_MAX)));
         if interval < shortest || interval > duration {
-            let message = format!("an interval of {interval} does not part a run of {duration}");
+            let message = format!(
+                "an interval of {interval} is out of range for a run of \
+                                   {duration}"
+            );
             let help = format!("use {shortest} to {duration}");
             return self.refuse(value.span(), message, help);
         }

@@ -28,7 +28,7 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
             point.put(factor, &level);
         } else if factor.spec().is_required {
             let help = format!("add {factor}");
-            return refuse(factor, format!("no {factor} is given"), help);
+            return refuse(factor, format!("{factor} is missing"), help);
         }
     }
     emulation::check_offload(levels, &point)?;
@@ -44,22 +44,29 @@ pub(crate) fn check_link(
 ) -> Result<(), Contradiction> {
     let network = transport.traits().network;
     if network == Network::Machine && link != Link::Loopback {
-        let message = format!("{transport} does not leave the machine, and {link} does");
-        return refuse(Factor::Link, message, "use link = \"loopback\", or another transport");
+        let message = format!(
+            "{transport} stays within one machine and is not supported over \
+                               {link}"
+        );
+        return refuse(Factor::Link, message, "use link=loopback, or another transport");
     }
     let is_rdma = matches!(link, Link::Ib(_) | Link::RoceV1 { .. } | Link::RoceV2 { .. });
     if is_rdma && !transport.is_verbs() {
-        let message = format!("{link} carries verbs, and {transport} is none of them");
+        let message = format!(
+            "{transport} is not supported over {link}, which carries RDMA verbs \
+                               only"
+        );
         return refuse(
             Factor::Link,
             message,
-            "use ipoib:WIDTH-SPEED or ethernet:RATE, or transport rc, uc or ud",
+            "use link=ipoib:WIDTH-SPEED or ethernet:RATE, or transport=rc, uc or ud",
         );
     }
     let has_ip = !matches!(link, Link::Ib(_) | Link::RoceV1 { .. });
     if has_ip && family == Family::V6 && link.mtu() < MTU_MIN {
-        let message = format!("IPv6 needs an MTU of {MTU_MIN}, and {link} has {}", link.mtu());
-        return refuse(Factor::Link, message, "use ib-mtu=2048, mode=connected or family 4");
+        let message =
+            format!("IPv6 needs an MTU of at least {MTU_MIN}, but {link} has {}", link.mtu());
+        return refuse(Factor::Link, message, "use ib-mtu=2048, mode=connected or family=4");
     }
     Ok(())
 }
@@ -69,8 +76,8 @@ pub fn check_order(point: &Point) -> Result<(), Contradiction> {
     for factor in Factor::ALL {
         let level = point.level(factor);
         if let (false, Err(error)) = (level.is_empty(), factor.level(&level)) {
-            let message = format!("not a level of {factor}: {error}");
-            return refuse(factor, message, "send a level of the documentation");
+            let message = format!("invalid {factor}: {error}");
+            return refuse(factor, message, "see docs/plan-file.md for its levels");
         }
     }
     check_payload(point)?;
@@ -114,42 +121,42 @@ fn check_transport(point: &Point) -> Result<(), Contradiction> {
     if !traits.patterns.contains(&pattern) {
         let known = transports(|traits| traits.patterns.contains(&pattern));
         let message = format!("{pattern} is not supported with {transport}");
-        return refuse(Factor::Pattern, message, format!("use transport {known}"));
+        return refuse(Factor::Pattern, message, format!("use transport={known}"));
     }
     if !traits.paths.contains(&path) {
         let known = transports(|traits| traits.paths.contains(&path));
-        let message = format!("the path {path} is not supported with {transport}");
-        return refuse(Factor::Path, message, format!("use transport {known}, or path copy"));
+        let message = format!("path={path} is not supported with {transport}");
+        return refuse(Factor::Path, message, format!("use transport={known}, or path=copy"));
     }
     check_flows_max(point)?;
     if !traits.waits.contains(&wait) {
-        let message = format!("{transport} cannot wait by `{wait}`");
+        let message = format!("wait={wait} is not supported with {transport}");
         let known = either(traits.waits.iter().map(|wait| wait.word()));
-        return refuse(Factor::Wait, message, format!("use wait {known}"));
+        return refuse(Factor::Wait, message, format!("use wait={known}"));
     }
     if point.probe.is_some() && !transport.has_ip() {
-        let message = format!("{transport} shares no network with a probe");
+        let message = format!("probe is not supported with {transport}");
         let help = "leave out probe, or use another transport";
         return refuse(Factor::Probe, message, help);
     }
     if point.direction == Some(Direction::Both) && traits.network == Network::Nothing {
-        let message = format!("nothing flows both ways over {transport}");
-        return refuse(Factor::Direction, message, "use direction forward");
+        let message = format!("direction=both is not supported with {transport}");
+        return refuse(Factor::Direction, message, "use direction=forward");
     }
     if point.dscp.is_some() && !traits.has_dscp {
-        let message = format!("{transport} sets no DSCP");
-        let help = "leave it out, or use another transport";
+        let message = format!("dscp is not supported with {transport}");
+        let help = "leave out dscp, or use another transport";
         return refuse(Factor::Dscp, message, help);
     }
     match (traits.congestion, point.congestion.as_deref()) {
         (Congestion::Kernel, None) => {
-            let message = format!("{transport} without a congestion control");
+            let message = format!("{transport} needs a congestion control");
             let help = "add congestion = \"cubic\" to [settings]: kernels differ in their default";
             refuse(Factor::Transport, message, help)
         }
         (Congestion::Own(known), Some(name)) if !known.contains(&name) => {
-            let message = format!("{transport} has no congestion control {name}");
-            refuse(Factor::Congestion, message, format!("use {}", known.join(", ")))
+            let message = format!("congestion={name} is not supported with {transport}");
+            refuse(Factor::Congestion, message, format!("use congestion={}", known.join(", ")))
         }
         _ => Ok(()),
     }
@@ -161,7 +168,10 @@ fn check_flows_max(point: &Point) -> Result<(), Contradiction> {
     if flows <= most {
         return Ok(());
     }
-    let message = format!("{transport} by path {path} has at most {most} flows, not {flows}");
+    let message = format!(
+        "flows={flows} exceeds the maximum of {most} with {transport} and \
+                           path={path}"
+    );
     let help = format!("use at most {most}, or another transport or path");
     refuse(Factor::Flows, message, help)
 }
@@ -188,8 +198,11 @@ fn check_payload(point: &Point) -> Result<(), Contradiction> {
         Delivery::Messages => "message",
         Delivery::Bytes => "call",
     };
-    let message = format!("{} bytes do not fit a {unit} of {transport} over {family}", bytes.0);
-    let help = format!("use at most {}, or [[exclude]] transport = \"{transport}\" there", most.0);
+    let message = format!(
+        "{factor}={} exceeds the maximum of {} bytes per {unit} with {transport} over {family}",
+        bytes.0, most.0
+    );
+    let help = format!("use a smaller {factor}, or [[exclude]] transport = \"{transport}\" there");
     refuse(factor, message, help)
 }
 
@@ -197,12 +210,12 @@ fn check_payload(point: &Point) -> Result<(), Contradiction> {
 fn check_flows(point: &Point) -> Result<(), Contradiction> {
     let Point { pattern, wait, flows, .. } = *point;
     if pattern == Pattern::Crr && (flows > 1 || wait != Wait::Block) {
-        let message = "crr has one flow, which blocks";
+        let message = "crr supports only flows=1 and wait=block";
         return refuse(Factor::Pattern, message, "leave out flows and wait");
     }
     if flows > 1 && wait != Wait::Epoll {
-        let message = format!("{flows} flows on one thread cannot wait by `{wait}`");
-        return refuse(Factor::Wait, message, "use wait = \"epoll\", or one flow");
+        let message = format!("wait={wait} is not supported with flows={flows}");
+        return refuse(Factor::Wait, message, "use wait=epoll, or flows=1");
     }
     Ok(())
 }
@@ -216,9 +229,8 @@ fn check_burst(point: &Point) -> Result<(), Contradiction> {
         return Ok(());
     }
     if point.pace != Pace::Closed {
-        let message =
-            format!("a burst departs when the last one is answered, not by {}", point.pace);
-        let help = "use pace closed, or pattern stream with a pace burst:BYTES/PERIOD";
+        let message = format!("pace={} is not supported with burst", point.pace);
+        let help = "use pace=closed, or pattern=stream with pace=burst:BYTES/PERIOD";
         return refuse(Factor::Pace, message, help);
     }
     let payloads = point.payloads_per_request();
@@ -227,13 +239,13 @@ fn check_burst(point: &Point) -> Result<(), Contradiction> {
     if Bytes(bytes) > BYTES_MAX {
         let message =
             format!("a burst of {payloads} payloads of {payload} bytes has {bytes} bytes");
-        let help = format!("use less outstanding or payload, at most {BYTES_MAX} together");
+        let help = format!("reduce outstanding or payload to at most {BYTES_MAX} per burst");
         return refuse(Factor::Outstanding, message, help);
     }
     let mut short = lengths(point).filter(|&(_, bytes)| bytes < NUMBERED);
     if let Some((factor, bytes)) = short.next().filter(|_| point.transport == Transport::Udp) {
-        let message = format!("a datagram of {bytes} bytes has no room for 32 bits of its number");
-        let help = format!("use a {factor} of at least {NUMBERED} bytes, or another transport");
+        let message = format!("{factor}={bytes} is too small for the 32-bit number of a datagram");
+        let help = format!("use at least {NUMBERED} bytes, or another transport");
         return refuse(factor, message, help);
     }
     Ok(())
@@ -251,23 +263,27 @@ fn check_ping_ping(point: &Point) -> Result<(), Contradiction> {
     if point.pace != Pace::Closed {
         return refuse(
             Factor::Pace,
-            "a payload of ping-ping departs behind the last one",
-            "use pace closed",
+            format!("pace={} is not supported with ping-ping", point.pace),
+            "use pace=closed",
         );
     }
     if flows > 1 || wait == Wait::Epoll {
         return refuse(
             Factor::Wait,
-            "ping-ping is carried by one flow",
-            "use flows 1 and wait block or spin",
+            format!("flows={flows} with wait={wait} is not supported with ping-ping"),
+            "use flows=1 and wait=block or spin",
         );
     }
     if path != Path::Copy {
-        return refuse(Factor::Path, "ping-ping is carried by plain calls", "use path copy");
+        let message = format!("path={path} is not supported with ping-ping");
+        return refuse(Factor::Path, message, "use path=copy");
     }
     if wait != Wait::Spin && !transport.is_verbs() && payload > BLOCKING_MAX {
-        let message = "both ends would block while they send, and none receive";
-        return refuse(Factor::Wait, message, "use wait = \"spin\", or at most 64 KiB");
+        let message = format!(
+            "payload={} with wait={wait} deadlocks ping-ping: both ends block in send",
+            payload.0
+        );
+        return refuse(Factor::Wait, message, "use wait=spin, or at most 64 KiB");
     }
     Ok(())
 }
@@ -277,23 +293,24 @@ fn check_options(point: &Point) -> Result<(), Contradiction> {
     if let Some(source) = point.source
         && source.is_ipv4() != (point.family == Family::V4)
     {
-        let message = format!("flows over {} cannot be opened from {source}", point.family);
+        let message = format!("source={source} is not an {} address", point.family);
         return refuse(Factor::Source, message, "use an address of that family, or [[exclude]]");
     }
     let has_many = point.flows > 1
         || point.pattern == Pattern::Crr
         || point.direction == Some(Direction::Both);
     if point.source_port.is_some() && has_many {
-        let message = "one port opens one flow";
+        let message = "source_port is supported only with one flow in one direction, and not with \
+                       crr";
         return refuse(
             Factor::SourcePort,
             message,
-            "leave out source_port, or use flows 1 and one direction",
+            "leave out source_port, or use flows=1 and one direction",
         );
     }
     if point.quickack.is_some() && (point.path != Path::Copy || point.pattern == Pattern::Crr) {
-        let message = "quickack is set again after each receive of path copy";
-        let help = "use path copy and another pattern than crr";
+        let message = "quickack is supported only with path=copy, and not with crr";
+        let help = "use path=copy and another pattern, or leave out quickack";
         return refuse(Factor::QuickAck, message, help);
     }
     check_timestamps(point)
@@ -305,17 +322,14 @@ fn check_timestamps(point: &Point) -> Result<(), Contradiction> {
     if point.timestamps.is_none() {
         return Ok(());
     }
-    if point.outstanding.is_some_and(|requests| requests > 1) {
-        let message = "timestamps part round trips of one request under way";
-        return refuse(Factor::Timestamps, message, "use outstanding = 1, or leave out timestamps");
+    if let Some(requests) = point.outstanding.filter(|&requests| requests > 1) {
+        let message = format!("timestamps needs one request in flight, not {requests}");
+        return refuse(Factor::Timestamps, message, "use outstanding=1, or leave out timestamps");
     }
     if point.pattern == Pattern::Crr || point.path != Path::Copy || point.quickack.is_some() {
-        let message = "timestamps are those of rr and ping-pong over plain calls";
-        return refuse(
-            Factor::Timestamps,
-            message,
-            "use one of these patterns, path copy and no quickack",
-        );
+        let message = "timestamps is supported only with rr and ping-pong, with path=copy and \
+                       without quickack";
+        return refuse(Factor::Timestamps, message, "use these, or leave out timestamps");
     }
     Ok(())
 }
@@ -332,36 +346,39 @@ fn check_path(point: &Point) -> Result<(), Contradiction> {
     let room = u64::from(point.link.mtu()).saturating_sub(headers);
     if path == Path::Gso && point.link != Link::Loopback && point.payload.0 > room {
         let message = format!(
-            "the path gso sends each payload as one packet, and {} bytes with the headers of udp over {} exceed the \
-             MTU of {}",
+            "path=gso sends each payload as one packet, and payload={} with UDP and {} headers \
+             exceeds the MTU of {}",
             point.payload.0, point.family, point.link
         );
-        let help = format!("use a payload of at most {room} bytes, or path copy or mmsg");
+        let help = format!("use a payload of at most {room} bytes, or path=copy or mmsg");
         return refuse(Factor::Payload, message, help);
     }
     let is_many = matches!(path, Path::Mmsg | Path::Gso) || path.is_uring();
     if is_many && point.pace != Pace::Closed {
-        let message = format!("the path {path} moves many payloads a call, not one a departure");
-        return refuse(Factor::Path, message, "use path copy, or pace closed");
+        let message = format!(
+            "path={path} sends many payloads per call and supports only \
+                               pace=closed"
+        );
+        return refuse(Factor::Path, message, "use path=copy or pace=closed");
     }
     let (is_carried, carried) = match path {
         Path::Uring => (pattern != Pattern::Crr, "stream, rr and burst"),
-        _ => (pattern == Pattern::Stream, "streams"),
+        _ => (pattern == Pattern::Stream, "stream"),
     };
     if !is_carried {
-        let message = format!("the path {path} carries {carried}, not {pattern}");
-        return refuse(Factor::Path, message, "use path copy");
+        let message = format!("path={path} supports {carried}, not {pattern}");
+        return refuse(Factor::Path, message, "use path=copy");
     }
     if path.is_uring() {
         if wait == Wait::BusyPoll {
-            let message = format!("the path {path} waits for its ring, not by `{wait}`");
-            return refuse(Factor::Path, message, "use wait block, spin or epoll");
+            let message = format!("wait={wait} is not supported with path={path}");
+            return refuse(Factor::Path, message, "use wait=block, spin or epoll");
         }
         return Ok(());
     }
     if flows > 1 || wait == Wait::Epoll {
-        let message = format!("the path {path} is carried by one flow without epoll");
-        return refuse(Factor::Path, message, "use flows 1 and wait block, spin or busy-poll");
+        let message = format!("flows={flows} with wait={wait} is not supported with path={path}");
+        return refuse(Factor::Path, message, "use flows=1 and wait=block, spin or busy-poll");
     }
     Ok(())
 }

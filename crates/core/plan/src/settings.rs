@@ -39,7 +39,7 @@ pub fn overlay(text: &str) -> Result<Where, Invalid> {
         let name = name.replace('-', "_");
         let factor = Factor::named(&name)
             .filter(|factor| factor.spec().section != Section::Group)
-            .ok_or_else(|| Invalid(format!("`{name}` is no factor; there are {}", known())))?;
+            .ok_or_else(|| Invalid(format!("unknown factor `{name}`; use one of {}", known())))?;
         let level = factor.level(level).map_err(|error| Invalid(format!("{factor}: {error}")))?;
         levels.insert(factor, level);
     }
@@ -132,12 +132,12 @@ mod tests {
         let refusal = |text: &str| overlay(text).unwrap_err().to_string();
         assert!(refusal("fast").contains("factor=level"));
         assert!(
-            refusal("speed=9").starts_with("`speed` is no factor; there are pattern, transport")
+            refusal("speed=9").starts_with("unknown factor `speed`; use one of pattern, transport")
         );
         assert!(refusal("path=warp").contains("is not one of copy, trunc"));
         let same = of(&["path=copy", "family=4"]).unwrap_err().to_string();
         assert!(same.contains("the same point"), "{same}");
         let mixed = of(&["path=sendfile"]).unwrap_err().to_string();
-        assert!(mixed.contains("use transport tcp"), "{mixed}");
+        assert!(mixed.contains("use transport=tcp"), "{mixed}");
     }
 }

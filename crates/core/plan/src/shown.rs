@@ -15,8 +15,9 @@ impl Reader<'_, '_> {
             // Only unknown factors are errors: --quick may have left the levels out.
             if !levels.contains_key(&factor) {
                 let place = chosen.first().map_or(0..0, |(_, span)| span.clone());
-                let message = format!("{name} names {}, which the plan does not", factor.key());
-                let help = "name a factor of [factors], or of an [[add]]";
+                let message =
+                    format!("{name} uses {}, which is not a factor of the plan", factor.key());
+                let help = "use a factor of [factors] or of an [[add]]";
                 return self.refuse(place, message, help);
             }
             filter.insert(factor, chosen.into_iter().map(|(level, _)| level).collect());
@@ -69,8 +70,9 @@ impl Reader<'_, '_> {
         if baseline == candidate {
             let named = levels[&factor].iter().find(|(known, _)| *known == candidate);
             let place = named.map_or(0..0, |(_, span)| span.clone());
-            let message = format!("{baseline} is compared with itself");
-            let help = "for an A/A run make label = [\"a\", \"b\"] a factor and compare that";
+            let message = format!("baseline and candidate are both {baseline}");
+            let help = "for an A/A test, add the factor label = [\"a\", \"b\"] and compare its \
+                        levels";
             return self.refuse(place, message, help);
         }
         Some(Compare { factor, baseline, candidate })
@@ -107,7 +109,7 @@ impl Reader<'_, '_> {
             && !patterns.iter().any(|pattern| wanted.iter().any(|word| pattern.word() == word))
         {
             let words: Vec<&str> = patterns.iter().map(|pattern| pattern.word()).collect();
-            let message = format!("this figure belongs to the pattern {}", words.join(" or "));
+            let message = format!("this figure exists only with pattern={}", words.join(" or "));
             let help =
                 format!("write where = {{ pattern = \"{pattern}\", ... }} or another figure");
             return self.refuse(place, message, help);
@@ -164,8 +166,8 @@ impl Reader<'_, '_> {
             Some(kind) => self.chart(section, levels, kind).map(Drawing::Levels),
             None if has_intervals => self.course(section, levels).map(Drawing::Course),
             None => {
-                let message = "a chart of kind series in a plan without intervals";
-                let help = "add interval = \"500ms\" to [run]: its lines are made of them";
+                let message = "a chart of kind series needs intervals";
+                let help = "add interval = \"500ms\" to [run]";
                 self.refuse(place, message, help)
             }
         }
@@ -191,7 +193,7 @@ impl Reader<'_, '_> {
     fn course(&mut self, mut section: Section<'_, '_>, levels: &Levels) -> Option<CourseChart> {
         let title = section.take("title").and_then(|value| self.text(value)).unwrap_or_default();
         let course = section.take("figure").map_or(Some(Course::Goodput), |value| {
-            self.one_of(value, &Course::ALL, "figure through time")
+            self.one_of(value, &Course::ALL, "figure over time")
         });
         let runs = [("first", CourseOf::First), ("mean", CourseOf::Mean)];
         let of = section

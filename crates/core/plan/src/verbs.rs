@@ -84,51 +84,57 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     let carried = transport.traits().operations;
     if !carried.contains(&operation) {
         let words: Vec<&str> = carried.iter().map(|operation| operation.word()).collect();
-        let message = format!("{operation} is no operation of {transport}");
-        return refuse(Factor::Operation, message, format!("use {}", words.join(" or ")));
+        let message = format!("operation={operation} is not supported with {transport}");
+        return refuse(Factor::Operation, message, format!("use operation={}", words.join(" or ")));
     }
     if operation.is_fetch() {
         if pattern != Pattern::Rr {
-            let message = format!("{operation} is a round trip of its own, and no {pattern}");
-            return refuse(Factor::Operation, message, "use pattern = \"rr\"");
+            let message = format!("operation={operation} is not supported with {pattern}");
+            return refuse(Factor::Operation, message, "use pattern=rr");
         }
         if point.response.is_some_and(|response| response != payload) {
-            let message = format!("{operation} fetches its payload, which is its response, too");
+            let message = format!(
+                "response is not supported with operation={operation}, which \
+                                   fetches the payload"
+            );
             return refuse(Factor::Response, message, "leave out response");
         }
     }
-    if point.inline.is_some_and(|bytes| bytes > Point::INLINE_MAX) {
-        let message = format!("no request carries more than {} bytes in itself", Point::INLINE_MAX);
-        return refuse(Factor::Inline, message, "use less");
+    if let Some(bytes) = point.inline.filter(|&bytes| bytes > Point::INLINE_MAX) {
+        let message = format!("inline={bytes} exceeds the maximum of {} bytes", Point::INLINE_MAX);
+        return refuse(Factor::Inline, message, "use a smaller value");
     }
     if operation.is_atomic() && payload != WORD {
-        let message = format!("{operation} works on 8 bytes, not on {payload}");
-        return refuse(Factor::Payload, message, "use payload = 8");
+        let message = format!("operation={operation} needs payload=8, not {}", payload.0);
+        return refuse(Factor::Payload, message, "use payload=8");
     }
     if operation == Operation::Write {
         if pattern == Pattern::Burst {
-            let message = "nobody is told of a write, and a burst is answered";
-            return refuse(Factor::Operation, message, "use operation send or write-imm");
+            let message = "operation=write signals no completion, which a burst needs for its \
+                           answer";
+            return refuse(Factor::Operation, message, "use operation=send or write-imm");
         }
         if pattern != Pattern::Stream && wait != Wait::Spin {
-            let message = "nobody is told of a write: who waits for one looks at his memory";
-            return refuse(Factor::Wait, message, "use wait = \"spin\", or operation write-imm");
+            let message = format!(
+                "operation=write signals no completion at the receiver, so wait={wait} cannot work"
+            );
+            return refuse(Factor::Wait, message, "use wait=spin, or operation=write-imm");
         }
     }
     if point.cm == Some(Cm::Rdma) && transport != Transport::Rc {
-        let message = format!("RDMA's communication manager connects no {transport}");
-        return refuse(Factor::Cm, message, "leave out cm, or use transport = \"rc\"");
+        let message = format!("cm=rdma is not supported with {transport}");
+        return refuse(Factor::Cm, message, "leave out cm, or use transport=rc");
     }
     let (_, depth) = point.verbs_slots();
-    if point.cq_mod.is_some_and(|every| every > depth) {
-        let message = format!("none of {depth} requests would tell that it has been done");
-        return refuse(Factor::CqMod, message, "use a smaller cq_mod, or a larger tx_depth");
+    if let Some(every) = point.cq_mod.filter(|&every| every > depth) {
+        let message = format!("cq_mod={every} leaves all {depth} work requests unsignalled");
+        return refuse(Factor::CqMod, message, "use a smaller cq_mod or a larger tx_depth");
     }
     let bytes = point.registered_bytes();
     if bytes > REGISTERED_MAX || depth > Point::TX_DEPTH_MAX {
-        let message = format!("{depth} requests in each flow register {bytes} of memory");
+        let message = format!("{depth} work requests per flow register {bytes} of memory");
         let help =
-            format!("use less tx_depth, payload or flows, at most {REGISTERED_MAX} together");
+            format!("reduce tx_depth, payload or flows to at most {REGISTERED_MAX} in total");
         return refuse(Factor::TxDepth, message, help);
     }
     Ok(())

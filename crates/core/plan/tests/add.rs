@@ -138,7 +138,10 @@ fn faults_of_an_add_are_named_with_their_line_and_remedy() {
         ),
         ("window = []", ["p.toml:33:10: window in [[add]] has no levels", "at least one level"]),
         ("window = \"wide\"", ["p.toml:33:10: not a level of window", "such as 2bdp"]),
-        ("wait = \"epoll\"\npath = \"splice\"", ["p.toml:34:8: the path splice", "use flows 1"]),
+        (
+            "wait = \"epoll\"\npath = \"splice\"",
+            ["p.toml:34:8: flows=1 with wait=epoll", "path=splice"],
+        ),
         ("response = [1, 2]", ["p.toml:28:1: two combinations give the same point", "[[exclude]]"]),
     ] {
         let text = base.replace("ADDED", added);
@@ -146,11 +149,11 @@ fn faults_of_an_add_are_named_with_their_line_and_remedy() {
         assert!(wanted.iter().all(|words| found.contains(words)), "{added}: {found}");
     }
     let empty = format!("{PLAN}[[add]]\n");
-    assert!(problem(&empty, Size::Full).contains("[[add]] names no levels"));
+    assert!(problem(&empty, Size::Full).contains("[[add]] has no levels"));
     let quick = PLAN.replace("[quick]\n", "[quick]\nadd = 1\n");
     assert!(problem(&quick, Size::Quick).contains("expected true or false, found integer"));
     let left = PLAN.replace("[quick]\n", "[quick]\nwindow = \"3bdp\"\n");
-    assert!(problem(&left, Size::Quick).contains("[quick] leaves [factors] no window"));
+    assert!(problem(&left, Size::Quick).contains("[quick] keeps no level of window in [factors]"));
 }
 
 #[test]
@@ -172,5 +175,5 @@ fn a_list_of_one_name_is_that_name_and_one_of_two_is_refused() {
     let [table] = &read(&listed, Size::Full).presentation.tables[..] else { panic!("one table") };
     assert_eq!(table.rows.key(), "window");
     let two = PLAN.replace("rows = \"window\"", "rows = [\"window\", \"rtt\"]");
-    assert!(problem(&two, Size::Full).contains("expected a text in quotes, found array"));
+    assert!(problem(&two, Size::Full).contains("expected a string in quotes, found array"));
 }

@@ -45,15 +45,23 @@ fn a_burst_is_judged_by_its_goodput_and_has_round_trips() {
 #[test]
 fn what_no_burst_could_be_is_refused_with_what_could() {
     for (levels, factor, words) in [
-        ("pace=poisson:10/s", Factor::Pace, ["not by poisson:10/s", "burst:BYTES/PERIOD"]),
+        ("pace=poisson:10/s", Factor::Pace, ["pace=poisson:10/s", "burst:BYTES/PERIOD"]),
         (
             "outstanding=65,payload=4MiB",
             Factor::Outstanding,
             ["65 payloads of 4194304 bytes has 272629760", "at most 256MiB"],
         ),
-        ("transport=udp,payload=3", Factor::Payload, ["3 bytes", "payload of at least 4 bytes"]),
-        ("transport=udp,response=1", Factor::Response, ["1 bytes", "response of at least 4"]),
-        ("transport=udp,path=gso", Factor::Path, ["not burst", "path copy"]),
+        (
+            "transport=udp,payload=3",
+            Factor::Payload,
+            ["payload=3 is too small", "at least 4 bytes"],
+        ),
+        (
+            "transport=udp,response=1",
+            Factor::Response,
+            ["response=1 is too small", "at least 4 bytes"],
+        ),
+        ("transport=udp,path=gso", Factor::Path, ["not burst", "path=copy"]),
     ] {
         let refused = point(levels).unwrap_err();
         assert_eq!(refused.factor, factor, "{levels}");

@@ -105,22 +105,34 @@ fn what_runs_at_once_is_compared_together() {
 fn a_group_or_a_wire_that_cannot_be_is_refused_with_the_remedy() {
     for (from, to, says) in [
         ("name = \"bulk\"\n", "", "a [[group]] has no name"),
-        ("name = \"requests\"", "name = \"bulk\"", "two groups are called bulk"),
-        ("to = \"client\"", "to = \"server\"", "from server to itself"),
+        ("name = \"requests\"", "name = \"bulk\"", "duplicate group name bulk"),
+        ("to = \"client\"", "to = \"server\"", "node server at both ends"),
         ("to = \"client\"", "to = \"clinet\"", "did you mean `client`?"),
-        ("flows = 2", "flows = [1, 2]", "flows varies in a [[group]]"),
+        ("flows = 2", "flows = [1, 2]", "flows has several levels in a [[group]]"),
         ("flows = 2", "rtt = \"1ms\"", "groups share the links"),
-        ("flows = 2", "probe = \"udp\"", "pattern = \"ping-pong\""),
-        ("flows = 2", "group = \"x\"", "group is not a level that a group may name"),
-        ("pattern = \"rr\"\n", "", "the plan does not say which pattern"),
-        ("family = 4", "family = 4\nlink = \"veth\"", "link in a plan over a topology"),
-        ("family = 4", "family = 4\nbeside = \"x\"", "beside is no factor to name"),
-        ("\"router\", \"server\"", "\"router\"", "a [[wire]] is between two nodes"),
-        ("link = \"ethernet:100M\"\n", "", "a [[wire]] without its link"),
-        ("link = \"ethernet:100M\"", "link = \"loopback\"", "loopback joins no nodes"),
+        ("flows = 2", "probe = \"udp\"", "pattern=ping-pong"),
+        ("flows = 2", "group = \"x\"", "group cannot be set in a [[group]]"),
+        ("pattern = \"rr\"\n", "", "the plan has no pattern"),
+        (
+            "family = 4",
+            "family = 4\nlink = \"veth\"",
+            "link cannot be set in a plan with a topology",
+        ),
+        ("family = 4", "family = 4\nbeside = \"x\"", "beside cannot be set"),
+        (
+            "\"router\", \"server\"",
+            "\"router\"",
+            "a [[wire]] needs two different nodes in `between`",
+        ),
+        ("link = \"ethernet:100M\"\n", "", "a [[wire]] needs a link"),
+        (
+            "link = \"ethernet:100M\"",
+            "link = \"loopback\"",
+            "link=loopback cannot connect two nodes",
+        ),
         ("forwards", "routes", "unknown key `routes` in a node"),
         ("[nodes.router]", "[nodes.\"a b\"]", "letters, digits and dashes"),
-        ("[nodes", "testbed = \"lab:a.toml\"\n[nodes", "say it in the file"),
+        ("[nodes", "testbed = \"lab:a.toml\"\n[nodes", "add the link to the file"),
     ] {
         assert!(PLAN.contains(from), "{from}");
         let problems = parse("p.toml", &PLAN.replacen(from, to, 1), Size::Full, &[]);
@@ -140,7 +152,7 @@ fn wires_without_delays_and_losses_may_be_those_between_hosts() {
     for (peer, link) in [(peer, Some("ethernet:10G")), ("ends=10.9.0.1,10.9.0.2", None)] {
         let link = link.map(|link| link.parse().unwrap());
         let refusal = read(&plain).to_host(peer, link).unwrap_err().to_string();
-        assert!(refusal.contains("leave out --link, and name hosts with --to"), "{refusal}");
+        assert!(refusal.contains("supports neither --link nor --ends"), "{refusal}");
     }
     assert_eq!(plan.points.len(), 4);
     assert_eq!(plan.points[1].level(Factor::Group), "requests");

@@ -20,9 +20,11 @@ fn a_segment_of_gso_fits_the_mtu_of_its_link_with_the_headers_of_udp_and_ip() {
         assert!(point(&levels(largest)).is_ok(), "{link} {family}");
         let refused = point(&levels(largest + 1)).unwrap_err();
         assert_eq!(refused.factor, Factor::Payload, "{link} {family}");
-        for word in
-            [format!("{} bytes", largest + 1), link.to_owned(), format!("at most {largest} bytes")]
-        {
+        for word in [
+            format!("payload={} ", largest + 1),
+            link.to_owned(),
+            format!("at most {largest} bytes"),
+        ] {
             assert!(refused.to_string().contains(&word), "no {word:?} in {refused}");
         }
     }

@@ -14,7 +14,7 @@ pub enum FrameError {
     #[error("a control message is longer than {FRAME_BYTES_MAX} bytes")]
     TooLong,
     /// The line is not the expected message as JSON.
-    #[error("a control message cannot be read: {0}")]
+    #[error("cannot parse a control message: {0}")]
     Malformed(#[from] serde_json::Error),
 }
 

@@ -323,8 +323,7 @@ fn other_versions_are_refused_with_the_side_that_has_to_be_updated() {
     let ours = PROTOCOL_VERSION;
     for (theirs, update) in [(ours - 1, "this program"), (ours + 1, "the agent")] {
         let why = format!(
-            "the agent speaks version {ours} of the conversation, this program {theirs}: update \
-             {update}"
+            "the agent uses protocol version {ours}, this program version {theirs}: update {update}"
         );
         assert_eq!(hello(theirs), [AgentAction::Say(Answer::Refused { why }), AgentAction::Close]);
     }
@@ -409,19 +408,19 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
         allows_clients: false,
     };
     for (levels, says) in [
-        ("flows=11", "the agent allows 10 flows, the run has 11: use fewer"),
-        ("", "the agent allows 1G and the run states no rate: add --rate 1G or less"),
-        ("pace=fixed:2G", "the agent allows 1G, the run asks for 2G"),
+        ("flows=11", "the agent allows 10 flows, but the run has 11: use fewer flows"),
+        ("", "the agent allows a rate of 1G, but the run has no rate: add --rate 1G or less"),
+        ("pace=fixed:2G", "the agent allows a rate of 1G, but the run has 2G: use a lower rate"),
         (
             "pace=fixed:1G,receive_buffer=16MiB",
-            "the agent allows 16MiB of memory, the run takes 32897KiB: use fewer flows, or smaller \
-             payloads or buffers",
+            "the agent allows 16MiB of memory, but the run needs 32897KiB: use fewer flows, or \
+             smaller payloads or buffers",
         ),
         (
             // Both buffers of an end, each doubled by the kernel.
             "pace=fixed:1G,transport=tcp,congestion=cubic,window=16MiB",
-            "the agent allows 16MiB of memory, the run takes 65665KiB: use fewer flows, or smaller \
-             payloads or buffers",
+            "the agent allows 16MiB of memory, but the run needs 65665KiB: use fewer flows, or \
+             smaller payloads or buffers",
         ),
     ] {
         let mut connection = greeted(quota.clone());
@@ -436,7 +435,8 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
     assert_eq!(allowing.check(&client), quota.check(&prepare(Role::Server, "")));
     let long = Prepare { duration_ns: Nanos::from_secs(61), ..prepare(Role::Server, "") };
     let found = order(&mut greeted(quota.clone()), Order::Prepare(Box::new(long)));
-    let says = "the agent allows runs of 60s, this one takes 61s".to_owned();
+    let says =
+        "the agent allows runs of 60s, but this one takes 61s: use a shorter duration".to_owned();
     assert_eq!(found, [failed(Failure::Missing(says))]);
     let within = prepare(Role::Server, "pace=fixed:1000/s");
     assert_eq!(order(&mut greeted(quota), Order::Prepare(Box::new(within))), [AgentAction::Ask]);
@@ -464,7 +464,7 @@ fn an_agent_that_is_stopped_ends_the_run_under_way_and_begins_no_other() {
     assert_eq!(actions(&mut busy), [AgentAction::Done, said]);
     assert_eq!(left(&mut busy), (vec![], vec![AgentAction::Close]));
 
-    let why = "the agent is being stopped and takes no more runs".to_owned();
+    let why = "the agent is shutting down and accepts no more runs".to_owned();
     let mut waiting = greeted(Quota::default());
     order(&mut waiting, prepare());
     waiting.drain();
@@ -478,6 +478,6 @@ fn an_agent_that_is_stopped_ends_the_run_under_way_and_begins_no_other() {
 fn orders_before_the_greeting_close_the_connection() {
     let mut connection = Connection::new(Instant(0), Welcome::default(), Nanos(0));
     let found = order(&mut connection, Order::Abort { run: RUN });
-    let why = "a request came that the conversation does not allow here".to_owned();
+    let why = "unexpected request in this state of the protocol".to_owned();
     assert_eq!(found, [AgentAction::Say(Answer::Refused { why }), AgentAction::Close]);
 }

@@ -112,16 +112,16 @@ impl Bottleneck {
     pub fn evidence(&self) -> &'static str {
         match self {
             Self::Wire { .. } => "of the ceiling or floor",
-            Self::Pace { .. } => "of the intended departures",
-            Self::Quota { .. } => "of the time the quota was used up",
-            Self::Emulator { .. } => "of the time its thread was busy",
-            Self::Cpu { .. } => "of the time its processor was busy",
-            Self::Window { .. } => "of the time it was full",
+            Self::Pace { .. } => "of the scheduled departures",
+            Self::Quota { .. } => "of the time throttled",
+            Self::Emulator { .. } => "of the time busy",
+            Self::Cpu { .. } => "of the time busy",
+            Self::Window { .. } => "of the time full",
             Self::SendBuffer { .. } => "full",
-            Self::ReceiveBuffer { .. } => "of the datagrams found it full",
+            Self::ReceiveBuffer { .. } => "of the datagrams dropped there",
             Self::Loss { .. } => "of the packets",
-            Self::CongestionControl { .. } => "of the time nothing else was full",
-            Self::Waits { .. } => "of the time a processor was busy",
+            Self::CongestionControl { .. } => "of the time no window or buffer was full",
+            Self::Waits { .. } => "of the time a CPU was busy",
         }
     }
 }

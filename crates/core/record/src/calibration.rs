@@ -110,13 +110,13 @@ pub enum Quantity {
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::HostTime => "hosts' own time",
+            Self::HostTime => "baseline host RTT",
             Self::Delay => "delay",
             Self::DelayP99 => "delay, p99",
             Self::LateP99 => "lateness, p99",
             Self::LoadedDelayP99 => "loaded delay, p99",
             Self::LoadedLateP99 => "loaded lateness, p99",
-            Self::LoadedRate => "rate of that load",
+            Self::LoadedRate => "loaded rate",
             Self::Rate => "rate",
             Self::Loss => "loss",
             Self::Jitter => "jitter",

@@ -95,8 +95,8 @@ mod tests {
         assert_eq!(
             pacing.warning().map(|warning| warning.to_string()).as_deref(),
             Some(
-                "the pace asks for 1000.0 departures a second and the sender reached 750.0: the \
-                 figures are those of the lower rate"
+                "the sender reached 750.0 departures/s, below the scheduled 1000.0: the figures \
+                 are those of the lower rate"
             )
         );
     }

@@ -291,8 +291,8 @@ mod tests {
         assert_eq!(
             said.as_deref(),
             Some(
-                "the hypervisor took 10.0 % of the time in which node client had work: its figures \
-                 are those of a slower machine"
+                "the hypervisor stole 10.0 % of the busy CPU time of node client: the figures are \
+                 those of a slower machine"
             )
         );
     }

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 pub enum Warning {
     /// More arrived than the wire allows; in records of versions that counted such a run.
     #[error(
-        "{:.2} Mbit/s arrived where the wire allows {:.2}: a defect of the tool or of the emulated link",
+        "goodput of {:.2} Mbit/s exceeds the {:.2} that the wire allows: a defect of fabricmark or \
+         of the emulated link",
         goodput_bps / 1e6,
         allowed_bps / 1e6
     )]
@@ -20,14 +21,15 @@ pub enum Warning {
         allowed_bps: f64,
     },
     /// The receiver lagged behind the wire when counting started; in records of versions that counted what waited.
-    #[error("up to {bytes} bytes that had waited when counting began are counted")]
+    #[error("up to {bytes} bytes queued before the count began are counted")]
     Backlog {
         /// Maximum number of these bytes.
         bytes: u64,
     },
     /// The emulator lost packets unintentionally.
     #[error(
-        "the emulated link lost {packets} packets that it was not asked to lose: this machine is too slow for it"
+        "the emulator dropped {packets} packets unintentionally: this machine is too slow for the \
+         link"
     )]
     MissedPackets {
         /// Number of lost packets.
@@ -36,8 +38,8 @@ pub enum Warning {
     /// The emulated wire is faster than the emulator's accurate range; in records of earlier versions. Now the
     /// lateness of the emulator in the run itself decides.
     #[error(
-        "the emulated wire has {:.2} Gbit/s, and the emulator is true up to {:.2}: what is slower than the wire may be \
-         so for the emulator's sake",
+        "the emulated link has {:.2} Gbit/s, but the emulator is accurate only up to {:.2}: it may \
+         limit the result",
         asked_bps / 1e9,
         true_bps / 1e9
     )]
@@ -48,24 +50,22 @@ pub enum Warning {
         true_bps: f64,
     },
     /// Datagrams were lost and no counter explains it.
-    #[error("{datagrams} datagrams were lost and no counter says where")]
+    #[error("{datagrams} datagrams were lost without a drop counter")]
     UnexplainedLoss {
         /// Number of lost datagrams.
         datagrams: u64,
     },
     /// Consecutive runs are correlated, so the printed interval is too narrow.
-    #[error(
-        "each run resembles the one before (correlation {lag1:.2}): the true interval is wider than the printed one"
-    )]
+    #[error("consecutive runs are correlated (lag 1: {lag1:.2}): the interval is too narrow")]
     Correlated {
         /// Lag-1 autocorrelation.
         lag1: f64,
     },
     /// The sender did not hold the scheduled rate.
     #[error(
-        "the pace asks for {} departures a second and the sender reached {achieved_per_s:.1}: the figures are those of \
-         the lower rate",
-        offered_per_s.map_or("more".to_owned(), |offered| format!("{offered:.1}"))
+        "the sender reached {achieved_per_s:.1} departures/s, below the scheduled {}: the figures \
+         are those of the lower rate",
+        offered_per_s.map_or("rate".to_owned(), |offered| format!("{offered:.1}"))
     )]
     RateNotHeld {
         /// Scheduled departures per second; absent if the sender did not complete the first burst.
@@ -85,7 +85,8 @@ pub enum Warning {
     },
     /// The hypervisor ran other guests while a node's machine had work ([`crate::MachineUsage::stolen_share`]).
     #[error(
-        "the hypervisor took {:.1} % of the time in which node {node} had work: its figures are those of a slower machine",
+        "the hypervisor stole {:.1} % of the busy CPU time of node {node}: the figures are those \
+         of a slower machine",
         100.0 * share
     )]
     StolenTime {
@@ -95,7 +96,7 @@ pub enum Warning {
         share: f64,
     },
     /// The load thread could not be bound to a CPU.
-    #[error("node {node} was not bound to a processor: {reason}")]
+    #[error("node {node} was not bound to a CPU: {reason}")]
     NotPinned {
         /// Name of the node.
         node: String,
@@ -124,7 +125,8 @@ pub enum Warning {
     },
     /// RTTs without kernel timestamps, so many that they may include those beyond a reported percentile.
     #[error(
-        "{count} of {of} round trips lack a stamp and are in no figure of the kernel or of the application"
+        "{count} of {of} round trips lack a timestamp and are left out of kernel RTT and \
+         application time"
     )]
     Unstamped {
         /// Number of RTTs without a timestamp.
@@ -133,7 +135,7 @@ pub enum Warning {
         of: u64,
     },
     /// Requests without a response in time.
-    #[error("{count} round trips got no answer")]
+    #[error("{count} requests got no response")]
     LostRoundTrips {
         /// Number of these requests.
         count: u64,
@@ -152,7 +154,7 @@ fn one() -> u32 {
 
 fn shared_cpu(ends: u32, processors: u32) -> String {
     match (ends, processors) {
-        (2, 1) => "both ends ran on one processor".to_owned(),
-        _ => format!("{ends} ends ran on {processors} processors: each has waited for others"),
+        (2, 1) => "both ends ran on one CPU".to_owned(),
+        _ => format!("{ends} ends ran on {processors} CPUs and waited for each other"),
     }
 }

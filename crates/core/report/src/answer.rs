@@ -45,7 +45,7 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
     }
     if all.is_empty() {
         let runs = e.records.iter().filter(|record| !record.place.warm_up).count();
-        let text = format!("{} in {}; this plan compares nothing.", count(runs, "run"), e.name);
+        let text = format!("{} in {}; this plan has no comparisons.", count(runs, "run"), e.name);
         all.push(Answer::remark(e.name, text));
     }
     let in_short = e.plan.compare.iter().filter_map(|compare| short::in_short(tables, compare));
@@ -63,7 +63,8 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
         let duration = e.plan.duration_ns.as_secs_f64();
         let runs = e.plan.stop.runs_max;
         let text = format!(
-            "{} of {duration} s: expect “inconclusive”; the full plan decides.",
+            "{} of {duration} s leave many comparisons inconclusive; run the full plan to decide \
+             them.",
             count(runs, "run")
         );
         all.push(Answer::remark("Quick look", text));
@@ -71,7 +72,7 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
     if !e.planned_complete && e.plan.stop.decides {
         all.push(Answer::remark("Incomplete", undecided(e, tables)));
     } else if !e.planned_complete {
-        let text = "Not every planned run is here; figures may still move.".to_owned();
+        let text = "Planned runs are missing; figures may still change.".to_owned();
         all.push(Answer::remark("Incomplete", text));
     }
     all
@@ -110,9 +111,8 @@ fn undecided(e: &Experiment<'_>, tables: &[TableView<'_>]) -> String {
     }
     let minutes = (2.0 * runs * e.plan.duration_ns.as_secs_f64() / 60.0).ceil();
     format!(
-        "{} not decided; the same command continues with {}. That takes {minutes} min or more (--budget).",
+        "{} undecided; run the same command to continue. That takes at least {minutes} min (--budget).",
         count(left, "comparison") + if left == 1 { " is" } else { " are" },
-        if left == 1 { "it" } else { "them" },
     )
 }
 
@@ -200,10 +200,10 @@ fn at_ceiling(group: &Group<'_>, place: usize) -> String {
     match at_ceilings(&changes) {
         (0, _) => String::new(),
         (all, words) if all == group.rows.len() => {
-            format!(" Both reach 95 % of their ceilings or more, which differ by {words}.")
+            format!(" Both reach at least 95 % of their ceilings, which differ by {words}.")
         }
         (some, words) => format!(
-            " In {} both reach 95 % of their ceilings or more, which differ by {words}.",
+            " In {} both reach at least 95 % of their ceilings, which differ by {words}.",
             count(some, "row")
         ),
     }

@@ -27,7 +27,7 @@ pub struct ClaimsView {
 
 /// Unknown paper.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no paper `{name}`: the papers are {known}")]
+#[error("unknown paper `{name}`; use one of {known}")]
 pub struct NoSuchPaper {
     name: String,
     known: String,
@@ -54,7 +54,7 @@ impl ClaimsView {
             .map(|e| (e.name, Figures::measured(e.records, &e.plan.stop)))
             .collect();
         let words: Vec<&str> = experiments.iter().map(|e| e.name).collect();
-        let on = format!("the figures of {}, no published one among them", words.join(" and "));
+        let on = format!("the measured figures of {}", words.join(" and "));
         Self::judged(on, &Figures::side_by_side(measured), names)
     }
 
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn a_paper_that_is_none_is_refused() {
         let error = ClaimsView::published(&["P9".to_owned()]).unwrap_err();
-        let expected = "there is no paper `P9`: the papers are P1, P2, P3, P4, P5";
+        let expected = "unknown paper `P9`; use one of P1, P2, P3, P4, P5";
         assert_eq!(error.to_string(), expected);
     }
 }

@@ -196,11 +196,11 @@ impl ComparisonReport {
         out.push_str(&grid(&columns.map(|heading| (heading, Side::Left)), &rows));
         let _ = writeln!(
             out,
-            "\n{} intervals; Welch's t test on logarithms, corrected after Holm over all points.",
+            "\n{} intervals; Welch's t test on logarithms, with Holm's correction over all points.",
             Percent(self.confidence)
         );
         for key in &self.unmatched {
-            let _ = writeln!(out, "only in one of the two: {key}");
+            let _ = writeln!(out, "only in one of the experiments: {key}");
         }
         out
     }
@@ -254,7 +254,7 @@ impl ComparedPoint {
         let unit = Scale::of(self.figure);
         let value = |estimate: &Option<Estimate>| {
             estimate.as_ref().map_or_else(
-                || "no run counts".to_owned(),
+                || "no valid run".to_owned(),
                 |estimate| format!("{} {}", number::estimate(estimate, unit), unit.name),
             )
         };

@@ -71,7 +71,7 @@ impl Line {
     /// Tooltip of a span, in lines.
     pub(crate) fn tip(&self, span: &Span, unit: &str) -> String {
         let time = |seconds| number::fixed(seconds, 3);
-        let left_out = if span.to_s <= self.left_out_s { "\nleft out of what counts" } else { "" };
+        let left_out = if span.to_s <= self.left_out_s { "\nnot counted" } else { "" };
         let (from, to) = (time(span.from_s), time(span.to_s));
         let value = number::fixed(span.value, if span.value < 100.0 { 2 } else { 0 });
         format!("{}\n{from} to {to} s\n{value} {unit}{left_out}", self.label)
@@ -83,10 +83,10 @@ fn words(course: Course) -> (&'static str, &'static str) {
     match course {
         Course::Goodput => ("goodput", "Mbit/s"),
         Course::Cwnd => ("congestion window", "MB"),
-        Course::Rtt => ("smoothed round trip", "ms"),
+        Course::Rtt => ("smoothed RTT", "ms"),
         Course::Retransmits => ("retransmissions", "segments/s"),
-        Course::SenderCpu => ("processor time of the sender", "% of a processor"),
-        Course::ReceiverCpu => ("processor time of the receiver", "% of a processor"),
+        Course::SenderCpu => ("CPU time of the sender", "% of a CPU"),
+        Course::ReceiverCpu => ("CPU time of the receiver", "% of a CPU"),
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn footer(e: &Experiment<'_>) -> Vec<Fact> {
     let emulator = emulator::line(e.records).map(|line| ("emulator", line));
     let confidence = Percent(e.plan.stop.confidence);
     let certainty =
-        format!("{confidence} intervals; verdicts corrected after Holm, one family a table");
+        format!("{confidence} intervals; verdicts with Holm's correction over each table");
     [("instrument", instrument(e))]
         .into_iter()
         .chain(emulator)
@@ -46,19 +46,20 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
     let confidence = Percent(stop.confidence);
     let runs = match stop.half_width {
         _ if stop.decides => format!(
-            "What is compared is run {} to {} times, until a look decides each comparison or the time is up. A comparison \
-             is looked at after {0} runs, after twice as many and so on, {} times at most; its probability is multiplied by \
-             that number, and its interval is as much wider.",
+            "Compared points run {} to {} times, until each comparison is decided or the budget is \
+             spent. A comparison is checked after {0} runs, after twice as many and so on, at most \
+             {} times; its p-value is multiplied by that number, and its interval is widened \
+             accordingly.",
             stop.runs_min,
             stop.runs_max,
             stop.looks()
         ),
-        None => format!("Each point is run {} times.", stop.runs_max),
+        None => format!("Each point runs {} times.", stop.runs_max),
         Some(width) => format!(
-            "Each point is run {} to {} times, until the {confidence} interval of the mean is \
-             within ±{} of it. Between the first and the last look intervals are widened by the \
-             factor {PEEKING_SURCHARGE}, because who stops at the first narrow interval favours \
-             lucky ones.",
+            "Each point runs {} to {} times, until the {confidence} interval of the mean is within \
+             ±{} of it. Between the first and the last check intervals are widened by the factor \
+             {PEEKING_SURCHARGE}, because repeated checks favour intervals that are narrow by \
+             chance.",
             stop.runs_min,
             stop.runs_max,
             Percent(width)
@@ -73,12 +74,12 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
             (Some((one, other)), _) => format!("Two addresses of this machine, {one} and {other}"),
             (None, []) => {
                 let peer = e.plan.peer.as_deref().unwrap_or("another host");
-                format!("This host, and {peer} by its agent")
+                format!("This host and the agent at {peer}")
             }
             (None, nodes) => {
                 let nodes: Vec<String> =
                     nodes.iter().map(|(node, host)| format!("{host} ({node})")).collect();
-                format!("Hosts by their agents: {}", nodes.join(" and "))
+                format!("Hosts with agents: {}", nodes.join(" and "))
             }
         },
     };
@@ -86,10 +87,10 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
         (
             "Settings",
             format!(
-                "{}; {} in {} compared together; runs of {} after one warm-up of {} each.",
+                "{}; {} in {}; runs of {} after one warm-up of {} each.",
                 testbed,
                 count(e.plan.points.len(), "point"),
-                count(e.plan.comparison_groups.len(), "group"),
+                count(e.plan.comparison_groups.len(), "comparison group"),
                 e.plan.duration_ns,
                 e.plan.warm_up_ns
             ),
@@ -98,8 +99,8 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
         (
             "Order",
             format!(
-                "Randomised blocks from seed {}. What is compared runs side by side within a \
-                 block, in random order, so that drift of the machine falls on both alike.{}",
+                "Randomised blocks from seed {}. Compared points run in the same block, in random \
+                 order, so that drift of the machine affects all of them alike.{}",
                 e.plan.seed,
                 slices(e)
             ),
@@ -107,25 +108,26 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
         ("Runs", runs),
         (
             "Figures",
-            "Goodput is application bytes that arrived after the first twentieth of a run, over \
-             the time since then; of bursts those of the answered ones, over the whole time. A round \
-             trip counts from the first byte of a request or burst. RTT/2 is half of the \
-             mean round trip, not a one-way delay. Percentiles are medians over runs with \
-             order-statistic intervals. Service demand is the time in which any processor of the \
-             machine was busy, for each KiB or transaction; of two ends on one machine it has the \
-             work of both. In an open loop round trips count from the intended departure; the departure \
-             lag is how much later payloads or requests departed. Between the stamps that packets get \
-             lie the wire and the whole server; the rest of a round trip is the application's: \
-             its system calls and its wake-up."
+            "Goodput is the application bytes received per second after the first 5 % of a run; \
+             for bursts, the bytes of answered bursts over the whole run. An RTT lasts from the \
+             first byte of a request or burst until the whole response has arrived. RTT/2 is half \
+             of the mean RTT, not a one-way delay. Percentiles are medians over runs with \
+             order-statistic intervals. Service demand is the CPU time of the whole machine per \
+             KiB or transaction; if both ends run on one machine, it includes both. In an open \
+             loop an RTT counts from the scheduled departure; the departure lag is how much later \
+             payloads or requests departed. The RTT between kernel timestamps contains the wire \
+             and the whole server; the rest of an RTT is application time: system calls and \
+             wake-up."
                 .to_owned(),
         ),
         (
             "Verdicts",
             format!(
-                "Ratios of the runs of one block, paired t test on their logarithms at {confidence} \
-                 with Holm's correction over each table. Same: the whole interval is within ±{} \
-                 (latency ±{}). Inconclusive: the runs do not decide; the MDE (minimum detectable \
-                 effect) is the smallest difference that they would have shown with probability 80 %.",
+                "Comparisons are paired by block: t test on the logarithms of the ratios at \
+                 {confidence}, with Holm's correction over each table. Same: the whole interval is \
+                 within ±{} (latency ±{}). Inconclusive: the runs neither show a difference nor \
+                 exclude one; the MDE (minimum detectable effect) is the smallest true difference \
+                 that they would have detected with a probability of 80 %.",
                 Percent(THROUGHPUT_TIE),
                 Percent(LATENCY_TIE)
             ),
@@ -133,7 +135,8 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
         (
             "Limits",
             "Ceilings and floors are computed from frame formats when a run is recorded. A bound \
-             cannot be exceeded; a conditional one holds only if each write travels by itself."
+             cannot be exceeded; a conditional ceiling holds only if each write has packets of its \
+             own."
                 .to_owned(),
         ),
         ("Provenance", provenance(e)),
@@ -153,8 +156,9 @@ fn slices(e: &Experiment<'_>) -> String {
         false => format!("{} of {}", of_slices.len(), count(runs, "run")),
     };
     format!(
-        " {which} consist of slices of {lengths}: the connections of all compared levels are open at once, and the \
-         levels take turns in random order. A block has new connections, and intervals are over blocks."
+        " {which} consist of slices of {lengths}: the connections of all compared levels stay \
+         open, and the levels take turns in random order. Each block opens new connections, and \
+         intervals are computed over blocks."
     )
 }
 
@@ -182,9 +186,9 @@ fn provenance(e: &Experiment<'_>) -> String {
         .flatten();
     let meaning = |provenance| match provenance {
         Provenance::Measured => "real sockets over a real path",
-        Provenance::Emulated => "real sockets over a path that imitates the named link",
+        Provenance::Emulated => "real sockets over an emulated link",
         Provenance::Modelled => "computed",
-        Provenance::Published => "printed by somebody else",
+        Provenance::Published => "from a paper",
     };
     let words: Vec<String> = label::distinct(figures.map(|figure| figure.provenance))
         .into_iter()
@@ -203,10 +207,10 @@ fn sentence_list(words: &[String]) -> String {
 
 fn instrument(e: &Experiment<'_>) -> String {
     let cost = e.instrument.map_or_else(
-        || "its own cost was not measured".to_owned(),
+        || "overhead not measured".to_owned(),
         |cost| {
             format!(
-                "null transport: {} ns a send call, {} ns a round trip",
+                "null transport: {} ns per send call, {} ns per round trip",
                 fixed(cost.stream_call_ns, 1),
                 fixed(cost.ping_pong_ns, 1)
             )
@@ -225,7 +229,7 @@ fn clocks(e: &Experiment<'_>) -> Vec<String> {
         *ppm = ppm.max(clock.uncertainty_ppm.unwrap_or(0.0));
     }
     let words = |(name, (cost_ns, ppm)): (&str, (f64, f64))| {
-        let cost = format!("{name}: {} ns a reading", fixed(cost_ns, 1));
+        let cost = format!("{name}: {} ns per reading", fixed(cost_ns, 1));
         match ppm > 0.0 {
             true => format!("{cost}, within {} ppm of CLOCK_MONOTONIC", fixed(ppm, 2)),
             false => cost,

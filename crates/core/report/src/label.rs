@@ -95,7 +95,7 @@ pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec
 pub(crate) fn topology(plan: &Plan) -> Option<String> {
     let Topology { file, client, server, .. } = plan.topology.as_ref()?;
     Some(match (file.as_str(), plan.groups.is_empty()) {
-        ("", _) => "the wires of the plan".to_owned(),
+        ("", _) => "the links of the plan".to_owned(),
         (file, true) => format!("topology {file} from {client} to {server}"),
         (file, false) => format!("topology {file}"),
     })

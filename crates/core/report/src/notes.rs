@@ -35,8 +35,8 @@ impl Tally {
 
     fn into_notes(self) -> impl Iterator<Item = String> {
         self.0.into_iter().map(|Entry { text, count: n, is_uniform, .. }| {
-            let such_as = if is_uniform { "" } else { "such as: " };
-            format!("{}: {such_as}{text}", count(n, "run"))
+            let example = if is_uniform { "" } else { ", for example" };
+            format!("{}{example}: {text}", count(n, "run"))
         })
     }
 }
@@ -44,19 +44,19 @@ impl Tally {
 pub(crate) fn of_table(spec: &Table, groups: &[Group<'_>], runs: &ByPoint<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     if groups.is_empty() {
-        notes.push("no point of this plan belongs to this table".to_owned());
+        notes.push("no point of this plan matches the table".to_owned());
     }
     if groups.iter().flat_map(Group::cells).any(|cell| cell.message_limit.is_some()) {
         notes.push(
-            "% of ceiling: of what a stream may reach at most / of what writes that travel one by \
-             one would reach"
+            "% of ceiling: of the bound of a stream / of the ceiling if each write has packets of \
+             its own"
                 .to_owned(),
         );
     }
     if groups.iter().flat_map(Group::cells).any(|cell| cell.is_merged) {
         notes.push(
-            "† merged: the kernel put several writes into one segment, so the second ceiling says \
-             nothing"
+            "† merged: TCP put several writes into one segment, so the ceiling of separate writes \
+             does not apply"
                 .to_owned(),
         );
     }
@@ -64,7 +64,8 @@ pub(crate) fn of_table(spec: &Table, groups: &[Group<'_>], runs: &ByPoint<'_>) -
     let beyond = changes.filter(|change| change.is_beyond_means).count();
     if beyond > 0 {
         notes.push(format!(
-            "in {} disturbed slices shift the means by more than their interval; the change is taken over rounds of slices",
+            "in {} the change over rounds of slices and the change of the means differ by more \
+             than the interval of the means",
             count(beyond, "row")
         ));
     }
@@ -75,10 +76,10 @@ pub(crate) fn of_table(spec: &Table, groups: &[Group<'_>], runs: &ByPoint<'_>) -
     let is_offloaded =
         |record: &Record| record.emulation.as_ref().is_some_and(|emulation| emulation.offloaded);
     if shown.iter().flat_map(|runs| &runs.counted).any(|record| is_offloaded(record)) {
-        notes.push("offload on: offloaded, no single frames seen".to_owned());
+        notes.push("offload on: the link carried super-packets, not single frames".to_owned());
     }
     if groups.iter().flat_map(Group::cells).any(|cell| cell.invalid > 0) {
-        notes.push("‡ some runs of the point are invalid: they are in no figure".to_owned());
+        notes.push("‡ some runs of the point are invalid and do not count".to_owned());
     }
     notes.extend(of_runs(&shown));
     notes.extend(groups.iter().filter_map(|group| correlation(spec, group, runs)));
@@ -147,7 +148,7 @@ fn loss(group: &Group<'_>) -> Option<String> {
     let sum = Loss::sum(losses.iter().copied());
     (sum.drops.lost > 0).then(|| {
         format!(
-            "{}: {} lost in {}, {} % of those sent at worst ({})",
+            "{}: {} lost in {}, at most {} % of those sent ({})",
             group.title,
             count(usize::try_from(sum.drops.lost).unwrap_or(usize::MAX), "datagram"),
             count(losses.len(), "cell"),
@@ -172,8 +173,8 @@ fn correlation(spec: &Table, group: &Group<'_>, runs: &ByPoint<'_>) -> Option<St
         .collect();
     let (row, worst) = correlated.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     Some(format!(
-        "{}: in {} each run resembles the one before (correlation {worst:.2} at {row}): the true \
-         intervals are wider than the printed ones",
+        "{}: in {} consecutive runs are correlated (lag 1: {worst:.2} at {row}): the intervals are \
+         too narrow",
         group.title,
         count(correlated.len(), "cell"),
     ))

@@ -25,10 +25,10 @@ pub enum PaperPart<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownPaper {
     /// There is no such paper; with the known ones.
-    #[error("there is no paper `{0}`: {1}")]
+    #[error("unknown paper `{0}`; use one of {1}")]
     Paper(String, String),
     /// The paper has no such table; with its tables.
-    #[error("{0} has no table `{1}`: {2}")]
+    #[error("{0} has no table `{1}`; its tables: {2}")]
     Table(&'static str, String, String),
 }
 
@@ -54,7 +54,7 @@ pub fn papers_text(width: usize) -> String {
         let in_text = cells.len() - in_tables;
         out.push_str(&format!("    {in_tables} figures in tables, {in_text} in the text\n\n"));
     }
-    out.push_str("Where they contradict themselves:\n");
+    out.push_str("Contradictions within the papers:\n");
     for doubt in papers::doubts() {
         let head = format!("[{}] {}, {}", doubt.number, doubt.paper, doubt.place);
         paragraph(&mut out, &format!("{head}: {}", doubt.contradiction), width, "    ");
@@ -103,7 +103,7 @@ impl PaperView {
             && !paper.tables.iter().any(|heading| heading.place == place)
         {
             let known: Vec<&str> = paper.tables.iter().map(|heading| heading.place).collect();
-            let known = if known.is_empty() { "it has none".to_owned() } else { known.join(", ") };
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             let number = place.trim_start_matches("table ").to_owned();
             return Err(UnknownPaper::Table(paper.name, number, known));
         }
@@ -369,10 +369,13 @@ mod tests {
     fn what_there_is_not_is_named_with_what_there_is() {
         let error = |name, part| PaperView::of(name, part).unwrap_err().to_string();
         let all = PaperPart::All;
-        assert_eq!(error("P6", all), "there is no paper `P6`: P1, P2, P3, P4, P5");
+        assert_eq!(error("P6", all), "unknown paper `P6`; use one of P1, P2, P3, P4, P5");
         let table = PaperPart::Table("4");
-        assert_eq!(error("P5", table), "P5 has no table `4`: table 1, table 2, table 3");
-        assert_eq!(error("P2", table), "P2 has no table `4`: it has none");
+        assert_eq!(
+            error("P5", table),
+            "P5 has no table `4`; its tables: table 1, table 2, table 3"
+        );
+        assert_eq!(error("P2", table), "P2 has no table `4`; its tables: none");
     }
 
     #[test]

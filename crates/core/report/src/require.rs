@@ -22,7 +22,7 @@ pub struct Requirement {
 
 /// Why a text is not a valid requirement, and the valid form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no threshold; write {expected}")]
+#[error("`{text}` is not a threshold; write {expected}")]
 pub struct ParseRequirementError {
     text: String,
     expected: String,
@@ -50,7 +50,8 @@ impl FromStr for Requirement {
             (None, Some((name, value))) => (name.trim(), false, value.trim()),
             _ => return Err(error(form())),
         };
-        let known = || format!("one of {} in front", Figure::ALL.map(Figure::name).join(", "));
+        let known =
+            || format!("one of these figures first: {}", Figure::ALL.map(Figure::name).join(", "));
         let figure = Figure::named(name).ok_or_else(|| error(known()))?;
         let value = match figure.spec().unit {
             Unit::Bps => value.parse().map(|BitRate(bps)| bps as f64).map_err(|e| e.to_string()),

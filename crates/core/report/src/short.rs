@@ -22,7 +22,7 @@ pub(crate) fn in_short(tables: &[TableView<'_>], compare: &Compare) -> Option<St
         tables.iter().filter_map(|table| of_table(table, compare)).collect();
     let differ = match of_tables.is_empty() {
         true => format!(
-            "no table shows a difference of {candidate} against {baseline} in most of its rows"
+            "no table shows a difference between {candidate} and {baseline} in most of its rows"
         ),
         false => format!("with {candidate}, {} than with {baseline}", of_tables.join("; ")),
     };
@@ -96,7 +96,7 @@ fn over(group: &Group<'_>) -> String {
 /// ` (their ceilings: −1.8 % to −1.9 %)`, if most rows reach their ceilings.
 fn beside_ceilings(changes: &[&Change]) -> String {
     let (reached, words) = at_ceilings(changes);
-    if 2 * reached > changes.len() { format!(" (their ceilings: {words})") } else { String::new() }
+    if 2 * reached > changes.len() { format!(" (ceilings: {words})") } else { String::new() }
 }
 
 /// `a, b and c`

@@ -106,7 +106,7 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
             |row: &Row<'_>| row.changes[place].of_limits.map(|limit| number::percent(limit.change));
         if group.rows.iter().any(|row| of_limits(row).is_some()) {
             let cells = group.rows.iter().map(|row| of_limits(row).unwrap_or_default()).collect();
-            columns.push((format!("of the\n{}s", table.limit_name()), cells));
+            columns.push((format!("change of\n{}s", table.limit_name()), cells));
         }
     }
     let name = table.spec.published.as_deref().unwrap_or_default();
@@ -172,7 +172,7 @@ fn limits(cells: &[Option<&Cell<'_>>], unit: Scale) -> Option<(String, Vec<Strin
         })
         .collect();
     let heading = match (is_goodput, has_messages) {
-        (true, true) => "% of ceiling\n/ of a write's",
+        (true, true) => "% of ceiling\n/ separate writes",
         (true, false) => "% of\nceiling",
         (false, _) => "× floor",
     };

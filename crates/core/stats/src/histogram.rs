@@ -53,10 +53,10 @@ struct Encoded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// More than 1 MiB.
-    #[error("a histogram is at most 1 MiB long")]
+    #[error("the histogram is longer than 1 MiB")]
     TooLong,
     /// Not base64 with padding.
-    #[error("a histogram is written in base64")]
+    #[error("the histogram is not in base64")]
     NotBase64,
     /// Not the V2 format, or another range or precision.
     #[error("not an uncompressed V2 histogram of 1 ns to 60 s with 3 digits")]
@@ -65,7 +65,7 @@ pub enum DecodeError {
     #[error("the counts of the histogram are damaged")]
     DamagedCounts,
     /// The sum or the clamped count contradicts the counts.
-    #[error("sum or clamped count of the histogram contradict its counts")]
+    #[error("the sum or the clamped count of the histogram contradicts its counts")]
     Contradiction,
 }
 

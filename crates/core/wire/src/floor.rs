@@ -229,18 +229,18 @@ fn judged(path: &Path, stack: Stack) -> (Kind, Vec<String>) {
         stores |= !matches!(entry, Entry::Bytes(_));
         match (switch.mode, entry) {
             (Switching::CutThrough, Entry::Whole) => notes.push(format!(
-                "from {from} to {to} a packet leaves its frame for another, so the cut-through switch \
-                 between is computed as a router that stores and forwards"
+                "{from} and {to} have different framing, so the cut-through switch between them is \
+                 computed as a store-and-forward router"
             )),
             (Switching::CutThrough, Entry::Packet) => notes.push(format!(
-                "{to} is faster than {from}, so the cut-through switch between would run out of bytes \
-                 to send and is computed as store-and-forward"
+                "{to} is faster than {from}, so the cut-through switch between them is computed as \
+                 store-and-forward"
             )),
             (_, Entry::Bytes(look)) if look > look_default(from) => {
                 assumes = true;
                 notes.push(format!(
-                    "the switch between {from} and {to} is assumed to wait for {look} bytes, although \
-                     {} tell it the way",
+                    "the switch between {from} and {to} is assumed to wait for {look} bytes, \
+                     although it can forward after {}",
                     look_default(from)
                 ));
             }
@@ -248,7 +248,7 @@ fn judged(path: &Path, stack: Stack) -> (Kind, Vec<String>) {
         }
     }
     if let Stack::Rc { operation: Operation::Read, .. } = stack {
-        notes.push("the payload of a read travels in the response to its request".to_owned());
+        notes.push("the payload of an RDMA READ is in the response".to_owned());
     }
     let is_bound = match stack {
         Stack::Tcp { option_bytes, .. } => option_bytes == 0 && !stores,

@@ -53,7 +53,7 @@ pub fn sources(link: Link, stack: Stack) -> Vec<&'static str> {
         Stack::Tcp { option_bytes, .. } => {
             sources.push("RFC 9293 (TCP header 20 bytes)");
             if option_bytes == TCP_TIMESTAMPS {
-                sources.push("RFC 7323 (time stamps 10 bytes, and 2 of padding)");
+                sources.push("RFC 7323 (timestamps 10 bytes, and 2 of padding)");
             }
         }
         Stack::Rc { operation, .. } => match operation {

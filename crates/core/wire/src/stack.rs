@@ -91,7 +91,7 @@ impl Stack {
         if has_ip && self.family() == Family::V6 && link.mtu() < MTU_MIN {
             let remedy = match link {
                 Link::Ipoib(_) => "use ib-mtu=2048, mode=connected or IPv4",
-                _ => "use mtu=1280 at least, or IPv4",
+                _ => "use mtu=1280 or more, or IPv4",
             };
             return Err(Impossible::Ipv6Mtu { link, remedy });
         }

@@ -108,41 +108,38 @@ fn what_is_not_a_link_is_refused_with_what_would_be_right() {
         ),
         (
             "ipoib:4X-FDR,mtu=2045",
-            "`mtu=2045` is out of range: write mtu=68 to mtu=2044 (a datagram carries ib-mtu \
-             less 4 bytes; mode=connected more)",
+            "`mtu=2045` is out of range: write mtu=68 to mtu=2044 (a datagram carries ib-mtu minus \
+             4 bytes; mode=connected carries more)",
         ),
         (
             "ipoib:4X-FDR,mode=connected,mtu=65521",
-            "`mtu=65521` is out of range: write mtu=68 to mtu=65520 (Linux takes no more)",
+            "`mtu=65521` is out of range: write mtu=68 to mtu=65520 (the maximum of Linux)",
         ),
         (
             "ipoib:4X-FDR,ib-mtu=1500",
-            "`ib-mtu=1500` is no MTU of InfiniBand: write ib-mtu=256, 512, 1024, 2048 or 4096",
+            "`ib-mtu=1500` is not an InfiniBand MTU: write ib-mtu=256, 512, 1024, 2048 or 4096",
         ),
         (
             "ib:4X-FDR,mtu=x",
-            "`mtu=x` is no MTU of InfiniBand: write mtu=256, 512, 1024, 2048 or 4096",
+            "`mtu=x` is not an InfiniBand MTU: write mtu=256, 512, 1024, 2048 or 4096",
         ),
         (
             "ipoib:4X-FDR,mode=fast",
-            "`mode=fast` is no mode of IPoIB: write mode=datagram or mode=connected",
+            "`mode=fast` is not an IPoIB mode: write mode=datagram or mode=connected",
         ),
         ("rocev2", "`rocev2` has no rate above 0: write rocev2:RATE, such as rocev2:10G"),
         (
             "rocev1:10G,mtu=351",
-            "`mtu=351` is out of range: write mtu=352 to mtu=65535 (256 bytes of payload and 96 \
-             of headers at least)",
+            "`mtu=351` is out of range: write mtu=352 to mtu=65535 (at least 256 bytes of payload \
+             and 96 of headers)",
         ),
-        ("ib:4X-FDR,grh=1", "`grh=1` is not a setting of ib: it takes mtu=N and grh"),
+        ("ib:4X-FDR,grh=1", "`grh=1` is not an option of ib: use mtu=N and grh"),
         ("ethernet", "`ethernet` has no rate above 0: write ethernet:RATE, such as ethernet:10G"),
         (
             "ethernet:0",
             "`ethernet:0` has no rate above 0: write ethernet:RATE, such as ethernet:10G",
         ),
-        (
-            "veth:1G",
-            "`veth:1G` gives a rate, but a veth pair has no wire: write veth or veth,mtu=N",
-        ),
+        ("veth:1G", "`veth:1G` has a rate, but veth has none: write veth or veth,mtu=N"),
         (
             "veth,mtu=1279",
             "`mtu=1279` is out of range: write mtu=1280 to mtu=65535 (IPv6 needs 1280)",
@@ -155,8 +152,8 @@ fn what_is_not_a_link_is_refused_with_what_would_be_right() {
             "ethernet:1G,vlan=3",
             "`vlan=3` is not a number of 802.1Q tags: write vlan=0, vlan=1 or vlan=2",
         ),
-        ("veth,vlan=1", "`vlan=1` is not a setting of veth: it takes mtu=N"),
-        ("veth,", "`` is not a setting of veth: it takes mtu=N"),
+        ("veth,vlan=1", "`vlan=1` is not an option of veth: use mtu=N"),
+        ("veth,", "`` is not an option of veth: use mtu=N"),
         ("veth,mtu=1500,mtu=1500", "`mtu` is given twice: give it once"),
     ] {
         let error = text.parse::<Link>().unwrap_err();

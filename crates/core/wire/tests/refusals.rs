@@ -30,91 +30,108 @@ const REFUSED: &[(&str, Stack, u64, &str)] = &[
         "loopback",
         UDP4,
         64,
-        "loopback has no wire, so nothing follows from its frames: name one such as ethernet:10G",
+        "loopback has no line rate and no framing, so there is no ceiling: use a link such as \
+         ethernet:10G",
     ),
     (
         "veth",
         tcp(0),
         64,
-        "veth has no wire, so nothing follows from its frames: name one such as ethernet:10G",
+        "veth has no line rate and no framing, so there is no ceiling: use a link such as \
+         ethernet:10G",
     ),
     (
         "ib:4X-HDR",
         UDP4,
         64,
-        "ib:4X-HDR carries no IP, so neither udp nor tcp: use ipoib:4X-HDR, or rc or ud",
+        "udp and tcp are not supported over ib:4X-HDR, which carries no IP: use ipoib:4X-HDR, or \
+         rc or ud",
     ),
     (
         "rocev2:25G,mtu=9000",
         tcp(0),
         64,
-        "rocev2:25G,mtu=9000 carries no IP, so neither udp nor tcp: use ethernet:25G, or rc or ud",
+        "udp and tcp are not supported over rocev2:25G,mtu=9000, which carries no IP: use \
+         ethernet:25G, or rc or ud",
     ),
-    ("ethernet:25G", SEND, 64, "ethernet:25G carries no verbs: use rocev2:25G, or udp or tcp"),
-    ("ipoib:4X-FDR", UD, 64, "ipoib:4X-FDR carries no verbs: use ib:4X-FDR, or udp or tcp"),
+    (
+        "ethernet:25G",
+        SEND,
+        64,
+        "rc and ud are not supported over ethernet:25G: use rocev2:25G, or \
+                                udp or tcp",
+    ),
+    (
+        "ipoib:4X-FDR",
+        UD,
+        64,
+        "rc and ud are not supported over ipoib:4X-FDR: use ib:4X-FDR, or udp \
+                              or tcp",
+    ),
     (
         "ipoib:4X-FDR,ib-mtu=1024",
         UDP6,
         64,
-        "IPv6 needs an MTU of 1280, and ipoib:4X-FDR,ib-mtu=1024 has 1020: use ib-mtu=2048, \
-         mode=connected or IPv4",
+        "IPv6 needs an MTU of at least 1280, but ipoib:4X-FDR,ib-mtu=1024 has 1020: use \
+         ib-mtu=2048, mode=connected or IPv4",
     ),
     (
         "rocev2:10G,mtu=1000",
         rc(Operation::Send, false, Family::V6),
         64,
-        "IPv6 needs an MTU of 1280, and rocev2:10G,mtu=1000 has 1000: use mtu=1280 at least, or IPv4",
+        "IPv6 needs an MTU of at least 1280, but rocev2:10G,mtu=1000 has 1000: use mtu=1280 or \
+         more, or IPv4",
     ),
     (
         "ethernet:10G",
         UDP4,
         65_508,
-        "65508 bytes do not fit a UDP datagram over IPv4: use 65507 at most, or tcp",
+        "65508 bytes do not fit in a UDP datagram over IPv4: use at most 65507, or tcp",
     ),
     (
         "ethernet:10G",
         UDP6,
         65_528,
-        "65528 bytes do not fit a UDP datagram over IPv6: use 65527 at most, or tcp",
+        "65528 bytes do not fit in a UDP datagram over IPv6: use at most 65527, or tcp",
     ),
     (
         "ib:4X-HDR,mtu=2048",
         UD,
         2049,
-        "2049 bytes do not fit a datagram of verbs, which is one packet of 2048 at most: use rc, or a \
-         larger mtu",
+        "2049 bytes do not fit in a UD datagram, which is one packet of at most 2048 bytes: use \
+         rc, or a larger mtu",
     ),
     (
         "rocev1:10G",
         SEND,
         (1 << 31) + 1,
-        "2147483649 bytes are more than a message of verbs carries: use 2147483648 at most",
+        "2147483649 bytes exceed the longest RDMA message: use at most 2147483648",
     ),
     (
         "ethernet:10G",
         tcp(12),
         0,
-        "a write of 0 bytes sends no segment: use a payload of 1 byte at least",
+        "a write of 0 bytes sends no segment: use a payload of at least 1 byte",
     ),
     (
         "ethernet:10G",
         tcp(44),
         64,
-        "44 bytes of TCP options do not exist: use a multiple of 4, 40 at most",
+        "44 bytes of TCP options are not possible: use a multiple of 4, at most 40",
     ),
     (
         "ipoib:4X-FDR,mtu=68",
         tcp(28),
         64,
-        "headers leave no room for a payload within an MTU of 68: use a larger mtu",
+        "an MTU of 68 has no room for a payload after the headers: use a larger mtu",
     ),
     (
         "ib:4X-HDR",
         rc(Operation::Read, true, Family::V4),
         64,
-        "a read carries no immediate data: use send or write, or leave immediate out",
+        "an RDMA READ carries no immediate data: use send or write, or leave out immediate",
     ),
-    ("ethernet:10G", tcp(0), u64::MAX, "the figure is beyond 128 bits: use a smaller payload"),
+    ("ethernet:10G", tcp(0), u64::MAX, "the figure exceeds 128 bits: use a smaller payload"),
 ];
 
 #[test]

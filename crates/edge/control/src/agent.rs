@@ -199,9 +199,9 @@ impl Agent {
         let of_session =
             self.coordinators.values().filter(|other| other.session() == session).count();
         let why = if self.known() > all {
-            format!("the agent has {all} connections, which is its most: try again later")
+            format!("the agent has its maximum of {all} connections: try again later")
         } else if session != [0; 16] && of_session > each {
-            format!("the agent allows {each} connections for each coordinator")
+            format!("the agent allows {each} connections per coordinator")
         } else {
             return;
         };

@@ -11,11 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use fabricmark_load::foreign::poll_for;
 use fabricmark_proto::{Answer, Caller, FrameReader, News, Order, SessionId, Welcome, encode};
 use fabricmark_record::ClockOffset;
 use fabricmark_trust::{TrustError, client_connection};
 use fabricmark_units::Nanos;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustls::ClientConfig;
 
 use crate::secured::{Secured, machine_time};
@@ -66,7 +67,7 @@ impl Carrier {
     ) -> Result<(Self, UnixStream), AgentError> {
         let fail = |why: String| AgentError { host: host.to_owned(), why };
         let (tcp, rtt) = connect(addresses).map_err(fail)?;
-        let system = |error: io::Error| fail(format!("cannot be called: {error}"));
+        let system = |error: io::Error| fail(format!("cannot be reached: {error}"));
         let (ours, theirs) = UnixStream::pair().map_err(system)?;
         for prepared in [tcp.set_nonblocking(true), tcp.set_nodelay(true)] {
             prepared.map_err(system)?;
@@ -87,7 +88,9 @@ impl Carrier {
         // The thread ends when its node closes the socket to it; it is not joined.
         thread::spawn(move || line.hold());
         let Ok(welcome) = greeted.recv() else {
-            return Err(fail(lock(&facts).end.take().unwrap_or_else(|| "hung up".to_owned())));
+            return Err(fail(
+                lock(&facts).end.take().unwrap_or_else(|| "closed the connection".to_owned()),
+            ));
         };
         Ok((Self { host: host.to_owned(), facts, welcome }, ours))
     }
@@ -102,7 +105,7 @@ impl Carrier {
         while machine_time() < until && self.facts().end.is_none() {
             thread::sleep(Duration::from_millis(1));
         }
-        let why = self.facts().end.unwrap_or_else(|| "no longer answers".to_owned());
+        let why = self.facts().end.unwrap_or_else(|| "no longer responds".to_owned());
         AgentError { host: self.host.clone(), why }
     }
 }
@@ -123,10 +126,13 @@ fn connect(addresses: &[SocketAddr]) -> Result<(TcpStream, Nanos), String> {
 fn unconnected(at: SocketAddr, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => {
-            format!("does not listen at {at}: start `fabricmark agent` there, or name its port")
+            format!(
+                "refused the connection to {at}: start `fabricmark agent` there, or give its \
+                     port"
+            )
         }
         io::ErrorKind::TimedOut => {
-            format!("does not answer at {at}: a filter may drop what is sent to this port")
+            format!("does not respond at {at}: a firewall may drop packets to this port")
         }
         _ => format!("cannot be reached at {at}: {error}"),
     }
@@ -148,10 +154,11 @@ impl Line {
     /// Forwards messages until either side closes.
     fn hold(&mut self) {
         let why = match self.carry() {
-            Ok(()) => "was left".to_owned(),
+            Ok(()) => "was disconnected".to_owned(),
             Err(error) => match TrustError::from_io(&error) {
-                Some(refusal) => format!("is not talked to: {refusal}"),
-                None => error.to_string(),
+                Some(refusal) => format!("cannot be used: {refusal}"),
+                None if error.kind() == io::ErrorKind::Other => error.to_string(),
+                None => format!("failed: {error}"),
             },
         };
         lock(&self.facts).end = Some(why);
@@ -170,7 +177,7 @@ impl Line {
             }
             let now = machine_time();
             if let Some(News::Vanished) = self.caller.on_timeout(now) {
-                return Err(io::Error::other("has not been heard for too long"));
+                return Err(io::Error::other("timed out"));
             }
             let (clock, patience) = (self.caller.clock(now), self.caller.patience());
             *lock(&self.facts) = PathFacts { clock, patience, end: None };
@@ -187,17 +194,13 @@ impl Line {
     fn wait(&mut self) -> io::Result<(bool, bool)> {
         let now = machine_time();
         let left = self.caller.deadline().map_or(Nanos(0), |at| at - now);
-        let timeout = Timespec::try_from(Duration::from(left)).map_err(io::Error::other)?;
         let is_behind = self.secured.is_behind();
         let of_agent = if is_behind { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let mut both =
             [PollFd::new(&self.secured.tcp, of_agent), PollFd::new(&self.worker, PollFlags::IN)];
         // No orders are read while the agent has not accepted the previous ones.
         let asked = if is_behind { &mut both[..1] } else { &mut both[..] };
-        match poll(asked, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        poll_for(asked, left.into())?;
         let said = |fd: &PollFd<'_>| !fd.revents().is_empty();
         Ok((said(&both[0]), !is_behind && said(&both[1])))
     }
@@ -220,7 +223,7 @@ impl Line {
                 Some(News::Vanished) | None => {}
             }
         }
-        if is_open { Ok(()) } else { Err(io::Error::other("hung up")) }
+        if is_open { Ok(()) } else { Err(io::Error::other("closed the connection")) }
     }
 
     /// Forwards a report to the coordinator, which reads at once unless it is about to end.

@@ -149,7 +149,7 @@ impl Coordinator {
         self.runs += 1;
         let mut token = [0; 16];
         rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())
-            .map_err(|error| PlanError::system("draw a random token")(error.into()))?;
+            .map_err(|error| PlanError::system("generate a random token")(error.into()))?;
         let trace = match &point.pace {
             Pace::Trace(file) => plan.traces.get(file),
             _ => None,

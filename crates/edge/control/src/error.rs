@@ -27,7 +27,7 @@ pub enum PlanError {
     #[error("{0}")]
     Run(ConversationError),
     /// No run of any point measured anything.
-    #[error("no run counts: {reason}")]
+    #[error("no valid run: {reason}")]
     Nothing {
         /// Why the last run does not count.
         reason: String,

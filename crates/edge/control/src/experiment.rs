@@ -294,6 +294,7 @@ fn all_or_none(records: &mut [Record]) {
     });
     let Some((group, reason)) = reason else { return };
     for record in records.iter_mut().filter(|record| record.outcome == Outcome::Completed) {
-        record.outcome = Outcome::Invalid(format!("beside group {group}: {reason}"));
+        record.outcome =
+            Outcome::Invalid(format!("group {group} failed at the same time: {reason}"));
     }
 }

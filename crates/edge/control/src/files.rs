@@ -34,7 +34,7 @@ pub fn read_files(plan: &mut Plan, folder: &Path) -> Result<(), FileError> {
 fn read_topology(plan: &mut Plan, folder: &Path) -> Result<(), FileError> {
     let Some(named) = plan.topology.clone() else { return Ok(()) };
     let (file, text, help) = match named.file.as_str() {
-        "" => (Path::new("the plan's wires").to_owned(), named.text, ROUTERS),
+        "" => (Path::new("the plan").to_owned(), named.text, ROUTERS),
         name => {
             let file = folder.join(name);
             let text = read("topology", &file, TOPOLOGY_MIB_MAX)?;
@@ -45,18 +45,18 @@ fn read_topology(plan: &mut Plan, folder: &Path) -> Result<(), FileError> {
     plan.over(text, |client, server| {
         let way = topology.way(client, server).ok_or_else(|| {
             let file = file.display();
-            FileError(format!("no way leads from `{client}` to `{server}` in {file}: {help}"))
+            FileError(format!("no path from `{client}` to `{server}` in {file}; {help}"))
         })?;
         Ok((way.mtu, way.rtt))
     })
 }
 
 /// Remedy if no path connects two nodes of a topology file.
-const NODES: &str = "name two of its nodes, as in lab:FILE:CLIENT,SERVER";
+const NODES: &str = "use two of its nodes, as in lab:FILE:CLIENT,SERVER";
 
 /// Remedy if no path connects two nodes over the wires of a plan.
-const ROUTERS: &str =
-    "join them by a [[wire]], and write forwards = true in [nodes.NAME] of a router between them";
+const ROUTERS: &str = "connect them with [[wire]]s, and set forwards = true in [nodes.NAME] of the routers between \
+     them";
 
 /// The text of a file of at most `mib_max` MiB.
 fn read(kind: &str, file: &Path, mib_max: u64) -> Result<String, FileError> {
@@ -65,9 +65,10 @@ fn read(kind: &str, file: &Path, mib_max: u64) -> Result<String, FileError> {
     let read = File::open(file).and_then(|open| open.take(bytes_max + 1).read_to_string(&mut text));
     match read {
         Err(error) => Err(FileError(format!("cannot read the {kind} {name}: {error}"))),
-        Ok(bytes) if bytes as u64 > bytes_max => {
-            Err(FileError(format!("the {kind} {name} is longer than {mib_max} MiB: is it one?")))
-        }
+        Ok(bytes) if bytes as u64 > bytes_max => Err(FileError(format!(
+            "the {kind} {name} is longer than {mib_max} MiB; check the file \
+                                   name"
+        ))),
         Ok(_) => Ok(text),
     }
 }

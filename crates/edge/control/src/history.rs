@@ -82,7 +82,7 @@ impl History {
             && self.failed_in_a_row(record.place.point as usize) + 1 >= FAILED_MAX
         {
             record.outcome = Outcome::Skipped(format!(
-                "{FAILED_MAX} runs in a row gave no result; the last because {reason}"
+                "{FAILED_MAX} runs in a row gave no result; the last one: {reason}"
             ));
         }
     }
@@ -301,6 +301,6 @@ mod tests {
         };
         assert!(end(2).is_ok());
         let error = end(99).unwrap_err().to_string();
-        assert!(error.starts_with("no run counts: 3 runs in a row gave no result"), "{error}");
+        assert!(error.starts_with("no valid run: 3 runs in a row gave no result"), "{error}");
     }
 }

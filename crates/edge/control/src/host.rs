@@ -84,10 +84,11 @@ fn addresses(text: &str, default: u16) -> Result<Vec<SocketAddr>, AgentError> {
         _ => (text, Ok(default)),
     };
     let fail = |why: String| AgentError { host: text.to_owned(), why };
-    let port = port.map_err(|_| fail("has a port that is no number up to 65535".to_owned()))?;
+    let port =
+        port.map_err(|_| fail("has an invalid port; use a number up to 65535".to_owned()))?;
     let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
     let found = (name, port).to_socket_addrs();
-    let found = found.map_err(|error| fail(format!("is not found: {error}")))?;
+    let found = found.map_err(|error| fail(format!("cannot be resolved: {error}")))?;
     let mut addresses: Vec<SocketAddr> = Vec::new();
     for address in found {
         if !addresses.contains(&address) {
@@ -116,7 +117,7 @@ mod tests {
         let error = addresses("192.0.2.1:http", AGENT_PORT).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the agent at 192.0.2.1:http has a port that is no number up to 65535"
+            "the agent at 192.0.2.1:http has an invalid port; use a number up to 65535"
         );
     }
 

@@ -33,7 +33,7 @@ pub(crate) fn carry_out(
     let loads: Vec<Point> = run.points.iter().flat_map(Point::loads).collect();
     let prober = run.points.iter().find_map(Point::prober);
     let (Some(point), 1, None) = (loads.first(), loads.len(), prober) else {
-        let why = "a server of iperf3 is neither probed nor used both ways in one run".to_owned();
+        let why = "an iperf3 server supports neither probe nor direction=both".to_owned();
         return fail(Failure::Missing(why));
     };
     let (start, _) =

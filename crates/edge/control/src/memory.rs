@@ -33,8 +33,8 @@ pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(),
     if needed > memory.available_bytes {
         let (needed, available) = (megabytes(needed), megabytes(memory.available_bytes));
         return Err(PlanError::Missing(format!(
-            "a window of {window} takes up to {needed} of memory while it is full, and {available} are left \
-             ({point}): end other programs, or name smaller windows or shorter round trips"
+            "a window of {window} needs up to {needed} of memory, but only {available} are available \
+             ({point}): end other programs, or use smaller windows or RTTs"
         )));
     }
     let needed = bytes.saturating_mul(of_tcp);
@@ -44,8 +44,9 @@ pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(),
         let setting = format!("{} {pages} {}", pages / 4 * 3, pages / 2 * 3);
         let (needed, allowed) = (megabytes(needed), megabytes(memory.tcp_bytes));
         return Err(PlanError::Missing(format!(
-            "a window of {window} lets TCP queue up to {needed}, and net.ipv4.tcp_mem allows {allowed} \
-             ({point}): run `sysctl -w net.ipv4.tcp_mem=\"{setting}\"`, or name smaller windows"
+            "a window of {window} needs up to {needed} of TCP memory, but net.ipv4.tcp_mem allows \
+             {allowed} ({point}): run `sysctl -w net.ipv4.tcp_mem=\"{setting}\"`, or use smaller \
+             windows"
         )));
     }
     Ok(())
@@ -66,8 +67,8 @@ fn check_registered(plan: &Plan, runs: &[&[Point]], memory: &Memory) -> Result<(
     }
     let (needed, available) = (megabytes(needed), megabytes(memory.available_bytes));
     Err(PlanError::Missing(format!(
-        "RDMA would register {needed} of memory, and {available} are left ({point}): end other programs, or name \
-         less tx_depth, payload or flows"
+        "RDMA needs {needed} of registered memory, but only {available} are available ({point}): end \
+         other programs, or reduce tx_depth, payload or flows"
     )))
 }
 
@@ -172,7 +173,8 @@ mod tests {
         assert!(check(&plan, &memory(256 << 10, 1), 4096).is_ok());
         let refused = check(&plan, &memory((256 << 10) - 1, 1), 4096).unwrap_err().to_string();
         assert!(
-            refused.contains("register 269 MB") && refused.contains("less tx_depth"),
+            refused.contains("needs 269 MB of registered memory")
+                && refused.contains("reduce tx_depth"),
             "{refused}"
         );
     }

@@ -79,11 +79,11 @@ impl Node {
                 .map_err(PlanError::system("set a time-out"))?;
             match self.receive()?.into_iter().next() {
                 Some(Report::Hello { version }) if version == PROTOCOL_VERSION => return Ok(()),
-                Some(_) => return Err(self.lost("greets in another version; rebuild it")),
+                Some(_) => return Err(self.lost("it uses another protocol version; rebuild it")),
                 None => {}
             }
         }
-        Err(self.lost("did not greet"))
+        Err(self.lost("no greeting"))
     }
 
     /// Sends an order. A worker reads at once, so this blocks only if an order is longer than the socket's buffer,
@@ -96,7 +96,7 @@ impl Node {
                 Ok(written) => rest = &rest[written..],
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait_for_room()?,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.lost(&format!("takes no orders ({error})"))),
+                Err(error) => return Err(self.lost(&error.to_string())),
             }
         }
         Ok(())
@@ -105,7 +105,7 @@ impl Node {
     fn wait_for_room(&mut self) -> Result<(), PlanError> {
         let timeout = Timespec { tv_sec: TAKE_WITHIN.as_secs() as i64, tv_nsec: 0 };
         match poll(&mut [PollFd::new(&self.socket, PollFlags::OUT)], Some(&timeout)) {
-            Ok(0) => Err(self.lost("takes no orders")),
+            Ok(0) => Err(self.lost("it does not read its socket")),
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(PlanError::system("wait for a worker")(error.into())),
         }
@@ -116,7 +116,7 @@ impl Node {
         use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
         let mut buffer = [0; 64 << 10];
         match self.socket.read(&mut buffer) {
-            Ok(0) => Err(self.lost("ended")),
+            Ok(0) => Err(self.lost("it ended")),
             Ok(bytes) => self
                 .frames
                 .messages(&buffer[..bytes])
@@ -124,7 +124,7 @@ impl Node {
             Err(error) if matches!(error.kind(), WouldBlock | TimedOut | Interrupted) => {
                 Ok(Vec::new())
             }
-            Err(error) => Err(self.lost(&format!("cannot be heard ({error})"))),
+            Err(error) => Err(self.lost(&error.to_string())),
         }
     }
 
@@ -132,7 +132,7 @@ impl Node {
     pub(crate) fn lost(&mut self, what: &str) -> PlanError {
         match &mut self.behind {
             Behind::Process(process) => PlanError::Failed(format!(
-                "the worker of node {} {what} in mid-run ({})",
+                "lost the worker of node {}: {what} ({})",
                 self.name,
                 process.fate(END_WITHIN)
             )),

@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fabricmark_judge::{Part, slice_rate};
+use fabricmark_load::foreign::poll_for;
 use fabricmark_plan::{Pace, Pattern, Plan, Point, Purpose, Role};
 use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Order};
 use fabricmark_record::{Interval, Series};
 use fabricmark_units::{Nanos, Stream};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 
 use crate::coordinator::{Coordinator, PairId};
 use crate::error::PlanError;
@@ -339,16 +340,12 @@ fn wait(coordinator: &Coordinator, talks: &[Talk]) -> Result<(), PlanError> {
     let now = coordinator.now();
     let deadlines = talks.iter().filter_map(|talk| talk.conversation.deadline());
     let left = deadlines.map(|at| at - now).min().unwrap_or(LOOK_EVERY).min(LOOK_EVERY);
-    let timeout = Timespec { tv_sec: 0, tv_nsec: left.0 as i64 };
     let mut sockets: Vec<PollFd<'_>> = talks
         .iter()
         .flat_map(|talk| coordinator.sockets(&talk.pair))
         .map(|socket| PollFd::new(socket, PollFlags::IN))
         .collect();
-    match poll(&mut sockets, Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(PlanError::system("wait for workers")(error.into())),
-    }
+    poll_for(&mut sockets, left.into()).map(drop).map_err(PlanError::system("wait for workers"))
 }
 
 /// Intervals that both ends have reported so far.

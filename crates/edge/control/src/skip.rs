@@ -9,7 +9,8 @@ pub(crate) fn reason(point: &Point) -> Option<String> {
     let Bytes(window) = point.window_bytes()?;
     (window > WINDOW_MAX).then(|| {
         format!(
-            "a window of {window} bytes is beyond TCP's largest, {WINDOW_MAX} (RFC 7323, section 2.3)"
+            "a window of {window} bytes exceeds TCP's maximum of {WINDOW_MAX} (RFC 7323, section \
+             2.3)"
         )
     })
 }

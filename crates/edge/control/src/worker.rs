@@ -126,46 +126,29 @@ struct Hand {
 
 impl Hand {
     fn act(&mut self, action: Action, conversation: &mut Worker) {
-        match action {
-            Action::Prepare(prepare) => match self.prepare(*prepare) {
+        match (action, &self.run) {
+            (Action::Prepare(prepare), _) => match self.prepare(*prepare) {
                 Ok(port) => conversation.on_prepared(port),
                 Err(failure) => conversation.on_finished(Err(failure)),
             },
-            Action::Begin(peer) => {
+            // The run is over.
+            (_, None) => {}
+            (Action::Begin(peer), _) => {
                 let waiting = self.run.as_mut().and_then(|run| run.waiting.take());
                 if let Some(endpoint) = waiting {
                     self.start(endpoint, Some(peer));
                 }
             }
-            Action::Drain { bytes, idle } => {
-                if let Some(run) = &self.run {
-                    run.control.drain(bytes, idle.0);
-                }
+            (Action::Drain { bytes, idle }, Some(run)) => run.control.drain(bytes, idle.0),
+            (Action::Slice { counts }, Some(run)) => run.control.slice(counts),
+            (Action::EndSlice { bytes, idle, counts }, Some(run)) => {
+                run.control.end_slice(bytes, idle.0, counts);
             }
-            Action::Slice { counts } => {
-                if let Some(run) = &self.run {
-                    run.control.slice(counts);
-                }
-            }
-            Action::EndSlice { bytes, idle, counts } => {
-                if let Some(run) = &self.run {
-                    run.control.end_slice(bytes, idle.0, counts);
-                }
-            }
-            Action::Hold => {
-                if let Some(run) = &self.run {
-                    run.control.hold();
-                }
-            }
-            Action::Stop => {
-                if let Some(run) = &self.run {
-                    run.control.end();
-                }
-            }
-            Action::Abort => {
-                if let Some(run) = self.run.take() {
-                    run.control.give_up();
-                }
+            (Action::Hold, Some(run)) => run.control.hold(),
+            (Action::Stop, Some(run)) => run.control.end(),
+            (Action::Abort, Some(run)) => {
+                run.control.give_up();
+                self.run = None;
             }
         }
     }

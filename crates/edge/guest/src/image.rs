@@ -93,8 +93,8 @@ fn newest(line: Line) -> Result<String, GuestError> {
 
 fn no_kernel(line: Line) -> GuestError {
     GuestError::Missing(format!(
-        "no package of a Debian kernel {line} is known here: run apt-get update, and use Debian 12 or another \
-         release that has it"
+        "apt has no package of a Debian kernel {line}: run apt-get update, or use Debian 12 or \
+         another release that has it"
     ))
 }
 

@@ -22,7 +22,7 @@ exec </dev/null >"$(port out)" 2>"$(port err)"
 number=0
 while read -r folder; do
     mount -t 9p -o trans=virtio,version=9p2000.L,msize=524288,cache=mmap "writable$number" "$folder" ||
-        echo "fabricmark: what is written to $folder in the guest will be lost" >&2
+        echo "fabricmark: cannot mount $folder; files that the guest writes there are lost" >&2
     number=$((number + 1))
 done <"$work/writable"
 
@@ -62,7 +62,7 @@ smc() {
 # there meanwhile: whatever does so is in use, and what loads modules is done, before there is a second one.
 mkfifo /run/counting
 "$(cat "$work/program")" keep-counting >/run/counting &
-network || echo "fabricmark: the guest has no Soft RoCE: is rdma-core and iproute2 on this machine?" >&2
+network || echo "fabricmark: the guest has no Soft RoCE; install rdma-core and iproute2 on this machine" >&2
 
 smc || echo "fabricmark: the guest has no SMC" >&2
 
@@ -71,7 +71,7 @@ modprobe sctp || echo "fabricmark: the guest has no SCTP" >&2
 if read -r _ </run/counting; then
     echo 1 >/sys/devices/system/cpu/cpu1/online
 else
-    echo "fabricmark: the guest has one processor only" >&2
+    echo "fabricmark: the guest has only one CPU" >&2
 fi
 
 /bin/sh "$work/command.sh"

@@ -47,7 +47,12 @@ impl FromStr for Line {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let known = Self::ALL.into_iter().find(|line| line.to_string() == text);
-        known.ok_or_else(|| format!("`{text}` is no line of kernels: 6.1 (faster) or 6.12 (SMC-R)"))
+        known.ok_or_else(|| {
+            format!(
+                "`{text}` is not a known kernel: use 6.1 (faster) or 6.12 \
+                                     (SMC-R)"
+            )
+        })
     }
 }
 

@@ -40,7 +40,7 @@ impl Guest {
         interrupted: &AtomicBool,
     ) -> Result<Done, GuestError> {
         // In the folder for temporary files, since socket paths must be short.
-        let folder = tempfile::tempdir().map_err(GuestError::system("make a folder"))?;
+        let folder = tempfile::tempdir().map_err(GuestError::system("create a folder"))?;
         let work = folder.path();
         let write = |name: &str, contents: &[u8]| {
             fs::write(work.join(name), contents).map_err(GuestError::file(&work.join(name)))
@@ -112,10 +112,10 @@ impl Guest {
         for (number, folder) in writable.iter().enumerate() {
             share(&mut command, &format!("writable{number}"), folder.as_os_str(), "");
         }
-        let error_log = log.try_clone().map_err(GuestError::system("copy a descriptor"))?;
+        let error_log = log.try_clone().map_err(GuestError::system("duplicate a descriptor"))?;
         command.stdin(Stdio::null()).stdout(log).stderr(error_log);
         crate::sys::end_with_parent(&mut command);
-        command.spawn().map_err(GuestError::system("start a machine"))
+        command.spawn().map_err(GuestError::system("start QEMU"))
     }
 }
 
@@ -129,7 +129,8 @@ fn hear_end(
     use io::ErrorKind::{Interrupted, WouldBlock};
 
     let begin = Instant::now();
-    end.set_read_timeout(Some(LOOK)).map_err(GuestError::system("wait for a guest"))?;
+    end.set_read_timeout(Some(LOOK))
+        .map_err(GuestError::system("set the time-out of the guest's socket"))?;
     let mut told = Vec::new();
     while told.iter().filter(|&&byte| byte == b'\n').count() < 3 && told.len() < END_BYTES_MAX {
         let mut bytes = [0; 64];
@@ -137,7 +138,7 @@ fn hear_end(
             Ok(0) => return Err(ended(&console(work))),
             Ok(count) => told.extend_from_slice(&bytes[..count]),
             Err(error) if matches!(error.kind(), WouldBlock | Interrupted) => {}
-            Err(error) => return Err(GuestError::system("hear a guest")(error)),
+            Err(error) => return Err(GuestError::system("read from the guest")(error)),
         }
         if interrupted.load(Relaxed) {
             return Err(GuestError::Interrupted);
@@ -229,12 +230,12 @@ fn accept(listener: &UnixListener, machine: &mut Child) -> io::Result<UnixStream
 fn heard(work: &Path) -> impl Fn(io::Error) -> GuestError + Copy {
     move |error| match error.kind() {
         io::ErrorKind::UnexpectedEof => ended(&console(work)),
-        _ => GuestError::system("hear a guest")(error),
+        _ => GuestError::system("read from the guest")(error),
     }
 }
 
 fn ended(console: &str) -> GuestError {
-    let message = "the guest ended before its command did; its console said:";
+    let message = "the guest stopped before its command ended; its console:";
     GuestError::Failed(format!("{message}\n{console}"))
 }
 

@@ -171,7 +171,7 @@ fn text_keeps_to_its_columns_but_for_commands() {
         for line in text.lines().filter(|line| !line.starts_with("  fix ")) {
             assert!(line.chars().count() <= 80, "{line}");
         }
-        assert_eq!(text.contains("The time stamp counter is invariant"), is_all);
+        assert_eq!(text.contains("The TSC is invariant"), is_all);
     }
 }
 

@@ -59,8 +59,8 @@ impl Emulator {
         cpu: Option<u32>,
     ) -> Result<Self, LabError> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let bell = bell.map_err(LabError::system("make an eventfd"))?;
-        let heard = bell.try_clone().map_err(LabError::system("copy a descriptor"))?;
+        let bell = bell.map_err(LabError::system("create an eventfd"))?;
+        let heard = bell.try_clone().map_err(LabError::system("duplicate a descriptor"))?;
         let (orders, inbox) = mpsc::channel();
         let (started, answer) = mpsc::channel();
         let make = move || {
@@ -137,7 +137,7 @@ impl Emulator {
 
     fn ring(&self) -> Result<(), LabError> {
         rustix::io::write(&self.bell, &1u64.to_ne_bytes())
-            .map_err(LabError::system("ring a bell"))?;
+            .map_err(LabError::system("wake the emulator"))?;
         Ok(())
     }
 }
@@ -156,7 +156,7 @@ impl Drop for Emulator {
 fn pin(cpu: u32) -> Result<(), LabError> {
     let mut set = CpuSet::new();
     set.set(cpu as usize);
-    sched_setaffinity(None, &set).map_err(LabError::system("keep a thread on a processor"))
+    sched_setaffinity(None, &set).map_err(LabError::system("bind a thread to a CPU"))
 }
 
 /// Event numbers besides those of devices, which are numbered from 0.
@@ -166,7 +166,7 @@ const TIMER: u64 = u64::MAX - 1;
 fn watch(ready: &OwnedFd, source: impl AsFd, number: u64) -> Result<(), LabError> {
     let data = epoll::EventData::new_u64(number);
     epoll::add(ready, source, data, epoll::EventFlags::IN)
-        .map_err(LabError::system("watch a descriptor"))
+        .map_err(LabError::system("add a descriptor to epoll"))
 }
 
 struct Worker {
@@ -207,12 +207,12 @@ impl Worker {
         orders: Receiver<Order>,
     ) -> Result<Self, LabError> {
         let ready = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .map_err(LabError::system("make an epoll set"))?;
+            .map_err(LabError::system("create an epoll instance"))?;
         let timer = rustix::time::timerfd_create(
             TimerfdClockId::Monotonic,
             TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
         )
-        .map_err(LabError::system("make a timer"))?;
+        .map_err(LabError::system("create a timer"))?;
         watch(&ready, &bell, BELL)?;
         watch(&ready, &timer, TIMER)?;
         let (mut devices, mut paths) = (Vec::new(), Vec::new());

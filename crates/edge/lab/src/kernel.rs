@@ -88,8 +88,8 @@ pub(crate) fn change(old: &Wire, new: &Wire, ends: [&Namespace; 2]) -> Result<()
         let (Some(before), Some(after)) = (wanted(old, end)?, wanted(new, end)?) else { continue };
         if !after.can_follow(&before) {
             return Err(LabError::Input(format!(
-                "link `{}`: the framing of an htb that is up stays: say it in the file, `lab down`, \
-                 `lab up`",
+                "link `{}`: the framing of an htb qdisc cannot change: set it in the file, then \
+                 run `lab down` and `lab up`",
                 old.name
             )));
         }
@@ -210,7 +210,7 @@ mod tests {
         };
         assert_eq!(script, of("v0") + &of("v1"));
         let refusal = wire_of("ipoib:4X-SDR".parse().unwrap(), ["v0", "v1"]).unwrap_err();
-        assert!(refusal.contains("padded and cut by rules of their own"), "{refusal}");
+        assert!(refusal.contains("padded and fragmented differently"), "{refusal}");
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl Namespace {
         // Until the descriptor exists, only the thread keeps the namespace alive.
         let file = thread::scope(|scope| scope.spawn(make).join())
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            .map_err(|error| privilege::refused("make a network namespace", &error))?;
+            .map_err(|error| privilege::refused("create a network namespace", &error))?;
         Ok(Self { descriptor: file.into() })
     }
 

@@ -16,7 +16,8 @@ pub fn acquire() -> Result<(), LabError> {
         return Ok(());
     }
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    sys::unshare(libc::CLONE_NEWUSER).map_err(|error| refused("make a user namespace", &error))?;
+    sys::unshare(libc::CLONE_NEWUSER)
+        .map_err(|error| refused("create a user namespace", &error))?;
     // A single-uid map needs no helper program; setgroups must be denied first (user_namespaces(7)).
     fs::write("/proc/self/setgroups", "deny")
         .and_then(|()| fs::write("/proc/self/uid_map", format!("0 {uid} 1")))
@@ -26,9 +27,15 @@ pub fn acquire() -> Result<(), LabError> {
 
 /// Sysctls that forbid namespaces: name, value that forbids them, value that allows them, and meaning.
 const FORBIDDING: [(&str, &str, &str, &str); 4] = [
-    ("user.max_user_namespaces", "0", "10000", "user namespaces are switched off"),
-    ("user.max_net_namespaces", "0", "10000", "network namespaces are switched off"),
-    ("kernel.unprivileged_userns_clone", "0", "1", "ordinary users may not make user namespaces"),
+    ("user.max_user_namespaces", "0", "10000", "user namespaces are disabled"),
+    ("user.max_net_namespaces", "0", "10000", "network namespaces are disabled"),
+    (
+        "kernel.unprivileged_userns_clone",
+        "0",
+        "1",
+        "unprivileged users may not create user \
+                                                    namespaces",
+    ),
     (
         "kernel.apparmor_restrict_unprivileged_userns",
         "1",
@@ -48,7 +55,7 @@ pub(crate) fn refused(doing: &str, error: &io::Error) -> LabError {
             (format!("{meaning} ({name} is {value})"), format!("sysctl {name}={other}"))
         }
         None if error.raw_os_error() == Some(libc::ENOSPC) => (
-            "the limit of namespaces is reached".to_owned(),
+            "the maximum number of namespaces is reached".to_owned(),
             "raise user.max_user_namespaces and user.max_net_namespaces with sysctl".to_owned(),
         ),
         None => (

@@ -77,8 +77,8 @@ impl Qdiscs {
             (Backend::Netem, wire) => ask.netem_alone(wire).map(Some),
             (_, Some(wire)) => ask.shaped(wire).map(Some),
             (_, None) => Err(format!(
-                "backend `{backend}` shapes to a rate: give `rate` or a `link` with one, or use backend \
-                 `netem`"
+                "backend `{backend}` needs a rate: give `rate` or a `link` with one, or use \
+                 backend `netem`"
             )),
         }
     }
@@ -154,7 +154,7 @@ impl Ask<'_> {
         let leaf = Some(match wire.discipline {
             _ if self.needs_netem() => {
                 if wire.discipline != Discipline::DropTail {
-                    let why = " beside delays and losses, for which netem is the queue";
+                    let why = " with delays or losses, for which netem is the queue";
                     return Err(self.refusal("discipline", why, "`emulator`"));
                 }
                 self.netem(&self.rate_for_order())?
@@ -196,7 +196,7 @@ impl Ask<'_> {
             }
             _ => {
                 let key = if self.said("framing").is_some() { "framing" } else { "link" };
-                let why = ", whose packets are padded and cut by rules of their own";
+                let why = ", whose packets are padded and fragmented differently";
                 Err(self.refusal(key, why, "`emulator`"))
             }
         }
@@ -242,7 +242,8 @@ impl Ask<'_> {
     fn refusal(&self, key: &str, why: &str, instead: &str) -> String {
         let (backend, word) = (self.backend, self.said(key).unwrap_or_else(|| key.to_owned()));
         format!(
-            "backend `{backend}` cannot do `{word}`{why}: use backend {instead}, or leave it out"
+            "backend `{backend}` does not support `{word}`{why}: use backend {instead}, or leave \
+             it out"
         )
     }
 }

@@ -32,8 +32,8 @@ pub enum LabError {
     Backend(String),
     /// The kernel lacks a queueing discipline.
     #[error(
-        "link `{link}`: this kernel has no queue of the kind {kind}: as root try `modprobe sch_{kind}`; \
-         without the module use a kernel that has it, or backend `emulator`"
+        "link `{link}`: this kernel has no {kind} qdisc: run `modprobe sch_{kind}` as root, or use \
+         a kernel with this module, or backend `emulator`"
     )]
     NoQdisc {
         /// The link that needs it.
@@ -42,7 +42,7 @@ pub enum LabError {
         kind: &'static str,
     },
     /// The thread of the emulator has ended, which only a defect can cause.
-    #[error("the thread of the emulator has stopped: `lab down` and `lab up` start it again")]
+    #[error("the emulator thread has stopped: run `lab down` and `lab up` to restart it")]
     Stopped,
     /// A system call failed.
     #[error("cannot {doing}: {source}")]

@@ -166,8 +166,7 @@ impl Topology {
         if let Some(name) = between.iter().find(shared).filter(|_| *backend != Backend::Emulator) {
             let what = self.junctions.get(name).map_or("the bus of", |junction| junction.kind());
             return Err(format!(
-                "{what} `{name}` is the emulator's, which backend `{backend}` does not carry packets \
-                 to: leave `backend` out"
+                "{what} `{name}` needs backend `emulator`, not `{backend}`: leave out `backend`"
             ));
         }
         let is_hub =
@@ -175,14 +174,14 @@ impl Topology {
         for (end, words) in words.iter().enumerate() {
             if let (Some(hub), true) = (between.iter().find(is_hub), words.is_paced()) {
                 return Err(format!(
-                    "the rate is that of the hub `{hub}`: leave rate, link, schedule and trace out"
+                    "the hub `{hub}` sets the rate: leave out rate, link, schedule and trace"
                 ));
             }
             words.build::<()>(0, "").map_err(|error| error.to_string())?;
             if words.pauses() && self.is_at_junction(link, end) {
                 return Err(format!(
-                    "`pause` would stop all that comes by `{}`: say it of the other direction alone, \
-                     by `there` or `back`",
+                    "`pause` would stop all traffic through `{}`: set it for the other direction \
+                     only, with `there` or `back`",
                     between[end]
                 ));
             }
@@ -224,9 +223,8 @@ impl Source {
 
     /// Parses the topology.
     pub fn topology(&self) -> Result<Topology, TopologyError> {
-        let mut read = |file: &str| {
-            self.traces.get(file).cloned().ok_or_else(|| "it did not come along".to_owned())
-        };
+        let mut read =
+            |file: &str| self.traces.get(file).cloned().ok_or_else(|| "it was not sent".to_owned());
         Topology::parse_with(&self.text, &mut read)
     }
 }

@@ -41,7 +41,7 @@ impl Tun {
                 .or_else(|_| sys::set_tun_offloads(&file, libc::TUN_F_CSUM | segments))
         };
         let made = namespace.within(make);
-        made.map_err(|error| privilege::refused("make a TUN device", &error))?;
+        made.map_err(|error| privilege::refused("create a TUN device", &error))?;
         Ok(Self { file })
     }
 
@@ -49,7 +49,7 @@ impl Tun {
     /// that hand over single segments (`gso_max_segs 1`), since what is below TCP is done once for all segments.
     pub fn take_single_packets(&self) -> Result<(), LabError> {
         sys::set_tun_offloads(&self.file, libc::TUN_F_CSUM)
-            .map_err(LabError::system("switch segmentation of a device off"))
+            .map_err(LabError::system("disable segmentation offload of a device"))
     }
 
     /// Reads the next packet that the namespace sent; `None` if there is none. `bytes` must have room for

@@ -108,8 +108,8 @@ fn kernel_words(link: Link) -> Result<(Backend, LinkWords), LabError> {
 
 fn refusal(link: Link, technology: &str) -> LabError {
     LabError::Input(format!(
-        "`{link}`: the lab on this machine emulates no {technology}; use ethernet:RATE, ipoib:4X-SDR or veth, or \
-         name a host that has one and --link {link}"
+        "`{link}`: a lab does not emulate {technology}; use ethernet:RATE, ipoib:4X-SDR or veth, \
+         or a host with this link and --link {link}"
     ))
 }
 
@@ -131,8 +131,8 @@ mod tests {
             assert_eq!(
                 error,
                 format!(
-                    "`{text}`: the lab on this machine emulates no {technology}; use ethernet:RATE, \
-                     ipoib:4X-SDR or veth, or name a host that has one and --link {text}"
+                    "`{text}`: a lab does not emulate {technology}; use ethernet:RATE, \
+                     ipoib:4X-SDR or veth, or a host with this link and --link {text}"
                 )
             );
         }

@@ -12,6 +12,10 @@ use std::time::{Duration, Instant};
 
 use fabricmark_lab::{Emulator, LinkEnd, Namespace, Topology, Tun};
 
+mod namespaces;
+
+use namespaces::round_trip;
+
 /// One lab at a time: two would share the CPUs.
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -30,9 +34,7 @@ fn pair(test: &str, words: &str, mtu: u16) -> Option<Pair> {
 }
 
 fn both_ways(test: &str, words: [&str; 2], mtu: u16) -> Option<Pair> {
-    let probe = Command::new("unshare").args(["--net", "true"]).output();
-    if !probe.is_ok_and(|output| output.status.success()) {
-        fabricmark_testkit::skip(test, "network namespaces need root");
+    if !namespaces::may_make(test) {
         return None;
     }
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,12 +68,8 @@ fn address(end: usize, family: u8) -> IpAddr {
 }
 
 impl Pair {
-    /// A socket that waits for a datagram for at most five seconds.
     fn udp(&self, end: usize, family: u8) -> UdpSocket {
-        let local = SocketAddr::new(address(end, family), 7000);
-        let socket = self.namespaces[end].within(|| UdpSocket::bind(local)).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        socket
+        namespaces::udp(&self.namespaces[end], address(end, family))
     }
 
     /// The ends of a TCP connection.
@@ -121,16 +119,6 @@ impl Pair {
             assert_eq!(way.arrived.packets + way.duplicated.packets, out, "{way:?}");
         }
     }
-}
-
-fn round_trip(left: &UdpSocket, right: &UdpSocket) -> Duration {
-    let begin = Instant::now();
-    left.send_to(b"ping", right.local_addr().unwrap()).unwrap();
-    let mut bytes = [0; 16];
-    let (length, from) = right.recv_from(&mut bytes).unwrap();
-    right.send_to(&bytes[..length], from).unwrap();
-    left.recv_from(&mut bytes).unwrap();
-    begin.elapsed()
 }
 
 #[test]

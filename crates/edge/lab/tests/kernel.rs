@@ -15,14 +15,7 @@ use fabricmark_link::Reason;
 use fabricmark_testkit::skip;
 use fabricmark_wire::Family;
 
-fn may_make_namespaces(test: &str) -> bool {
-    let probe = Command::new("unshare").args(["--net", "true"]).output();
-    let may = probe.is_ok_and(|output| output.status.success());
-    if !may {
-        skip(test, "network namespaces need root");
-    }
-    may
-}
+mod namespaces;
 
 fn topology(backend: &str, words: &str) -> Topology {
     Topology::parse(&format!(
@@ -33,23 +26,13 @@ fn topology(backend: &str, words: &str) -> Topology {
 }
 
 fn udp(lab: &Lab, node: &str, address: IpAddr) -> UdpSocket {
-    let open = || UdpSocket::bind(SocketAddr::new(address, 7000));
-    let socket = lab.namespace(node).unwrap().within(open).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-    socket
+    namespaces::udp(lab.namespace(node).unwrap(), address)
 }
 
 /// RTT of a datagram.
 fn round_trip(lab: &Lab, family: Family) -> Duration {
     let [left, right] = [0, 1].map(|end| lab.topology().address(0, end, family));
-    let (client, server) = (udp(lab, "client", left), udp(lab, "server", right));
-    let begin = Instant::now();
-    client.send_to(b"ping", server.local_addr().unwrap()).unwrap();
-    let mut bytes = [0; 16];
-    let (length, from) = server.recv_from(&mut bytes).unwrap();
-    server.send_to(&bytes[..length], from).unwrap();
-    client.recv_from(&mut bytes).unwrap();
-    begin.elapsed()
+    namespaces::round_trip(&udp(lab, "client", left), &udp(lab, "server", right))
 }
 
 /// Sends `bytes` from client to server by TCP; returns bit/s from the first call to the last byte.
@@ -95,7 +78,7 @@ fn assert_sum(way: &Traffic) {
 #[test]
 fn shapers_of_the_kernel_carry_packets_at_the_rate_of_the_wire_and_count_them() {
     for backend in ["tbf", "htb"] {
-        if !may_make_namespaces(backend) {
+        if !namespaces::may_make(backend) {
             return;
         }
         let mut lab =
@@ -131,7 +114,7 @@ fn shapers_of_the_kernel_carry_packets_at_the_rate_of_the_wire_and_count_them() 
 #[test]
 fn a_full_queue_of_the_kernel_drops_and_says_so() {
     for backend in ["tbf", "htb"] {
-        if !may_make_namespaces("a full queue") {
+        if !namespaces::may_make("a full queue") {
             return;
         }
         let lab = Lab::build(topology(backend, "rate=10K queue=5p"), 1, None).unwrap();
@@ -156,7 +139,7 @@ fn a_full_queue_of_the_kernel_drops_and_says_so() {
 
 #[test]
 fn a_change_that_a_queue_cannot_do_leaves_the_link_as_it_was() {
-    if !may_make_namespaces("a change that cannot be") {
+    if !namespaces::may_make("a change that cannot be") {
         return;
     }
     let mut lab = Lab::build(topology("htb", "link=ethernet:100M"), 1, None).unwrap();
@@ -164,10 +147,10 @@ fn a_change_that_a_queue_cannot_do_leaves_the_link_as_it_was() {
         |words: &str| lab.change(0, None, &words.parse().unwrap()).unwrap_err().to_string();
     assert_eq!(
         refused("loss=every:10"),
-        "link `wan`: backend `htb` cannot do `loss=every:10`: use backend `emulator`, or leave it out"
+        "link `wan`: backend `htb` does not support `loss=every:10`: use backend `emulator`, or leave it out"
     );
-    assert!(refused("framing=none").contains("the framing of an htb that is up stays"));
-    assert!(refused("jitter=1ms").contains("`jitter` does nothing without delay"));
+    assert!(refused("framing=none").contains("the framing of an htb qdisc cannot change"));
+    assert!(refused("jitter=1ms").contains("`jitter` has no effect without delay"));
     assert_eq!(lab.topology().links[0].words[0].to_string(), "link=ethernet:100M");
     round_trip(&lab, Family::V4);
 }
@@ -181,7 +164,7 @@ fn kernel_has(queue: &str) -> bool {
 
 #[test]
 fn every_queue_is_built_or_its_absence_is_named_with_the_remedy() {
-    if !may_make_namespaces("queues of the kernel") {
+    if !namespaces::may_make("queues of the kernel") {
         return;
     }
     let codel = ("codel", "codel limit 1");
@@ -214,8 +197,8 @@ fn every_queue_is_built_or_its_absence_is_named_with_the_remedy() {
         assert_eq!(
             error.to_string(),
             format!(
-                "link `wan`: this kernel has no queue of the kind {kind}: as root try `modprobe \
-                 sch_{kind}`; without the module use a kernel that has it, or backend `emulator`"
+                "link `wan`: this kernel has no {kind} qdisc: run `modprobe sch_{kind}` as root, \
+                 or use a kernel with this module, or backend `emulator`"
             )
         );
     }
@@ -223,7 +206,7 @@ fn every_queue_is_built_or_its_absence_is_named_with_the_remedy() {
 
 #[test]
 fn netem_delays_and_loses_or_the_link_stays_as_it_was() {
-    if !may_make_namespaces("netem") {
+    if !namespaces::may_make("netem") {
         return;
     }
     if !kernel_has("netem limit 1") {

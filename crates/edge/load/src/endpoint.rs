@@ -228,7 +228,7 @@ impl Run<'_> {
             (Path::Trunc, false) => |_, _| Ok(Pages::Trunc),
             _ => return self.bytes(streams),
         };
-        self.by_path(streams, format!("lay the path {}", point.path), |stream| lay(stream, bytes))
+        self.by_path(streams, format!("set up path={}", point.path), |stream| lay(stream, bytes))
     }
 
     /// Runs the pattern over TCP connections with a path of their own.
@@ -297,7 +297,7 @@ impl Run<'_> {
         if longest > adapter.message_max() {
             let most = Bytes(adapter.message_max());
             let message = format!(
-                "a message of {longest} bytes is longer than {most}, the most of {}",
+                "a message of {longest} bytes exceeds the maximum of {most} of {}",
                 adapter.port.adapter
             );
             return Err(Failure::System(message));
@@ -346,7 +346,7 @@ impl Run<'_> {
                 let lay =
                     if self.prepare.is_active() { GsoFlow::sending } else { GsoFlow::receiving };
                 let flows: io::Result<_> = flows.map(|udp| lay(udp, point)).collect();
-                let flows = flows.map_err(system(format!("lay the path {}", point.path)))?;
+                let flows = flows.map_err(system(format!("set up path={}", point.path)))?;
                 self.datagrams(flows, GsoFlow::udp)
             }
             (Path::Uring | Path::UringZeroCopy, _) => {

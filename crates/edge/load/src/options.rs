@@ -51,9 +51,10 @@ pub(crate) fn set(socket: &Socket, prepare: &Prepare) -> Result<(), Failure> {
                 Some(libc::EPERM) => Failure::Missing(format!(
                     "device {device} is refused ({error}): run as root or with CAP_NET_RAW"
                 )),
-                Some(libc::ENODEV) => {
-                    Failure::Missing(format!("there is no device {device} here: see `ip link`"))
-                }
+                Some(libc::ENODEV) => Failure::Missing(format!(
+                    "there is no device {device} on this host: see `ip \
+                                              link`"
+                )),
                 _ => system(format!("open flows through device {device}"))(error),
             }
         })?;

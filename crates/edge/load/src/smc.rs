@@ -31,7 +31,7 @@ pub(crate) fn protocol(family: Family) -> Protocol {
 pub(crate) fn check(streams: &[TcpStream]) -> Result<(), Failure> {
     for stream in streams {
         match mode(stream)
-            .map_err(system("ask for the mode of an SMC socket: is smc_diag loaded?"))?
+            .map_err(system("read the mode of an SMC socket (run `modprobe smc_diag`)"))?
         {
             Some(FALLBACK) => {
                 return Err(Failure::Peer(
@@ -42,7 +42,7 @@ pub(crate) fn check(streams: &[TcpStream]) -> Result<(), Failure> {
             }
             Some(_) => {}
             None => {
-                let message = "the kernel does not know an SMC socket that is open".to_owned();
+                let message = "smc_diag does not list an open SMC socket".to_owned();
                 return Err(Failure::System(message));
             }
         }

@@ -49,8 +49,8 @@ pub(crate) fn allow_files(point: &Point) -> Result<(), Failure> {
     setrlimit(Resource::Nofile, raised).map_err(|error| {
         let most = limit.maximum.unwrap_or_default();
         Failure::Missing(format!(
-            "{flows} flows need {needed} open files and {most} are allowed ({error}): run \
-             `ulimit -n {needed}` as root, or use fewer flows"
+            "{flows} flows need {needed} open files, but {most} are allowed ({error}): run `ulimit \
+             -n {needed}` as root, or use fewer flows"
         ))
     })
 }
@@ -88,7 +88,7 @@ pub(crate) fn waiting(prepare: &Prepare) -> Result<Socket, Failure> {
         return Ok(socket);
     };
     if first == 0 || first > last {
-        return Err(Failure::Protocol(format!("{first} to {last} is no range of ports")));
+        return Err(Failure::Protocol(format!("{first} to {last} is not a range of ports")));
     }
     for port in first..=last {
         let socket = socket(prepare)?;
@@ -100,8 +100,8 @@ pub(crate) fn waiting(prepare: &Prepare) -> Result<Socket, Failure> {
         }
     }
     Err(Failure::Missing(format!(
-        "no port from {first} to {last} of {} is free for {}: widen the range, or see `ss -lntup` for who \
-         has them",
+        "no port from {first} to {last} of {} is free for {}: use a larger range, or see `ss \
+         -lntup` for their processes",
         prepare.address, prepare.point.transport
     )))
 }
@@ -138,10 +138,13 @@ fn socket(prepare: &Prepare) -> Result<Socket, Failure> {
         match error.raw_os_error() {
             Some(libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT | libc::EAFNOSUPPORT) => {
                 let help = transport.traits().remedy;
-                Failure::Missing(format!("this kernel has no {transport} ({error}): {help}"))
+                Failure::Missing(format!(
+                    "this kernel does not support {transport} ({error}): \
+                                          {help}"
+                ))
             }
             Some(libc::ENOPROTOOPT) => Failure::Missing(format!(
-                "{transport} is switched off here: run `sysctl net.mptcp.enabled=1`"
+                "{transport} is disabled: run `sysctl net.mptcp.enabled=1`"
             )),
             _ => system(format!("open a {transport} socket"))(error),
         }
@@ -197,7 +200,7 @@ fn set_options(socket: &Socket, point: &Point) -> Result<(), Failure> {
             let (known, help) = match error.kind() {
                 io::ErrorKind::PermissionDenied => {
                     let known = congestion_controls("tcp_allowed_congestion_control");
-                    (format!("ordinary users may use {known}"), "or run as root".to_owned())
+                    (format!("unprivileged users may use {known}"), "or run as root".to_owned())
                 }
                 _ => {
                     let known = congestion_controls("tcp_available_congestion_control");
@@ -260,7 +263,7 @@ pub fn set_wait(socket: &SockRef<'_>, point: &Point) -> Result<(), Failure> {
             .set_read_timeout(None)
             .and_then(|()| socket.set_write_timeout(room_within.map(|_| Control::LOOK_EVERY))),
     };
-    result.map_err(system("set how a socket waits"))
+    result.map_err(system("set the time-outs of a socket"))
 }
 
 /// Congestion control algorithms in a list of the kernel (ip-sysctl.rst).

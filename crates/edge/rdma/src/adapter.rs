@@ -19,14 +19,15 @@ pub enum Unavailable {
     NoLibrary(String),
     /// The kernel has no adapter.
     #[error(
-        "RDMA unavailable: this kernel has no adapter: as root try `modprobe rdma_rxe && rdma link add rxe0 type \
-         rxe netdev DEVICE`, or run it in a guest kernel that has Soft RoCE: fabricmark lab guest -- COMMAND"
+        "RDMA unavailable: this machine has no adapter: run `modprobe rdma_rxe && rdma link add \
+         rxe0 type rxe netdev DEVICE` as root, or use a guest kernel with Soft RoCE: fabricmark \
+         lab guest -- COMMAND"
     )]
     NoAdapter,
     /// No adapter has the address.
     #[error(
-        "RDMA unavailable: no adapter has the address {address}; they have {known}: `rdma link add rxe0 type rxe \
-         netdev DEVICE` adds Soft RoCE to a device"
+        "RDMA unavailable: no adapter has the address {address}; known addresses: {known}; `rdma \
+         link add rxe0 type rxe netdev DEVICE` adds Soft RoCE to a device"
     )]
     NoAddress {
         /// The requested address.
@@ -36,7 +37,8 @@ pub enum Unavailable {
     },
     /// The port is down.
     #[error(
-        "RDMA unavailable: port {number} of {adapter} is {state}: `ip link set DEVICE up`, look at its cable"
+        "RDMA unavailable: port {number} of {adapter} is {state}: run `ip link set DEVICE up`, or \
+         check its cable"
     )]
     Down {
         /// Name of the adapter.
@@ -48,7 +50,7 @@ pub enum Unavailable {
     },
     /// The adapter cannot be opened.
     #[error(
-        "RDMA unavailable: {adapter} cannot be opened: {source}; who may is said by the rights of \
+        "RDMA unavailable: {adapter} cannot be opened: {source}; check the permissions of \
          /dev/infiniband/uverbs*"
     )]
     Closed {
@@ -196,7 +198,10 @@ mod tests {
     fn what_is_missing_is_said_with_what_mends_it() {
         let address = "10.9.0.3".parse().unwrap();
         let text = find(&two(), address, "v0").unwrap_err().to_string();
-        assert!(text.contains("10.9.0.3; they have fe80::1 at rxe0, 10.9.0.1 at rxe0, "), "{text}");
+        assert!(
+            text.contains("10.9.0.3; known addresses: fe80::1 at rxe0, 10.9.0.1 at rxe0, "),
+            "{text}"
+        );
         let text = find(&[], address, "v0").unwrap_err().to_string();
         assert!(text.contains("fabricmark lab guest"), "{text}");
         let mut down = two();

@@ -84,7 +84,10 @@ impl Manager {
             }
             Told::Established => return Ok(()),
             Told::Other(event) => {
-                let message = format!("the communication manager says {event} (status {status})");
+                let message = format!(
+                    "the RDMA communication manager reports {event} (status \
+                                       {status})"
+                );
                 return Err(io::Error::new(io::ErrorKind::ConnectionRefused, message));
             }
         }

@@ -8,25 +8,28 @@ use crate::abi::WorkCompletion;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failed {
     /// The other end did not acknowledge within all retransmissions.
-    #[error("the other end acknowledges nothing: it is gone, or packets are lost (retry exceeded)")]
+    #[error(
+        "no acknowledgement from the other end: it is gone, or packets are lost (retry \
+             exceeded)"
+    )]
     Retry,
     /// The other end had no receive request within all retries.
-    #[error("the other end has no room for messages (receiver not ready, retry exceeded)")]
+    #[error("the other end has no receive buffers (receiver not ready, retry exceeded)")]
     NotReady,
     /// The other end's memory does not permit this access.
     #[error("the other end refuses access to its memory (remote access error)")]
     RemoteAccess,
     /// The other end could not execute the request.
-    #[error("the other end could not do what it was asked for (remote operation error)")]
+    #[error("the other end could not complete the operation (remote operation error)")]
     RemoteOperation,
     /// The other end rejected the request as invalid.
-    #[error("the other end calls the request invalid (remote invalid request error)")]
+    #[error("the other end rejected the request (remote invalid request error)")]
     RemoteInvalid,
     /// The message is longer than the receive buffer here.
-    #[error("a message is longer than the memory that waits for it (local length error)")]
+    #[error("a message is longer than its buffer (local length error)")]
     Length,
     /// The memory here does not permit this access.
-    #[error("memory of this end may not be used so (local protection error)")]
+    #[error("access to the memory of this end is not allowed (local protection error)")]
     Protection,
     /// The request was outstanding when another one failed, or when the adapter went away.
     #[error("the queue pair has failed, or its adapter is gone (flushed)")]

@@ -345,7 +345,7 @@ impl Completions {
             let poll = (*self.cq.as_ref().context).ops.poll_cq;
             poll.expect("every adapter polls")(self.cq.as_ptr(), room, into.as_mut_ptr())
         };
-        usize::try_from(count).map_err(|_| io::Error::other("the completion queue is broken"))
+        usize::try_from(count).map_err(|_| io::Error::other("polling the completion queue failed"))
     }
 
     /// Requests an event for the next completion. Completions before that cause none: poll once more before waiting.

@@ -30,7 +30,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// Another process is writing to the file.
-    #[error("{} is in use by another fabricmark: wait for it, or name another --store", path.display())]
+    #[error("{} is in use by another fabricmark: wait for it, or use another --store", path.display())]
     Busy {
         /// The store's file.
         path: PathBuf,

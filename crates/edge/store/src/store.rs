@@ -104,7 +104,7 @@ impl Store {
         if path.is_file() {
             return Self::open(path);
         }
-        let message = "there is no such file; `fabricmark run` makes it".to_owned();
+        let message = "there is no such file; `fabricmark run` creates it".to_owned();
         Err(StoreError::Unusable { path: path.to_owned(), message })
     }
 

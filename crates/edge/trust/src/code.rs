@@ -21,7 +21,7 @@ pub struct Code([u8; LEN]);
 
 /// A text that is not a code.
 #[derive(Debug, PartialEq, Eq, Error)]
-#[error("a code has 8 letters and digits, like K7QM-2XVD, and no U")]
+#[error("a code has 8 letters and digits without U, such as K7QM-2XVD")]
 pub struct CodeError;
 
 impl Code {
@@ -29,8 +29,7 @@ impl Code {
     pub fn generate() -> Result<Code, TrustError> {
         let mut random = [0; LEN];
         let filled = default_provider().secure_random.fill(&mut random);
-        filled
-            .map_err(|_| TrustError::Generate("the system gives no random numbers".to_owned()))?;
+        filled.map_err(|_| TrustError::Generate("the system has no random numbers".to_owned()))?;
         // 32 divides 256: all symbols are equally likely.
         Ok(Code(random.map(|byte| SIGNS[usize::from(byte % 32)])))
     }

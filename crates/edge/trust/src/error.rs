@@ -14,16 +14,18 @@ use thiserror::Error;
 )]
 pub enum TrustError {
     /// The environment names no folder for configuration files.
-    #[error("neither XDG_CONFIG_HOME nor HOME is set: name the key file")]
+    #[error(
+        "no folder for the key: set XDG_CONFIG_HOME or HOME, or give the key file with --key-file"
+    )]
     NoHome,
     /// This host has no key yet.
-    #[error("there is no key at {}: fabricmark agent --new-key makes one", .0.display())]
+    #[error("there is no key at {}: create one with `fabricmark agent --new-key`", .0.display())]
     NoKey(PathBuf),
     /// A new key would overwrite an existing one.
-    #[error("{} exists and is not overwritten: remove it first if no host shall know it any more", .0.display())]
+    #[error("{} already exists: remove it first to replace the key", .0.display())]
     KeyExists(PathBuf),
     /// Others than the owner may read the key, or modify a file that decides who is trusted.
-    #[error("{} is open to others: run chmod {mode} {}", path.display(), path.display())]
+    #[error("{} is accessible to other users: run chmod {mode} {}", path.display(), path.display())]
     Exposed {
         path: PathBuf,
         /// Argument of chmod(1) that fixes it.
@@ -33,13 +35,13 @@ pub enum TrustError {
     #[error("{} is not a key file: {why}", path.display())]
     NotAKey { path: PathBuf, why: String },
     /// A file exceeds the limit of `max` bytes.
-    #[error("{} has more than {max} bytes", path.display())]
+    #[error("{} is longer than {max} bytes", path.display())]
     TooLarge { path: PathBuf, max: u64 },
     /// A line of the file of trusted keys, counted from 1, is invalid.
     #[error("{}, line {line}: {why}", path.display())]
     BadLine { path: PathBuf, line: usize, why: String },
     /// Invalid host name, see [`crate::HostName`].
-    #[error("a host name has 1 to 64 letters, digits and signs of ASCII, not {0:?}")]
+    #[error("{0:?} is not a host name: use 1 to 64 ASCII letters, digits and signs")]
     BadName(String),
     /// A system call for a file or folder failed; `doing` is a verb.
     #[error("cannot {doing} {}: {source}", path.display())]

@@ -16,7 +16,7 @@ pub struct Fingerprint(pub [u8; 32]);
 
 /// A text that is not a fingerprint.
 #[derive(Debug, PartialEq, Eq, Error)]
-#[error("a fingerprint is SHA256: and 43 characters of base64, not {0:?}")]
+#[error("{0:?} is not a fingerprint: write SHA256: and 43 characters of base64")]
 pub struct FingerprintError(String);
 
 impl Fingerprint {

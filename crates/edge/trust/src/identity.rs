@@ -60,7 +60,7 @@ impl Identity {
     pub fn save_new(&self, path: &Path) -> Result<(), TrustError> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-            made.map_err(|error| TrustError::file("make the folder", folder, error))?;
+            made.map_err(|error| TrustError::file("create the folder", folder, error))?;
         }
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         let mut file = file.map_err(|error| match error.kind() {

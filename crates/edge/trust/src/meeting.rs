@@ -32,13 +32,13 @@ const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 #[derive(Debug, Error)]
 pub enum PairError {
     /// The two ends have different codes.
-    #[error("the code is wrong (or somebody changes what the hosts say): look at it and try again")]
+    #[error("wrong code, or the connection was tampered with: check the code and try again")]
     WrongCode,
     /// The waiting end received too many wrong codes.
     #[error("{WRONG_MAX} wrong codes were tried: start again for a new code")]
     TooManyWrongCodes,
     /// The code has expired.
-    #[error("nobody came within {} minutes: start again for a new code", WAIT_MAX.as_secs() / 60)]
+    #[error("no host connected within {} minutes: start again for a new code", WAIT_MAX.as_secs() / 60)]
     Expired,
     /// This end was told to stop.
     #[error("interrupted")]
@@ -47,10 +47,10 @@ pub enum PairError {
     #[error("the other end is not fabricmark pair, or another version of it")]
     Garbage,
     /// The other end sends nothing.
-    #[error("the other end was silent for {} seconds", PATIENCE.as_secs())]
+    #[error("no data from the other end for {} seconds", PATIENCE.as_secs())]
     Silent,
     /// The other end closed the connection.
-    #[error("the other end hung up: does fabricmark pair still wait there?")]
+    #[error("the other end closed the connection: check that fabricmark pair still waits there")]
     HungUp,
     /// A system call failed.
     #[error("{0}")]
@@ -269,7 +269,11 @@ mod tests {
     #[test]
     fn a_code_expires() {
         let error = ended(Instant::now(), false);
-        assert_eq!(error.to_string(), "nobody came within 10 minutes: start again for a new code");
+        assert_eq!(
+            error.to_string(),
+            "no host connected within 10 minutes: start again for a new \
+                                       code"
+        );
     }
 
     #[test]

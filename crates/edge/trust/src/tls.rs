@@ -118,7 +118,7 @@ macro_rules! tls13_signatures {
             _: &CertificateDer<'_>,
             _: &DigitallySignedStruct,
         ) -> Result<HandshakeSignatureValid, Error> {
-            Err(Error::General("TLS 1.2 is not spoken here".to_owned()))
+            Err(Error::General("TLS 1.2 is not supported".to_owned()))
         }
 
         fn verify_tls13_signature(

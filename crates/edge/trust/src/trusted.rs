@@ -89,7 +89,7 @@ impl Trusted {
     fn text(&self) -> Result<String, TrustError> {
         let content = read_guarded(&self.path, 0o022, "go-w", FILE_MAX)?.unwrap_or_default();
         let not_text = |_| {
-            let error = io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8");
+            let error = io::Error::new(io::ErrorKind::InvalidData, "it is not valid UTF-8");
             TrustError::file("read", &self.path, error)
         };
         String::from_utf8(content).map_err(not_text)

@@ -13,7 +13,7 @@ use crate::exit::{Code, Failure};
 pub fn folder() -> Result<PathBuf, Failure> {
     let [state, home] = ["XDG_STATE_HOME", "HOME"].map(env::var_os);
     folder_of(state.as_deref(), home.as_deref()).ok_or_else(|| {
-        let message = "neither XDG_STATE_HOME nor HOME is set: nowhere to keep a calibration";
+        let message = "no folder for the calibration: set XDG_STATE_HOME or HOME";
         Failure::new(Code::Missing, message)
     })
 }
@@ -44,8 +44,9 @@ pub fn kept(folder: &Path) -> Option<Calibration> {
 pub fn keep(folder: &Path, calibration: &Calibration) -> Result<(), Failure> {
     let file = file(folder);
     let part = file.with_extension("part");
-    let text = serde_json::to_vec_pretty(calibration)
-        .map_err(|error| Failure::internal(format!("no JSON of a calibration: {error}")))?;
+    let text = serde_json::to_vec_pretty(calibration).map_err(|error| {
+        Failure::internal(format!("cannot write the calibration as JSON: {error}"))
+    })?;
     // Written to a temporary file and renamed, so that readers never see a partial file.
     fs::write(&part, text)
         .and_then(|()| fs::rename(&part, &file))

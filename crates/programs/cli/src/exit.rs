@@ -94,10 +94,10 @@ impl Failure {
         move |error| {
             let (code, help) = match error.kind() {
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                    (Code::Missing, "; name another folder with --out")
+                    (Code::Missing, "; use another folder with --out")
                 }
                 io::ErrorKind::StorageFull => {
-                    (Code::RunFailed, "; free some space or name another folder with --out")
+                    (Code::RunFailed, "; free some space, or use another folder with --out")
                 }
                 _ => (Code::RunFailed, ""),
             };
@@ -144,10 +144,10 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let (code, help) = match &error {
             StoreError::Full { .. } => {
-                (Code::RunFailed, "\nfree some space or name another place with --store")
+                (Code::RunFailed, "\nfree some space, or use another store with --store")
             }
             StoreError::ReadOnly { .. } => {
-                (Code::Missing, "\nname a folder that you may write with --out or --store")
+                (Code::Missing, "\nuse a writable folder with --out or --store")
             }
             StoreError::Busy { .. } => (Code::RunFailed, ""),
             StoreError::Newer { .. }
@@ -239,7 +239,7 @@ impl From<PairError> for Failure {
     fn from(error: PairError) -> Self {
         match error {
             PairError::Trust(error) => error.into(),
-            PairError::Stopped => Self::new(Code::Interrupted, "interrupted; nothing was kept"),
+            PairError::Stopped => Self::new(Code::Interrupted, "interrupted; nothing was saved"),
             error => Self::new(Code::Unreachable, error.to_string()),
         }
     }

@@ -69,8 +69,9 @@ fn carry_out(command: Command) -> Result<ExitCode, Failure> {
             .map_err(Failure::output("standard output"))?,
         Command::Worker => worker()?,
         Command::LabHolder => command::lab::holder()?,
-        Command::SmcEid { name } => fabricmark_load::smc::add_eid(&name)
-            .map_err(|error| Failure::new(Code::Missing, format!("no user EID: {error}")))?,
+        Command::SmcEid { name } => fabricmark_load::smc::add_eid(&name).map_err(|error| {
+            Failure::new(Code::Missing, format!("cannot add the user EID: {error}"))
+        })?,
         Command::KeepCounting => keep_counting()?,
     }
     Ok(ExitCode::SUCCESS)
@@ -78,12 +79,18 @@ fn carry_out(command: Command) -> Result<ExitCode, Failure> {
 
 /// Serves the coordinator that started this process with a socket as its standard input.
 fn worker() -> Result<(), Failure> {
-    let socket = std::io::stdin()
-        .as_fd()
-        .try_clone_to_owned()
-        .map_err(|error| Failure::internal(format!("no socket to a coordinator: {error}")))?;
-    fabricmark_control::work(socket.into())
-        .map_err(|error| Failure::internal(format!("the worker lost its coordinator: {error}")))
+    let socket = std::io::stdin().as_fd().try_clone_to_owned().map_err(|error| {
+        Failure::internal(format!(
+            "standard input is not a coordinator's socket: \
+                                                    {error}"
+        ))
+    })?;
+    fabricmark_control::work(socket.into()).map_err(|error| {
+        Failure::internal(format!(
+            "the worker lost the connection to its \
+                                                    coordinator: {error}"
+        ))
+    })
 }
 
 /// Keeps perf events and packet timestamps enabled in the kernel until this process is killed; prints a line when they
@@ -93,8 +100,7 @@ fn worker() -> Result<(), Failure> {
 /// makes it patch that back. If CPUs are emulated in software, another CPU may execute half-patched code, and the
 /// kernel crashes. Keeping both in use from before the second CPU is online prevents that.
 fn keep_counting() -> Result<(), Failure> {
-    let failed =
-        |error: std::io::Error| Failure::internal(format!("cannot keep counting: {error}"));
+    let failed = |error: std::io::Error| Failure::internal(format!("cannot count events: {error}"));
     let _events = fabricmark_host::UsageMeter::start();
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").map_err(failed)?;
     fabricmark_telemetry::stamp::enable(socket.as_fd(), false).map_err(failed)?;

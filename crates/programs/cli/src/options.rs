@@ -143,7 +143,7 @@ impl To {
         let (node, host) = text.split_once('=').unwrap_or((SERVER, text));
         let node = if node == "peer" { SERVER } else { node };
         if node.is_empty() || host.is_empty() {
-            return Err("name a host, or a node and its host as NODE=HOST".to_owned());
+            return Err("use HOST or NODE=HOST".to_owned());
         }
         Ok(Self { node: node.to_owned(), host: host.to_owned() })
     }
@@ -175,7 +175,7 @@ fn choice<T: Copy + Send + Sync + 'static>(
     let words = all.iter().map(|&(word, _, about)| PossibleValue::new(word).help(about));
     PossibleValuesParser::new(words).try_map(|word| {
         let found = all.iter().find(|(known, ..)| *known == word);
-        found.map(|&(_, meant, _)| meant).ok_or("no such word")
+        found.map(|&(_, meant, _)| meant).ok_or("unknown value")
     })
 }
 
@@ -417,10 +417,13 @@ impl How {
         for To { node, host } in &self.to {
             if !known.contains(node.as_str()) {
                 let known: Vec<String> = known.iter().map(|name| format!("{name}=HOST")).collect();
-                return Err(format!("no flow ends at a node `{node}`; use {}", known.join(", ")));
+                return Err(format!(
+                    "node `{node}` is not an end of a flow; use {}",
+                    known.join(", ")
+                ));
             }
             if hosts.insert(node.as_str(), host.as_str()).is_some() {
-                return Err(format!("--to names the host of {node} twice"));
+                return Err(format!("--to has the host of {node} twice"));
             }
         }
         Ok(hosts)
@@ -530,7 +533,7 @@ fn amount_of_bytes(text: &str) -> Result<Amount, String> {
 fn amount_of_payloads(text: &str) -> Result<Amount, String> {
     match text.parse() {
         Ok(count @ 1..) => Ok(Amount::Payloads(count)),
-        _ => Err("use a number from 1".to_owned()),
+        _ => Err("use a number of at least 1".to_owned()),
     }
 }
 

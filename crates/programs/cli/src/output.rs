@@ -28,7 +28,7 @@ pub fn plan(experiment: &Experiment) -> Result<Plan, Failure> {
     let plan = parse(&experiment.facts.plan_file, &experiment.facts.plan_text, size).map_err(
         |problems| {
             let name = &experiment.name;
-            Failure::input(format!("the plan kept with {name} is wrong\n{problems}"))
+            Failure::input(format!("the plan stored with {name} is invalid\n{problems}"))
         },
     )?;
     let link = experiment.facts.link.as_ref().and_then(|link| link.parse().ok());

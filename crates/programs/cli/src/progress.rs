@@ -51,11 +51,11 @@ impl Progress for Line {
         }
         let how_far = match (position.decided, position.budget_left) {
             (Some((decided, all)), Some(left)) => {
-                format!("{decided} of {all} comparisons decided, {} left at most", minutes(left))
+                format!("{decided} of {all} comparisons decided, at most {} left", minutes(left))
             }
             _ => {
                 let Position { done, planned, left, .. } = position;
-                format!("{done} of {planned} runs, {} left at least", minutes(left))
+                format!("{done} of {planned} runs, at least {} left", minutes(left))
             }
         };
         self.show(&format!(
@@ -71,7 +71,7 @@ impl Progress for Line {
     }
 
     fn waits(&mut self, place: u32) {
-        let text = format!("the agent measures for others: place {place} in its queue");
+        let text = format!("the agent is busy with other runs: position {place} in its queue");
         if self.is_terminal {
             self.show(&text);
         } else {

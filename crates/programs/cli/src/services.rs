@@ -83,7 +83,7 @@ impl Services {
             ended = ended.and(served);
         }
         ended.map_err(|error| {
-            let message = format!("the port of another tool is not served: {error}");
+            let message = format!("a service for another tool failed: {error}");
             Failure::new(Code::RunFailed, message)
         })
     }
@@ -124,7 +124,8 @@ pub fn stamp_key(path: &Path) -> Result<Key, Failure> {
     let octets = fs::read(path).map_err(Failure::unread(path))?;
     let key = octets.strip_suffix(b"\n").unwrap_or(&octets);
     Some(key).filter(|key| key.len() <= STAMP_KEY_BYTES).and_then(Key::new).ok_or_else(|| {
-        let message = format!("{} has no key of 1 to {STAMP_KEY_BYTES} octets", path.display());
+        let message =
+            format!("the key in {} does not have 1 to {STAMP_KEY_BYTES} octets", path.display());
         Failure::input(message)
     })
 }

@@ -146,7 +146,7 @@ impl Load {
                 let mbps = rate_bps / 1e6;
                 text += &format!("  {mbps:10.1} Mbit/s  {per_second:9.0} bursts/s");
             }
-            _ => text += &format!("  {per_second:10.0} exchanges/s"),
+            _ => text += &format!("  {per_second:10.0} transactions/s"),
         }
         // A retransmission delivers everything queued behind it at once (head-of-line blocking).
         let is_burst =

@@ -216,7 +216,7 @@ fn a_plan_runs_in_a_guest_over_its_wire_and_shows_what_that_allows() {
     let refused = run(&[]).unwrap();
     let message = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(64), "{message}");
-    assert!(message.contains("a guest has one wire"), "{message}");
+    assert!(message.contains("a guest has only one link"), "{message}");
 }
 
 /// A network that loses packets, and adapters as `doctor rdma` shows them.
@@ -396,7 +396,7 @@ fn a_kernel_without_an_adapter_is_told_what_mends_it() {
             .unwrap();
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(MISSING), "{text}");
-        assert!(text.contains("RDMA unavailable: this kernel has no adapter"), "{text}");
+        assert!(text.contains("RDMA unavailable: this machine has no adapter"), "{text}");
     } else {
         skip("a kernel without RDMA", "this one has an adapter");
     }

@@ -254,9 +254,9 @@ fn an_amount_ends_a_run_before_its_time() {
         assert!(bytes.contains(&sent_bytes.unwrap()), "{line}: {sent}");
     }
     expect("rr loopback --count 3", 0, &["ends after 3 payloads", "at most 3600s"]);
-    let hint = ["64 bytes that arrived came in too short a time", "a larger amount"];
+    let hint = ["64 bytes arrived in too short a time", "a larger amount"];
     expect("stream loopback --payload 64 --count 1 --warm-up 0s", 67, &hint);
-    expect("rr loopback --count 0", 64, &["use a number from 1"]);
+    expect("rr loopback --count 0", 64, &["use a number of at least 1"]);
 }
 
 #[test]
@@ -363,13 +363,16 @@ fn what_cannot_be_measured_is_refused_with_what_could() {
     for (line, fragments) in [
         ("stream lab:token-ring", &["lab:token-ring", "ethernet"][..]),
         ("stroll loopback", &["stream", "ping-pong", "burst"]),
-        ("burst loopback --rate 1M", &["use pace closed"]),
+        ("burst loopback --rate 1M", &["use pace=closed"]),
         ("stream loopback --transport smoke", &["tcp", "udp"]),
-        ("stream loopback --vs speed=9", &["no factor", "payload"]),
+        ("stream loopback --vs speed=9", &["unknown factor", "payload"]),
         ("stream loopback --vs path=copy --vs path=copy", &["the same point", "label=a"]),
-        ("stream loopback --path gso", &["use transport udp"]),
-        ("rr loopback --timestamps software --outstanding 2", &["use outstanding = 1"]),
-        ("stream loopback --transport udp --payload 70000", &["use at most 65507"]),
+        ("stream loopback --path gso", &["use transport=udp"]),
+        ("rr loopback --timestamps software --outstanding 2", &["use outstanding=1"]),
+        (
+            "stream loopback --transport udp --payload 70000",
+            &["payload=70000 exceeds the maximum of 65507"],
+        ),
         ("stream loopback --require fast", &["goodput>=9G"]),
         ("stream loopback --runs 0", &["1 to 10000"]),
         ("stream loopback --cpu a,b", &["0,1"]),
@@ -394,7 +397,7 @@ fn a_host_needs_a_key_and_other_targets_are_named() {
 #[test]
 fn a_device_without_hardware_timestamps_is_named() {
     let line = "ping-pong loopback --transport udp --timestamps hardware -t 50ms";
-    expect(line, 66, &["lo has no hardware timestamps", "timestamps software"]);
+    expect(line, 66, &["lo has no hardware timestamps", "timestamps=software"]);
 }
 
 #[test]
@@ -406,7 +409,7 @@ fn what_this_host_lacks_is_named_with_what_it_has_or_how_to_get_it() {
         ),
         (
             "stream loopback --device nonesuch0 -t 50ms",
-            ["no device nonesuch0", "here", "see `ip link`"],
+            ["no device nonesuch0", "on this host", "see `ip link`"],
         ),
     ] {
         expect(line, 66, &fragments);
@@ -428,7 +431,7 @@ fn mptcp_that_is_switched_off_is_named_with_the_switch() {
     // net/mptcp/protocol.c, mptcp_init_sock.
     let socket = (libc::SYS_socket, vec![(2, libc::IPPROTO_MPTCP)]);
     let output = refusing(&[socket], libc::ENOPROTOOPT, "stream loopback --transport mptcp");
-    says(&output, 66, &["mptcp is switched off", "sysctl net.mptcp.enabled=1"]);
+    says(&output, 66, &["mptcp is disabled", "sysctl net.mptcp.enabled=1"]);
 }
 
 #[test]
@@ -436,7 +439,7 @@ fn an_end_that_refuses_or_cannot_be_reached_is_named_with_what_to_look_at() {
     // An IPv4 address has 16 bytes (ip(7)); the program's own sockets are of other families.
     let connect = [(libc::SYS_connect, vec![(2, 16)])];
     for (error, fragments) in [
-        (libc::ECONNREFUSED, ["127.0.0.1", "refused", "nobody listens"]),
+        (libc::ECONNREFUSED, ["127.0.0.1", "refused", "nothing listens"]),
         (libc::ENETUNREACH, ["127.0.0.1", "unreachable", "ip route get 127.0.0.1"]),
     ] {
         let text = says(&refusing(&connect, error, "stream loopback -t 50ms"), 67, &fragments);
@@ -471,7 +474,7 @@ fn a_level_that_cannot_be_run_is_shown_with_its_reason_beside_the_others() {
     let text = expect(
         line,
         67,
-        &["no run of congestion=warp counts", "cannot use congestion control warp", "4 counted"],
+        &["no valid run of congestion=warp", "cannot use congestion control warp", "4 counted"],
     );
     let row = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
     assert!(row("congestion=warp").contains("skipped:"), "{text}");
@@ -539,8 +542,8 @@ fn the_links_of_a_topology_are_those_of_its_file() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../plans/labs/dumbbell.toml");
     for options in ["--rtt 5ms", "--emulate loss=1%", "--vs rtt=5ms --vs rtt=9ms"] {
         let line = format!("stream lab:{file}:client1,server1 {options}");
-        expect(&line, 64, &["over a topology file: say it in the file"]);
+        expect(&line, 64, &["cannot be set with a topology file: set it in the file"]);
     }
     let nobody = format!("stream lab:{file}:client1,nobody");
-    expect(&nobody, 64, &["no way leads from `client1` to `nobody`"]);
+    expect(&nobody, 64, &["no path from `client1` to `nobody`"]);
 }

@@ -116,7 +116,7 @@ fn a_paper_that_has_no_plan_says_which_have_one() {
     let folder = TempDir::new().unwrap();
     let here = folder.path();
     for paper in ["P5", "P9"] {
-        expect(here, &["papers", "run", paper], 64, &["cannot be run", "today: P1"]);
+        expect(here, &["papers", "run", paper], 64, &["has no plan to run", "today: P1"]);
     }
     expect(
         here,
@@ -169,7 +169,7 @@ fn doctor_prints_findings_with_all_their_fields_as_json() {
 #[test]
 fn doctor_shows_what_is_fine_only_when_asked() {
     let folder = TempDir::new().unwrap();
-    expect(folder.path(), &["doctor"], 0, &["fine: ", "(--all shows them)"]);
+    expect(folder.path(), &["doctor"], 0, &["fine: ", "(shown with --all)"]);
     expect(folder.path(), &["doctor", "--all"], 0, &["[clock-cost]", "clock_gettime"]);
 }
 

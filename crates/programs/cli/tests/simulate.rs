@@ -126,7 +126,7 @@ fn a_chart_is_a_file_and_standard_error_names_it() {
     let output = simulate(&[&words[..], &[file.to_str().unwrap()]].concat());
     assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("chart    {}\n", file.display()));
     let svg = fs::read_to_string(file).unwrap();
-    for text in ["rtt=40ms, at several rates", "10M cubic (modelled)", "20M cubic (modelled)"] {
+    for text in ["rtt=40ms, several rates", "10M cubic (modelled)", "20M cubic (modelled)"] {
         assert!(svg.contains(text), "no {text}");
     }
 }
@@ -136,16 +136,16 @@ fn what_cannot_be_simulated_is_refused_with_the_reason() {
     for (words, reason) in [
         (&[][..], "<OPTION=VALUE>"),
         (&["rtt=400ms", "rat=1G"], "did you mean `rate`?"),
-        (&["rtt=400ms", "queue=10p"], "does nothing without rate"),
+        (&["rtt=400ms", "queue=10p"], "has no effect without rate"),
         (&["loss=1%"], "nothing limits this connection: give a rate"),
         (&["rtt=1ms", "--window", "unlimited"], "nothing limits this connection"),
         (&["rtt=10us", "rate=400G", "--duration", "1h"], "give a shorter --duration"),
-        (&["rtt=1ms", "rate=1G", "pause"], "`pause` stops the wire before a link"),
+        (&["rtt=1ms", "rate=1G", "pause"], "`pause` needs a link before this one"),
         (&["rtt=1ms", "rate=1G", "--window", "1000"], "segments in the window is 0"),
         (&["rtt=1ms", "rate=1G", "--window", "0"], "use at least 1 byte"),
         (&["rtt=1ms", "rate=1G", "--window", "much"], "unlimited"),
         (&["rtt=1ms", "rate=1G", "--rate", "0"], "the rate is 0"),
-        (&["rtt=1ms", "rate=1G", "--duration", "0s"], "longer than nothing"),
+        (&["rtt=1ms", "rate=1G", "--duration", "0s"], "must be above 0"),
         (&["rtt=1ms", "rate=1G", "--interval", "1us"], "give a longer --interval"),
         (&["rtt=1ms", "rate=1G", "--congestion", "bbr"], "reno, cubic"),
         (&["rtt=1ms", "rate=1G", "--back", "rtt"], "400ms"),

@@ -9,13 +9,13 @@ use crate::checksum::Internet;
 #[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPacket {
-    #[error("{there} bytes are too few for a header of {needed}")]
+    #[error("{there} bytes are too short for a header of {needed}")]
     Short { there: usize, needed: usize },
-    #[error("version {0} of the Internet protocol")]
+    #[error("unsupported IP version {0}")]
     Version(u8),
     #[error("a header length of {0} words is below 5")]
     HeaderLength(u8),
-    #[error("the header tells {told} bytes, and {there} are there")]
+    #[error("the length field says {told} bytes, but {there} are present")]
     Length { told: usize, there: usize },
 }
 
@@ -182,10 +182,16 @@ mod tests {
             bytes[at] = byte;
             Ipv4Packet::of(&bytes).map(|_| ()).map_err(|error| error.to_string())
         };
-        assert_eq!(with(0, 0x67), Err("version 6 of the Internet protocol".to_owned()));
+        assert_eq!(with(0, 0x67), Err("unsupported IP version 6".to_owned()));
         assert_eq!(with(0, 0x44), Err("a header length of 4 words is below 5".to_owned()));
-        assert_eq!(with(3, 56), Err("the header tells 56 bytes, and 55 are there".to_owned()));
-        assert_eq!(with(3, 27), Err("the header tells 27 bytes, and 55 are there".to_owned()));
+        assert_eq!(
+            with(3, 56),
+            Err("the length field says 56 bytes, but 55 are present".to_owned())
+        );
+        assert_eq!(
+            with(3, 27),
+            Err("the length field says 27 bytes, but 55 are present".to_owned())
+        );
         assert_eq!(with(3, 28), Ok(()));
         let short = Ipv4Packet::of(&WITH_OPTIONS[..27]).unwrap_err();
         assert_eq!(short, BadPacket::Short { there: 27, needed: 28 });

@@ -42,7 +42,7 @@ fn two_words(&[a, b, c, d, e, f, g, h]: &[u8; 8]) -> (u32, u32) {
 
 /// An option that is truncated or has an invalid length. Parsing cannot continue after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("TCP option of kind {kind} at byte {at} of the options has a wrong length")]
+#[error("TCP option of kind {kind} at byte {at} of the options has an invalid length")]
 pub struct BadOption {
     /// Kind number.
     pub kind: u8,
@@ -52,7 +52,7 @@ pub struct BadOption {
 
 /// Encoded options, in bytes, that exceed the space in a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("TCP options of {0} bytes, and a header has room for {max}", max = TcpOptions::BYTES_MAX)]
+#[error("{0} bytes of TCP options exceed the {max} bytes of a header", max = TcpOptions::BYTES_MAX)]
 pub struct OptionsTooLong(pub usize);
 
 const END_OF_LIST: u8 = 0;
@@ -223,7 +223,7 @@ mod tests {
         let all = [TcpOption::NoOperation; 41];
         assert_eq!(TcpOptions::write(&all[..40]).unwrap().len(), 40);
         let told = TcpOptions::write(&all).unwrap_err().to_string();
-        assert_eq!(told, "TCP options of 44 bytes, and a header has room for 40");
+        assert_eq!(told, "44 bytes of TCP options exceed the 40 bytes of a header");
         let data = [0; 300];
         assert!(TcpOptions::write(&[TcpOption::Unknown { kind: 254, data: &data }]).is_err());
     }

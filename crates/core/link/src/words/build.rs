@@ -298,7 +298,7 @@ impl LinkWords {
 /// Pareto distribution with the given mean and standard deviation. For shape `a` and minimum `l`, the mean is
 /// `l * a / (a - 1)` and the deviation is the mean times `1 / sqrt(a * (a - 2))`.
 fn pareto(mean: Nanos, deviation: Nanos) -> Result<Delays, Invalid> {
-    crate::invalid::some("the delay around which it varies", mean.0)?;
+    crate::invalid::some("the mean of a Pareto delay", mean.0)?;
     let shape = 1.0 + (1.0 + (mean.0 as f64 / deviation.0 as f64).powi(2)).sqrt();
     let least = Nanos((mean.0 as f64 * (shape - 1.0) / shape).round() as u64);
     Ok(Delays::Pareto { least, shape })

@@ -159,7 +159,7 @@ impl Word {
             ),
             "ecn" | "pause" => {
                 let is_said = matches!(text, "" | "true");
-                (is_said.then_some(Value::Flag), "the word alone, or none")
+                (is_said.then_some(Value::Flag), "the option without a value, or none")
             }
             "loss" => (
                 LossWord::parse(text).map(Value::Loss),
@@ -168,7 +168,11 @@ impl Word {
             "corrupt" | "duplicate" => {
                 (Share::parse(text).map(Value::Share), "a share such as 1e-6 or 0.1%")
             }
-            "reorder" => (value::reorder(text), "a share, a time and perhaps packets: 0.01:5ms:3"),
+            "reorder" => (
+                value::reorder(text),
+                "a share, a time and optionally packets, such as \
+                                                 0.01:5ms:3",
+            ),
             _ => (value::coalesce(text), "packets and a time such as 64:50us, or adaptive"),
         };
         let refused = || WordsError::Value { key: name, value: text.to_owned(), expected };

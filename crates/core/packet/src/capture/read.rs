@@ -127,23 +127,23 @@ fn block<'a>(
         reader.is_big_endian = match head.rest.get(4..8) {
             Some(order) if order == SECTION_ORDER.to_be_bytes() => true,
             Some(order) if order == SECTION_ORDER.to_le_bytes() => false,
-            _ => return Err(broken("a section of unknown byte order")),
+            _ => return Err(broken("the byte order of its section is unknown")),
         };
         interfaces.clear();
     }
     let mut head = reader.clone();
     let (kind, length) = (head.u32()?, head.u32()?);
     if length < 12 || length % 4 != 0 {
-        return Err(broken("a block of an impossible length"));
+        return Err(broken("the length of its block is invalid"));
     }
     let whole = reader.take(u64::from(length))?;
     let (body, end) = whole.rest.split_at(whole.rest.len() - 4);
     let mut end = Reader { rest: end, ..whole };
     if end.u32()? != length {
-        return Err(broken("a block whose two lengths differ"));
+        return Err(broken("the two lengths of its block differ"));
     }
     let mut body = Reader { rest: &body[8..], ..end };
-    let unknown = || broken("it belongs to an interface that the file does not describe");
+    let unknown = || broken("its interface is not described in the file");
     match kind {
         INTERFACE => {
             interfaces.push(interface(&mut body)?);

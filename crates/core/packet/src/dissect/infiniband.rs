@@ -173,7 +173,7 @@ impl<'a> Walk<'a> {
         let Some((header, after)) = header else { return };
         let extent = match code {
             opcode::RC_SEND_FIRST | opcode::UC_SEND_FIRST => {
-                Extent::Beginning("the message goes on in later packets")
+                Extent::Beginning("the message continues in later packets")
             }
             _ => Extent::Whole,
         };

@@ -151,7 +151,7 @@ impl Walk<'_> {
                     }
                     let name = match kind {
                         7 => "record route",
-                        68 => "time stamp",
+                        68 => "timestamp",
                         130 => "security",
                         131 => "loose source route",
                         137 => "strict source route",
@@ -243,7 +243,7 @@ impl Walk<'_> {
         }
         let verdict = match below.extent {
             _ if udp.checksum() == 0 => Verdict::Absent,
-            _ if is_wrong => Verdict::Unchecked("its length is wrong"),
+            _ if is_wrong => Verdict::Unchecked("its length is invalid"),
             // A datagram may end before the message or fragment that is cut off.
             Extent::Beginning(why) if says > there => Verdict::Unchecked(why),
             _ => {
@@ -302,7 +302,7 @@ impl Walk<'_> {
                     ("SACK", edges.collect::<Vec<_>>().join(" "))
                 }
                 Ok(TcpOption::Timestamps { value, echo }) => {
-                    ("time stamps", format!("value {value}, echo {echo}"))
+                    ("timestamps", format!("value {value}, echo {echo}"))
                 }
                 Ok(TcpOption::Unknown { kind, data }) => {
                     ("option", format!("kind {kind}, {} bytes", data.len() + 2))

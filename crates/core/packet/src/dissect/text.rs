@@ -26,7 +26,7 @@ impl Dissection<'_> {
                 Part::Sum { name, at, bytes, verdict } => {
                     (*name, vec![verdict.text(&self.hex(*at, *bytes, ""))])
                 }
-                Part::Trouble { trouble, .. } => ("! trouble", vec![trouble.to_string()]),
+                Part::Trouble { trouble, .. } => ("! error", vec![trouble.to_string()]),
             };
             line(&mut text, name, &items);
         }
@@ -62,7 +62,7 @@ impl Verdict {
             Self::Good => format!("0x{stored} good"),
             Self::Bad { right } => {
                 let digits = stored.len();
-                format!("0x{stored} BAD, 0x{right:0digits$x} is right")
+                format!("0x{stored} BAD, expected 0x{right:0digits$x}")
             }
             Self::Absent => "absent".to_owned(),
             Self::Unchecked(why) => format!("0x{stored} not checked: {why}"),

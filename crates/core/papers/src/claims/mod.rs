@@ -65,11 +65,11 @@ impl Claim {
             }
             (Judge::Print(judge) | Judge::Both(judge, _), Origin::Published) => {
                 if judge(&mut tally).is_none() {
-                    return Outcome::unsupported("a number of the paper is not in the data");
+                    return Outcome::unsupported("a number of the paper is missing in the data");
                 }
             }
             (Judge::Print(_), Origin::Measured) => {
-                tally.otherwise("about numbers that the paper prints: no measurement bears on it");
+                tally.otherwise("a claim about printed numbers, which measurements cannot test");
             }
         }
         tally.outcome()

@@ -26,7 +26,7 @@ pub static CLAIMS: &[Claim] = &[
     ),
     claim(
         "P1-03",
-        "The UDP latency of IPv4 is under the one of IPv6.",
+        "The UDP latency of IPv4 is lower than that of IPv6.",
         "latency(UDP, IPv4) < latency(UDP, IPv6) at every payload (tables III and V)",
         Networks(|f, t| {
             let of_modes = f.families_of_modes(LatencyUs);
@@ -36,7 +36,7 @@ pub static CLAIMS: &[Claim] = &[
     ),
     claim(
         "P1-04",
-        "The TCP latency of IPv4 is under the one of IPv6.",
+        "The TCP latency of IPv4 is lower than that of IPv6.",
         "latency(TCP, IPv4) < latency(TCP, IPv6) at every payload (table VII)",
         Networks(|f, t| order::by_family(f, t, LatencyUs, &f.families(LatencyUs, Load::Tcp))),
     ),
@@ -86,9 +86,10 @@ pub static CLAIMS: &[Claim] = &[
     ),
     claim(
         "P1-11",
-        "SDR has the lowest throughput and the biggest latency, FDR the highest and the lowest.",
-        "goodput(FDR) > goodput(QDR) > goodput(DDR) > goodput(SDR), latency the other way round, UDP/IPv4 \
-         (figures 10 and 11)",
+        "SDR has the lowest throughput and the highest latency, FDR the highest throughput and the \
+         lowest latency.",
+        "goodput(FDR) > goodput(QDR) > goodput(DDR) > goodput(SDR), and the reverse for latency, \
+         UDP/IPv4 (figures 10 and 11)",
         Networks(order::faster_lanes_are_faster),
     ),
     claim(
@@ -123,13 +124,13 @@ pub static CLAIMS: &[Claim] = &[
     ),
     claim(
         "P1-16",
-        "No throughput is beyond what the wire carries.",
+        "No throughput exceeds its ceiling.",
         "goodput <= its ceiling (a bound) at every payload (tables II, IV and VI)",
         Networks(limits::goodput_is_within_its_ceiling),
     ),
     claim(
         "P1-17",
-        "No latency is below what the wire takes.",
+        "No latency is below its floor.",
         "latency >= its floor through one switch (a bound) at every payload (tables III, V and VII)",
         Networks(limits::latency_is_above_its_floor),
     ),

@@ -20,7 +20,7 @@ pub static CLAIMS: &[Claim] = &[
     ),
     claim(
         "P2-02",
-        "SDP is the closest to the verbs' bandwidth.",
+        "SDP comes closest to the bandwidth of verbs.",
         "peak(SDP) / peak(verbs) exceeds that ratio of 10GigE and of IPoIB",
         Print(sdp_is_closest_to_verbs),
     ),
@@ -92,13 +92,13 @@ pub static CLAIMS: &[Claim] = &[
     ),
     claim(
         "P2-12",
-        "The least latency of an RDMA Write is 1.22 us.",
+        "The lowest latency of an RDMA Write is 1.22 us.",
         "1.22 us >= the floor of a write of 0 bytes over 4X DDR without a switch (a bound)",
         Print(write_is_above_its_floor),
     ),
     claim(
         "P2-13",
-        "One stream at large sizes: verbs before SDP, 10GigE and IPoIB.",
+        "With one stream and large messages verbs are fastest, then SDP, 10GigE and IPoIB.",
         "peak(verbs) > peak(SDP) > peak(10GigE) > average of IPoIB at large messages",
         Print(order_of_one_stream),
     ),
@@ -146,7 +146,9 @@ fn jumbo_frames_are_within_the_wire(tally: &mut Tally) -> Option<()> {
     tally.beside("over IPv6", v6, "Mb/s");
     if peak > v6 {
         let over = (peak / v6 - 1.0) * 100.0;
-        tally.note(format!("{over:.2} % above the bound of IPv6: with MTU 9000 it was IPv4"));
+        tally.note(format!(
+            "{over:.2} % above the bound of IPv6, so it was IPv4 if the MTU was 9000"
+        ));
     }
     Some(())
 }
@@ -183,7 +185,7 @@ fn gains_over_ethernet(tally: &mut Tally) -> Option<()> {
     percent(tally, "IPoIB over 10GigE", ratio(IPOIB_STREAMS, ETHERNET)? - 1.0, printed);
     let gain = text("SDP, several streams: gain over 10GigE")?;
     let needed = text(ETHERNET)? * (1.0 + gain / 100.0);
-    let reason = format!("SDP needs a peak of {needed:.0} Mb/s, and none is printed");
+    let reason = format!("SDP needs a peak of {needed:.0} Mb/s, but the paper prints none");
     tally.missing("SDP", Missing::Unsupported(reason));
     Some(())
 }
@@ -198,7 +200,7 @@ fn both_above_ethernet(tally: &mut Tally) -> Option<()> {
     let printed = text("10GigE and IPoIB: gain over 10GigE")?;
     let base = text(ETHERNET_AND_IPOIB)? / (1.0 + printed / 100.0);
     percent(tally, "above 10GigE", ratio(ETHERNET_AND_IPOIB, ETHERNET)? - 1.0, printed);
-    tally.note(format!("it needs a base of {base:.0} Mb/s, above the rate of the line"));
+    tally.note(format!("it needs a base of {base:.0} Mb/s, above the line rate"));
     Some(())
 }
 
@@ -260,7 +262,10 @@ fn verbs_are_within_wire_and_bus(tally: &mut Tally) -> Option<()> {
     tally.is("verbs against RC over 4X DDR, IB MTU 2048", verbs <= wire, verbs, wire, "Mb/s");
     tally.is("verbs against PCIe 1.1 x8, raw", verbs <= bus, verbs, bus, "Mb/s");
     tally.is("IPoIB against a TCP stream", ipoib <= ipoib_wire, ipoib, ipoib_wire, "Mb/s");
-    tally.note("packets of 128 bytes leave 13.1 to 13.8 Gb/s of the bus: an estimate, no bound");
+    tally.note(
+        "packets of 128 bytes leave 13.1 to 13.8 Gb/s of the bus; this is an estimate, not \
+                a bound",
+    );
     Some(())
 }
 
@@ -279,7 +284,7 @@ fn order_of_one_stream(tally: &mut Tally) -> Option<()> {
         let (a, b) = (text(a)?, text(b)?);
         tally.is(format!("{left} against {right}"), a > b, a, b, "Mb/s");
     }
-    tally.missing("by size", Missing::FigureOnly("by size it is in figure 2 alone".to_owned()));
+    tally.missing("by size", Missing::FigureOnly("values by size are in figure 2 only".to_owned()));
     Some(())
 }
 

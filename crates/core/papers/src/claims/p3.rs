@@ -20,7 +20,7 @@ use crate::cell::value;
 pub static CLAIMS: &[Claim] = &[
     claim(
         "P3-01",
-        "Peak performance does not change by RTT.",
+        "Peak performance does not depend on the RTT.",
         "least / most goodput over RTTs of 0 to 400 ms >= 0.95, with windows of 3 BDP; of new runs goodput at \
          each RTT up to 400 ms >= 0.95 of that at 0, with their windows",
         Both(same_at_every_rtt, measured::same_at_every_rtt),
@@ -34,19 +34,19 @@ pub static CLAIMS: &[Claim] = &[
     ),
     claim(
         "P3-02b",
-        "The windows used allow the rates reached.",
+        "The windows allow the rates that were reached.",
         "rate <= 8 * window / RTT on each real path (a bound)",
         Print(windows_allow_the_rates),
     ),
     claim(
         "P3-03",
-        "The third path is the first and the second, one after the other.",
+        "The third path is the first path followed by the second.",
         "15,461 + 20,294 = 35,755 km; 178 + 322 = 500 ms",
         Print(third_path_is_the_sum),
     ),
     claim(
         "P3-04",
-        "The paths are as long as their distances say.",
+        "The RTTs of the paths match their distances.",
         "RTT >= 2 * distance * 1.468 / c on each real path (a bound of fibre)",
         Print(light_is_fast_enough),
     ),
@@ -83,8 +83,8 @@ pub static CLAIMS: &[Claim] = &[
     claim(
         "P3-10",
         "A perfect network is a necessary condition.",
-        "the loss at which Reno still reaches 7 Gb/s over 400 ms is below what the bit error ratio of \
-         10GbE allows",
+        "the loss rate at which Reno still reaches 7 Gb/s over 400 ms is below the one that the \
+         bit error ratio of 10GbE allows",
         Print(reno_needs_a_perfect_network),
     ),
 ];
@@ -119,9 +119,10 @@ fn pseudo(row: &str) -> Option<f64> {
 }
 
 fn same_at_every_rtt(tally: &mut Tally) -> Option<()> {
-    let reason = "“7 Gbps over” and “almost 7Gbps over” are no numbers to divide".to_owned();
+    let reason =
+        "“7 Gbps over” and “almost 7Gbps over” are not numbers that can be compared".to_owned();
     tally.missing("", Missing::Unsupported(reason));
-    tally.note("in words the slides agree with it");
+    tally.note("the text of the slides supports it");
     Some(())
 }
 
@@ -137,7 +138,9 @@ fn windows_are_three_products(tally: &mut Tally) -> Option<()> {
         let products = 8.0 * path.window_mb / (path.rtt_ms * path.rate_gbps);
         tally.is(format!("{}, products", path.name), products >= wanted, products, wanted, "");
     }
-    tally.note("the third path reached the rate of the second: three products suffice, at most");
+    tally.note(
+        "the third path reached the rate of the second, so at most three products are needed",
+    );
     Some(())
 }
 
@@ -193,7 +196,7 @@ fn record_is_the_published_one(tally: &mut Tally) -> Option<()> {
 const JUMBO: &str = "ethernet:10G,mtu=9198";
 
 fn v4_is_like_v6(tally: &mut Tally) -> Option<()> {
-    let reason = "“7Gbps over” for both is no number to divide".to_owned();
+    let reason = "“7Gbps over” for both is not a number that can be compared".to_owned();
     tally.missing("", Missing::Unsupported(reason));
     let ratio =
         tcp_stream_mbps(JUMBO, Family::V6, true)? / tcp_stream_mbps(JUMBO, Family::V4, true)?;
@@ -247,10 +250,10 @@ fn reno_needs_a_perfect_network(tally: &mut Tally) -> Option<()> {
     let (reno, cubic) = (loss(Law::Reno)?, loss(Law::Cubic)?);
     let allowed = FRAME_BYTES * 8.0 * BIT_ERROR_RATIO;
     let hours = between_losses(rate_bps, MSS_BYTES, reno)?.value.as_f64() / 3.6e12;
-    tally.is("loss that Reno stands, of segments", reno < allowed, reno, allowed, "");
-    tally.beside("loss that CUBIC stands", cubic, "");
+    tally.is("segment loss rate that Reno tolerates", reno < allowed, reno, allowed, "");
+    tally.beside("segment loss rate that CUBIC tolerates", cubic, "");
     tally.note(format!(
-        "an estimate: one loss in {hours:.0} hours; CUBIC stands {:.0} times as many",
+        "an estimate: one loss in {hours:.0} hours; CUBIC tolerates {:.0} times as many",
         cubic / reno
     ));
     Some(())

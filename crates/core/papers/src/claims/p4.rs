@@ -68,7 +68,8 @@ pub static CLAIMS: &[Claim] = &[
     claim(
         "P4-09",
         "Soft RoCE has the higher throughput for long messages.",
-        "s > e at the longest message; the wire favours TCP there, so that would be an effect of the hosts",
+        "s > e at the longest message; the ceiling of TCP is higher there, so a gain would come \
+         from the hosts",
         Networks(long_messages),
     ),
 ];
@@ -86,7 +87,7 @@ fn judge(
     better: &RangeInclusive<u64>,
 ) {
     if figures.origin == Origin::Published {
-        let reason = format!("{benchmark} is a figure without numbers");
+        let reason = format!("{benchmark} is published only as a figure without numbers");
         return tally.missing("", Missing::FigureOnly(reason));
     }
     let relation = match quantity {
@@ -105,7 +106,10 @@ fn judge(
             }
         }
     }
-    tally.otherwise("no runs of MPI's benchmarks over RoCE and Ethernet: this version runs no MPI");
+    tally.otherwise(
+        "no runs of MPI benchmarks over RoCE and Ethernet: this version does not run \
+                     MPI",
+    );
 }
 
 /// Message size in bytes at which the headers of a message are negligible.

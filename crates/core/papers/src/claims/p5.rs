@@ -14,7 +14,7 @@ use crate::cell::{cells, value};
 pub static CLAIMS: &[Claim] = &[
     claim(
         "P5-01",
-        "The switching speed of a file of 7,990 bytes follows from its time.",
+        "The switching speeds of a file of 7,990 bytes match its times.",
         "speed = 63,920 bit / time, truncated to 2 decimals (tables 1 and 2)",
         Print(speeds_follow_from_times),
     ),
@@ -38,7 +38,7 @@ pub static CLAIMS: &[Claim] = &[
     ),
     claim(
         "P5-05",
-        "The rates of a file of 240,118 bytes follow from its times.",
+        "The rates of a file of 240,118 bytes match its times.",
         "rate = 1,920,944 bit / time, truncated to 2 decimals (table 3)",
         Print(rates_follow_from_times),
     ),
@@ -56,14 +56,15 @@ pub static CLAIMS: &[Claim] = &[
     ),
     claim(
         "P5-07",
-        "Round trips of 1437 us and 466 us mean rates of 11.4 and 35.15 Mb/s.",
+        "RTTs of 1437 us and 466 us correspond to rates of 11.4 and 35.15 Mb/s.",
         "2 * 8 * 1024 bit / RTT truncates to them",
         Print(rates_follow_from_round_trips),
     ),
     claim(
         "P5-08",
         "The transmission delay of an APDU is 13.6 us over IPv4 and 16.8 us over IPv6.",
-        "25 bytes over TCP in one frame take that at 100 Mb/s, with or without preamble and gap",
+        "25 bytes over TCP in one frame take this time at 100 Mb/s, with or without preamble and \
+         gap",
         Print(delays_follow_from_the_apdu),
     ),
     claim(
@@ -143,7 +144,8 @@ fn advantage_begins_at_1500(tally: &mut Tally) -> Option<()> {
                 tally.beside(format!("{family}, {threshold} B"), speed, "Mb/s");
                 let off = (expected / speed - 1.0) * 100.0;
                 tally.note(format!(
-                    "{family}: log interpolation between the rows around it is {off:.0} % high"
+                    "{family}: log interpolation between the neighbouring rows is {off:.0} % too \
+                     high"
                 ));
             }
             None => {
@@ -292,7 +294,7 @@ fn rates_are_within_the_medium(tally: &mut Tally) -> Option<()> {
         let bound = bound(Family::V4)?;
         tally.holds_or(format!("IPv4, table 3, {row}"), rate <= bound, rate, bound, "Mb/s");
     }
-    tally.note("these time copies into and out of socket buffers: not network throughput");
+    tally.note("these rates measure copies into and out of socket buffers, not network throughput");
     Some(())
 }
 

@@ -65,12 +65,14 @@ fn checked(
         }
         let before = Nanos(departures.last().copied().unwrap_or(0));
         if at < before {
-            return Err(wrong(format!("a departure at {at} after one at {before}")));
+            return Err(wrong(format!(
+                "departure {at} is earlier than the previous one, {before}"
+            )));
         }
         departures.push(at.0);
     }
     if departures.is_empty() {
-        return Err(Invalid("the trace lists no departure".to_owned()));
+        return Err(Invalid("the trace has no departures".to_owned()));
     }
     Ok(Trace(departures))
 }
@@ -97,8 +99,12 @@ mod tests {
                 "-5",
                 "line 1 of the trace: `-5` is not a time since the start such as 1500 (ns) or 1.5us",
             ),
-            ("2ms\n\n1ms\n", "line 3 of the trace: a departure at 1ms after one at 2ms"),
-            ("# nothing\n\n", "the trace lists no departure"),
+            (
+                "2ms\n\n1ms\n",
+                "line 3 of the trace: departure 1ms is earlier than the previous one, \
+                              2ms",
+            ),
+            ("# nothing\n\n", "the trace has no departures"),
         ] {
             assert_eq!(Trace::parse(text).unwrap_err().to_string(), message);
         }

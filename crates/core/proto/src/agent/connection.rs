@@ -26,7 +26,7 @@ use crate::control::message::{Failure, Order, Prepare, Report};
 /// Time that a coordinator has to disconnect after its last run when the agent stops: it has a record to store.
 const LEAVE_WITHIN: Nanos = Nanos::from_secs(1);
 
-const STOPPING: &str = "the agent is being stopped and takes no more runs";
+const STOPPING: &str = "the agent is shutting down and accepts no more runs";
 
 /// What the agent must do for a connection.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,7 +102,7 @@ impl Connection {
                 self.say(Answer::Pong { sent_ns, agent_ns: now.0 });
             }
             (Request::Hello { .. }, _) | (Request::Order { .. }, State::Greeting) => {
-                self.refuse("a request came that the conversation does not allow here".to_owned());
+                self.refuse("unexpected request in this state of the protocol".to_owned());
             }
             (Request::Order { order }, _) => self.on_order(order),
         }
@@ -114,8 +114,8 @@ impl Connection {
             let ours = PROTOCOL_VERSION;
             let update = if version > ours { "the agent" } else { "this program" };
             self.refuse(format!(
-                "the agent speaks version {ours} of the conversation, this program {version}: \
-                 update {update}"
+                "the agent uses protocol version {ours}, this program version {version}: update \
+                 {update}"
             ));
             return;
         }
@@ -146,11 +146,11 @@ impl Connection {
                 self.fail(run, Failure::Aborted);
             }
             (Order::Prepare(prepare), _) => {
-                self.fail(prepare.run, Failure::Protocol("another run is under way".to_owned()));
+                self.fail(prepare.run, Failure::Protocol("another run is in progress".to_owned()));
             }
             (order, State::Busy(_)) => self.output.push_back(AgentAction::Hand(order)),
             (Order::Begin { run, .. }, _) => {
-                self.fail(run, Failure::Protocol("no such run is ready".to_owned()));
+                self.fail(run, Failure::Protocol("no such run is prepared".to_owned()));
             }
             // Late orders for a run that has ended are ignored; the worker's hello comes from the agent itself.
             (

@@ -46,31 +46,41 @@ impl Quota {
     /// Checks a run against the limits; the error is a sentence that says why not and what to do.
     pub fn check(&self, prepare: &Prepare) -> Result<(), String> {
         if prepare.role == Role::Client && !self.allows_clients {
-            let why = "the agent opens no flows: start it with --allow-client";
+            let why = "the agent does not allow clients: start it with --allow-client";
             return Err(why.to_owned());
         }
         let Point { flows, .. } = prepare.point;
         if flows > self.flows_max {
             let most = self.flows_max;
-            return Err(format!("the agent allows {most} flows, the run has {flows}: use fewer"));
+            return Err(format!(
+                "the agent allows {most} flows, but the run has {flows}: use fewer \
+                                flows"
+            ));
         }
         let (duration, most) = (prepare.duration_ns, self.duration_max);
         if duration > most {
-            return Err(format!("the agent allows runs of {most}, this one takes {duration}"));
+            return Err(format!(
+                "the agent allows runs of {most}, but this one takes {duration}: \
+                                use a shorter duration"
+            ));
         }
         let (memory, most) = (memory_of(prepare), self.memory_max);
         if memory > most {
             return Err(format!(
-                "the agent allows {most} of memory, the run takes {memory}: use fewer flows, or \
-                 smaller payloads or buffers"
+                "the agent allows {most} of memory, but the run needs {memory}: use fewer flows, \
+                 or smaller payloads or buffers"
             ));
         }
         let Some(most) = self.rate_max else { return Ok(()) };
         match rate_of(&prepare.point) {
             Some(rate) if rate <= most => Ok(()),
-            Some(rate) => Err(format!("the agent allows {most}, the run asks for {rate}")),
+            Some(rate) => Err(format!(
+                "the agent allows a rate of {most}, but the run has {rate}: \
+                                       use a lower rate"
+            )),
             None => Err(format!(
-                "the agent allows {most} and the run states no rate: add --rate {most} or less"
+                "the agent allows a rate of {most}, but the run has no rate: add --rate {most} or \
+                 less"
             )),
         }
     }

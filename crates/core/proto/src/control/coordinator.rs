@@ -85,7 +85,7 @@ pub enum ConversationError {
     #[error("the {} did not answer within {:.1} s{}", role.name(), within.as_secs_f64(), help(*is_ending))]
     Silent { role: Role, within: Nanos, is_ending: bool },
     /// An end's connection closed.
-    #[error("the {} vanished", role.name())]
+    #[error("lost the connection to the {}", role.name())]
     Vanished { role: Role },
 }
 
@@ -100,7 +100,8 @@ impl ConversationError {
 fn help(is_ending: bool) -> &'static str {
     match is_ending {
         true => {
-            ": it has stopped, or send buffers drain for longer than that; use fewer flows or a smaller send buffer"
+            ": it has stopped, or its send buffers need longer to drain; use fewer flows or a \
+             smaller send buffer"
         }
         false => ": it has stopped, or its machine is overloaded",
     }
@@ -430,7 +431,7 @@ impl Conversation {
             (State::Draining { active }, false) => self.conclude(*active, *end),
             (State::Over, _) => {}
             (_, _) => {
-                let failure = Failure::Protocol("it finished out of turn".to_owned());
+                let failure = Failure::Protocol("unexpected end of the run".to_owned());
                 self.fail(ConversationError::Failed { role: from, failure });
             }
         }

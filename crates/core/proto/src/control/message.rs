@@ -195,7 +195,7 @@ pub enum Failure {
     #[error("{0}")]
     Missing(String),
     /// The coordinator aborted the run.
-    #[error("the run was given up")]
+    #[error("the run was aborted")]
     Aborted,
 }
 

@@ -59,7 +59,7 @@ impl Worker {
             (Order::Hello { version }, State::Idle) => {
                 self.output.push_back(Report::Hello { version: PROTOCOL_VERSION });
                 if version != PROTOCOL_VERSION {
-                    self.refuse(0, "the coordinator speaks another version");
+                    self.refuse(0, "the coordinator uses another protocol version");
                 }
                 None
             }
@@ -90,15 +90,15 @@ impl Worker {
                 self.output.push_back(Report::Failed { run, failure: Failure::Aborted });
                 Some(Action::Abort)
             }
-            (Order::Prepare(prepare), _) => self.refuse(prepare.run, "another run is under way"),
+            (Order::Prepare(prepare), _) => self.refuse(prepare.run, "another run is in progress"),
             (
                 Order::Begin { run, .. }
                 | Order::Drain { run, .. }
                 | Order::Slice { run, .. }
                 | Order::EndSlice { run, .. },
                 _,
-            ) => self.refuse(run, "no such run is ready"),
-            (Order::Hello { .. }, _) => self.refuse(0, "a greeting in mid-run"),
+            ) => self.refuse(run, "no such run is prepared"),
+            (Order::Hello { .. }, _) => self.refuse(0, "unexpected hello during a run"),
         }
     }
 

@@ -46,14 +46,14 @@ pub enum ClientError {
     #[error("the iperf3 server did not answer within {0}")]
     Silent(Nanos),
     /// The server sent something that is not allowed in this state.
-    #[error("what the server said is not iperf3")]
+    #[error("the server does not speak the iperf3 protocol")]
     Malformed,
 }
 
 fn refused(number: i32, os: i32) -> String {
     let why =
         Refusal::from_repr(number).map_or("see iperf_api.h".to_owned(), |why| why.to_string());
-    let system = if os == 0 { String::new() } else { format!(", its system's error {os}") };
+    let system = if os == 0 { String::new() } else { format!(", errno {os}") };
     format!("the iperf3 server refused: {why} (error {number}{system})")
 }
 

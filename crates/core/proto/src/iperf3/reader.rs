@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 /// A JSON block is too long or invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a block of JSON cannot be read")]
+#[error("cannot parse a JSON block")]
 pub struct Malformed;
 
 /// A JSON block with its length prefix.

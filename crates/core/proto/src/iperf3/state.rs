@@ -63,9 +63,9 @@ pub enum Refusal {
     TotalRate = 27,
     #[error("the duration asked for is longer than the server allows")]
     TooLong = 37,
-    #[error("the parameters cannot be read")]
+    #[error("the server cannot read the parameters")]
     Parameters = 114,
-    #[error("the results cannot be read")]
+    #[error("the server cannot read the results")]
     Results = 117,
     #[error("the server does not speak this protocol")]
     Protocol = 131,
@@ -75,7 +75,7 @@ pub enum Refusal {
     /// Unknown user, wrong password, or clocks that are too far apart.
     #[error("test authorization failed")]
     Authorization = 142,
-    #[error("no message was received in time")]
+    #[error("the server received no message in time")]
     Silence = 144,
     #[error("the server's time limit ran out")]
     Expired = 160,

@@ -13,7 +13,7 @@ pub struct Token {
 
 /// The user name or the password is empty or contains whitespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("iperf3 allows no blanks and no empty text in a user's name and password")]
+#[error("an iperf3 user name or password is empty or contains spaces")]
 pub struct TokenError;
 
 impl Token {

@@ -17,10 +17,10 @@ pub const AUTHENTICATED_BYTES: usize = 112;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
     /// Too short; with the number of octets.
-    #[error("{0} octets are no packet")]
+    #[error("{0} octets are too short for a STAMP packet")]
     Short(usize),
     /// The HMAC is wrong.
-    #[error("the authentication of the packet is wrong")]
+    #[error("the HMAC of the packet is wrong")]
     Forged,
 }
 

@@ -44,7 +44,7 @@ pub enum Dropped {
     #[error(transparent)]
     Packet(#[from] PacketError),
     /// It would start a session beyond the limit.
-    #[error("there are too many sessions")]
+    #[error("too many sessions")]
     Crowded,
 }
 

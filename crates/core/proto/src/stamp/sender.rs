@@ -102,13 +102,13 @@ pub enum Ignored {
     #[error(transparent)]
     Packet(#[from] PacketError),
     /// Not a reply to a packet of this session.
-    #[error("the packet answers nothing that was asked")]
+    #[error("the packet matches no request")]
     Foreign,
     /// A further reply to a packet.
-    #[error("the packet was answered before")]
+    #[error("duplicate reply")]
     Duplicate,
     /// A reply to a packet that was already lost.
-    #[error("the answer came too late")]
+    #[error("late reply")]
     Late,
 }
 

@@ -41,7 +41,7 @@ fn plot(course: &CoursePlot, time: &Scale) -> Plot {
     if course.lines.iter().any(|line| line.left_out_s > 0.0) {
         keys.push(Key {
             sign: r#"<rect class="fm-left-out" x="0" y="-15" width="32" height="18"/>"#.to_owned(),
-            label: "left out of what counts".to_owned(),
+            label: "not counted".to_owned(),
         });
     }
     if course.lines.iter().any(|line| !line.modelled.is_empty()) {

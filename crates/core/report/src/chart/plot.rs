@@ -197,7 +197,7 @@ fn dot(cell: &Cell<'_>, x: usize, heading: &str, chart: &Chart) -> Option<Dot> {
         };
     }
     if cell.is_merged {
-        tip += "\nthe kernel merged writes";
+        tip += "\nTCP merged writes";
     }
     Some(Dot {
         x,

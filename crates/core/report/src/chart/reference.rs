@@ -52,7 +52,7 @@ impl Reference {
             let asked = through(|record| by_window(record, Kind::Conditional, false));
             for (points, class, label) in [
                 (most, "fm-window", "TCP's largest window / RTT"),
-                (asked, "fm-asked", "window asked for / RTT"),
+                (asked, "fm-asked", "configured window / RTT"),
             ] {
                 if let Some(points) = points.filter(|points| points.len() > 1) {
                     references.push(Self { label: label.to_owned(), class, points });

@@ -18,7 +18,7 @@ pub(super) fn line(records: &[Record]) -> Option<String> {
     let late = |way: &EmulatedWay| way.late_p99_ns;
     let ways = runs.iter().flat_map(|run| [&run.there, &run.back]);
     let late = ways.filter_map(late).max().map_or_else(String::new, |ns| {
-        format!(", late p99 {} µs in these runs", micros(ns as f64))
+        format!(", lateness p99 {} µs in these runs", micros(ns as f64))
     });
     Some(format!("emulated by fabricmark: {known}{late}"))
 }
@@ -26,10 +26,7 @@ pub(super) fn line(records: &[Record]) -> Option<String> {
 /// Results of a calibration for the kinds of packets of the runs.
 fn told(calibration: &Calibrated, runs: &[&Emulation]) -> String {
     let rate = |bps: Option<f64>| {
-        bps.map_or_else(
-            || "at no rate that was tried".to_owned(),
-            |bps| format!("to {}", bit_rate(bps)),
-        )
+        bps.map_or_else(|| "at no tested rate".to_owned(), |bps| format!("up to {}", bit_rate(bps)))
     };
     let single = format!("{} in single packets", rate(calibration.true_rate_single_bps));
     let whole = rate(calibration.true_rate_bps);
@@ -44,9 +41,9 @@ fn told(calibration: &Calibrated, runs: &[&Emulation]) -> String {
         .delay_error_p99_ns
         .map_or_else(String::new, |ns| format!(", delay within {} µs (p99)", micros(ns)));
     let busy = calibration.too_busy().map_or_else(String::new, |busy| {
-        format!(", made while this machine was busy: others had {} % of its CPUs", share(busy))
+        format!(", calibrated on a busy machine: others used {} % of the CPU time", share(busy))
     });
-    format!("true {rates} ({day}{busy}){delay}")
+    format!("accurate {rates} ({day}{busy}){delay}")
 }
 
 fn micros(ns: f64) -> String {

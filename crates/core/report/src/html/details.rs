@@ -83,7 +83,7 @@ fn change_details(row: &Row<'_>) -> Vec<Detail> {
             ("p (paired t)", number::probability(found.p_t)),
             ("p (Wilcoxon)", number::probability(found.p_rank)),
             ("p (Holm)", number::probability(found.p_adjusted)),
-            ("smallest visible", visible.unwrap_or_default()),
+            ("MDE", visible.unwrap_or_default()),
         ]
     };
     comparisons.map(detail).collect()

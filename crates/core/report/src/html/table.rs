@@ -112,7 +112,7 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
             };
             let cells = group.rows.iter().map(part).collect();
             columns.push(Column {
-                heading: format!("of the {}s", table.limit_name()),
+                heading: format!("change of {}s", table.limit_name()),
                 class: "share",
                 cells,
             });
@@ -188,7 +188,7 @@ fn limit_part(cell: &Cell<'_>, unit: Scale) -> CellPart {
     };
     if let Some(message) = &cell.message_limit {
         let value = number::fixed(message.value / unit.size, 2);
-        part.title += &format!("; {} ceiling of single writes: {value}", message.kind);
+        part.title += &format!("; {} ceiling of separate writes: {value}", message.kind);
         (part.extra, part.extra_class) = if cell.is_merged {
             ("/ merged".to_owned(), "void")
         } else {

@@ -92,8 +92,8 @@ fn what_was_not_measured_is_unsupported() {
     let full = Fabricated::full();
     for (id, reason) in [
         ("P1-05", "no link over IPoIB in both datagram and connected mode"),
-        ("P1-10", "no links of both kinds, Ethernet and a faster IPoIB in datagram mode"),
-        ("P1-14", "about numbers that the paper prints: no measurement bears on it"),
+        ("P1-10", "no links of both Ethernet and a faster IPoIB in datagram mode"),
+        ("P1-14", "a claim about printed numbers, which measurements cannot test"),
     ] {
         let claim = of(&full, id);
         assert_eq!(claim["verdict"], "UNSUPPORTED", "{id}");

@@ -76,9 +76,9 @@ fn a_run_is_drawn_through_time_with_what_does_not_count_and_the_model_beside() {
         "goodput (Mbit/s)",
         "time (s)",
         ">IPv6 (emulated)<",
-        "IPv4 (emulated)&#10;0.300 to 0.400 s&#10;240 Mbit/s&#10;left out of what counts",
+        "IPv4 (emulated)&#10;0.300 to 0.400 s&#10;240 Mbit/s&#10;not counted",
         "IPv4 (emulated)&#10;0.500 to 0.600 s&#10;400 Mbit/s\"",
-        "left out of what counts<",
+        "not counted<",
         "slow start (modelled)",
     ] {
         assert!(goodput.svg.contains(text), "no {text} in {}", goodput.svg);
@@ -94,7 +94,7 @@ fn each_figure_through_time_is_that_of_its_end() {
     assert_eq!(cwnd.title, "congestion window");
     assert!(cwnd.svg.contains("0.900 to 1.000 s&#10;0.80 MB"), "100 segments of 8,000 bytes");
     assert!(!cwnd.svg.contains("modelled"));
-    assert!(cpu.svg.contains("&#10;40.00 % of a processor"), "the mean of two runs: {}", cpu.svg);
+    assert!(cpu.svg.contains("&#10;40.00 % of a CPU"), "the mean of two runs: {}", cpu.svg);
     assert!(retransmits.svg.contains("0.000 to 0.100 s&#10;0.00 segments/s"));
     assert!(retransmits.svg.contains("0.100 to 0.200 s&#10;30.00 segments/s"));
     assert!(!retransmits.svg.contains("IPv4"), "the filter leaves IPv6 alone");

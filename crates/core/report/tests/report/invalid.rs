@@ -97,7 +97,7 @@ fn a_cell_with_invalid_runs_is_marked_and_a_note_counts_them_by_reason() {
     assert_eq!(row(&with)["cells"][1]["invalid_runs"], 3);
     let found = text(&with.experiment(), 150);
     let notes =
-        ["‡ some runs of the point are invalid", "3 runs: such as: invalid: goodput is above"];
+        ["‡ some runs of the point are invalid", "3 runs, for example: invalid: goodput is above"];
     let page = html(&with.experiment());
     for note in notes {
         assert!(found.contains(note) && page.contains(note), "{note}: {found}");

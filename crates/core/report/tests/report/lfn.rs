@@ -65,7 +65,7 @@ fn the_headline_has_round_trips_in_their_places_and_what_windows_allow() {
         ">100<",
         ">IPv6, ethernet:10G,mtu=9198 (emulated)<",
         "TCP&#39;s largest window / RTT",
-        "window asked for / RTT",
+        "configured window / RTT",
         "IPv6, ethernet:10G, RTT 400\u{a0}ms (emulated)",
     ] {
         assert!(headline.contains(text), "no {text} in {headline}");
@@ -123,9 +123,12 @@ fn the_claims_of_p3_are_judged_by_round_trip_family_and_window() {
 fn every_table_with_super_packets_says_that_no_frame_was_seen() {
     let report = text(&fabricated(Size::Full).experiment(), 150);
     let tables: Vec<&str> = report.split("\n\n").collect();
-    assert!(report.contains("offload on: offloaded, no single frames seen"), "{report}");
+    assert!(
+        report.contains("offload on: the link carried super-packets, not single frames"),
+        "{report}"
+    );
     let seen = tables.iter().find(|table| table.contains("mtu=9198"));
-    assert!(seen.is_some_and(|table| !table.contains("no single frames")), "{report}");
+    assert!(seen.is_some_and(|table| !table.contains("not single frames")), "{report}");
     for text in ["400\u{a0}ms", "3\u{a0}×\u{a0}BDP", "none", "RTT"] {
         assert!(report.contains(text), "no {text}");
     }

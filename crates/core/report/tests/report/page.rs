@@ -146,20 +146,20 @@ fn reports_over_emulated_links_say_how_true_they_are() {
         (
             true,
             true,
-            "emulated by fabricmark: true to 10 Gbit/s (2026-01-04), delay within 21 µs (p99), late \
-             p99 12 µs in these runs",
+            "emulated by fabricmark: accurate up to 10 Gbit/s (2026-01-04), delay within 21 µs (p99), \
+             lateness p99 12 µs in these runs",
         ),
         (
             true,
             false,
-            "emulated by fabricmark: true to 2.5 Gbit/s in single packets (2026-01-04), delay within \
-             21 µs (p99), late p99 12 µs in these runs",
+            "emulated by fabricmark: accurate up to 2.5 Gbit/s in single packets (2026-01-04), delay \
+             within 21 µs (p99), lateness p99 12 µs in these runs",
         ),
         (
             false,
             true,
             "emulated by fabricmark: not calibrated on this machine: run fabricmark lab calibrate, \
-             late p99 12 µs in these runs",
+             lateness p99 12 µs in these runs",
         ),
     ] {
         let (text, page) = said(is_calibrated, is_offloaded);
@@ -175,7 +175,7 @@ fn reports_say_that_a_calibration_was_made_while_the_machine_was_busy() {
         let mut emulation = emulated(true);
         emulation.calibration.as_mut().unwrap().busy_share = busy_share;
         full.records.iter_mut().for_each(|record| record.emulation = Some(emulation.clone()));
-        let line = "made while this machine was busy: others had 47.4 % of its CPUs";
+        let line = "calibrated on a busy machine: others used 47.4 % of the CPU time";
         assert_eq!(text(&full.experiment(), 400).contains(line), is_said, "{busy_share:?}");
         assert_eq!(html(&full.experiment()).contains(line), is_said, "{busy_share:?}");
     }

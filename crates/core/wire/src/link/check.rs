@@ -19,13 +19,16 @@ impl Range {
     pub const ROCE: Self = Self {
         smallest: IB_MTUS[0] + ROCE_HEADERS_MAX,
         largest: u16::MAX,
-        why: "256 bytes of payload and 96 of headers at least",
+        why: "at least 256 bytes of payload and 96 of headers",
     };
 
     pub fn of_ipoib(mode: IpoibMode, ib_mtu: u16) -> Self {
         let why = match mode {
-            IpoibMode::Datagram => "a datagram carries ib-mtu less 4 bytes; mode=connected more",
-            IpoibMode::Connected => "Linux takes no more",
+            IpoibMode::Datagram => {
+                "a datagram carries ib-mtu minus 4 bytes; mode=connected \
+                                    carries more"
+            }
+            IpoibMode::Connected => "the maximum of Linux",
         };
         Self { smallest: IPV4_MTU_MIN, largest: mode.mtu_max(ib_mtu), why }
     }

@@ -110,9 +110,7 @@ pub enum Speed {
 
 /// A text that is not the name of a speed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is not a speed of InfiniBand: write SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR or XDR"
-)]
+#[error("`{0}` is not an InfiniBand speed: write SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR or XDR")]
 pub struct UnknownSpeed(pub String);
 
 impl Speed {
@@ -208,8 +206,8 @@ mod tests {
         assert!("".parse::<Speed>().is_err());
         assert_eq!(
             "FDR14".parse::<Speed>().unwrap_err().to_string(),
-            "`FDR14` is not a speed of InfiniBand: write SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR \
-             or XDR"
+            "`FDR14` is not an InfiniBand speed: write SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR or \
+             XDR"
         );
     }
 }

@@ -24,7 +24,7 @@ pub enum ParseLinkError {
     UnknownKind(String),
     #[error("`{text}` has no rate above 0: write {kind}:RATE, such as {kind}:10G")]
     Rate { text: String, kind: &'static str },
-    #[error("`{0}` gives a rate, but a veth pair has no wire: write veth or veth,mtu=N")]
+    #[error("`{0}` has a rate, but veth has none: write veth or veth,mtu=N")]
     VethRate(String),
     #[error(
         "`{text}` has no width and speed: write {kind}:WIDTH-SPEED, such as {kind}:4X-FDR, with 1X, \
@@ -33,13 +33,13 @@ pub enum ParseLinkError {
     Speed { text: String, kind: &'static str },
     #[error("`mtu={text}` is out of range: write mtu={smallest} to mtu={largest} ({why})")]
     Mtu { text: String, smallest: u16, largest: u16, why: &'static str },
-    #[error("`{key}={text}` is no MTU of InfiniBand: write {key}=256, 512, 1024, 2048 or 4096")]
+    #[error("`{key}={text}` is not an InfiniBand MTU: write {key}=256, 512, 1024, 2048 or 4096")]
     IbMtu { key: &'static str, text: String },
-    #[error("`mode={0}` is no mode of IPoIB: write mode=datagram or mode=connected")]
+    #[error("`mode={0}` is not an IPoIB mode: write mode=datagram or mode=connected")]
     Mode(String),
     #[error("`vlan={0}` is not a number of 802.1Q tags: write vlan=0, vlan=1 or vlan=2")]
     Vlan(String),
-    #[error("`{setting}` is not a setting of {kind}: it takes {known}")]
+    #[error("`{setting}` is not an option of {kind}: use {known}")]
     UnknownKey { setting: String, kind: &'static str, known: &'static str },
     #[error("`{0}` is given twice: give it once")]
     Twice(String),

@@ -92,7 +92,7 @@ fn a_read_asks_without_payload_and_is_answered_with_it() {
     // 42 bytes of request, 34 of response, 0.08 ns each.
     let floor = rtt_floor(&cable, READ, 0, 4).unwrap();
     assert_eq!(floor.time_ns, ns(76 * 8, 100));
-    assert_eq!(floor.notes, ["the payload of a read travels in the response to its request"]);
+    assert_eq!(floor.notes, ["the payload of an RDMA READ is in the response"]);
     assert_eq!(rtt_floor(&cable, READ, 4, 4), Err(Impossible::ReadRequest(4)));
 }
 
@@ -105,10 +105,8 @@ fn a_cut_through_switch_before_a_faster_link_stores_and_forwards_and_says_so() {
     assert_eq!(cut.kind, Kind::Bound);
     assert_eq!(
         cut.notes,
-        [
-            "ethernet:10G is faster than ethernet:1G, so the cut-through switch between would run out of \
-          bytes to send and is computed as store-and-forward"
-        ]
+        ["ethernet:10G is faster than ethernet:1G, so the cut-through switch between them is \
+             computed as store-and-forward"]
     );
     assert!(stored.notes.is_empty());
     // Onto a slower link it starts after 14 bytes.
@@ -122,7 +120,7 @@ fn a_router_between_unlike_links_holds_the_packet_and_says_so() {
     let floor = one_way_floor(&path(&links, Switching::CutThrough), UDP4, 2016).unwrap();
     // 2,070 bytes at 0.8 ns, then 2,048 and twice 26 at 0.08.
     assert_eq!(floor.time_ns, ns(207_000 * 8 + 2100 * 80, 1000));
-    assert!(floor.notes[0].contains("computed as a router"), "{:?}", floor.notes);
+    assert!(floor.notes[0].contains("computed as a store-and-forward router"), "{:?}", floor.notes);
     // In the other direction the router waits for both packets.
     let back = path(&[links[1], links[0]], Switching::StoreAndForward);
     assert_eq!(time(&back, UDP4, 2016), floor.time_ns);

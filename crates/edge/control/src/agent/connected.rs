@@ -200,12 +200,12 @@ impl Connected {
         if let Order::Prepare(prepare) = &mut order {
             self.confine(prepare, settings);
             if let Err(error) = self.engage(prepare, settings) {
-                return self.worker_lost(&format!("does not start ({error})"));
+                return self.worker_lost(&format!("could not be started ({error})"));
             }
         }
         let Some(hand) = &mut self.hand else { return };
         if let Err(error) = send(&mut hand.socket, &order) {
-            self.worker_lost(&format!("takes no orders ({error})"));
+            self.worker_lost(&format!("does not read its socket ({error})"));
         }
     }
 
@@ -284,7 +284,7 @@ impl Connected {
     pub(super) fn on_timeout(&mut self, now: Instant) {
         let overtime = self.hand.as_ref().and_then(|hand| hand.until);
         if overtime.is_some_and(|until| now >= until) {
-            self.worker_lost("was stopped, since the run took longer than it said");
+            self.worker_lost("was stopped: the run exceeded its announced duration");
         }
         match &mut self.phase {
             Phase::Known(_, protocol) => protocol.on_timeout(now),

@@ -76,7 +76,7 @@ impl Remote {
     fn call(access: &AgentAccess) -> Result<Self, PlanError> {
         let mut session = SessionId::default();
         rustix::rand::getrandom(&mut session, rustix::rand::GetRandomFlags::empty())
-            .map_err(|error| PlanError::system("draw a random number")(error.into()))?;
+            .map_err(|error| PlanError::system("generate a random number")(error.into()))?;
         let (access, welcome) = (access.clone(), Welcome::default());
         let mut remote = Self { access, session, welcome, spare: None };
         remote.spare = Some(remote.connect()?);
@@ -128,9 +128,7 @@ impl Remote {
         let at = self.access.host.data_address(family, known).ok_or_else(|| {
             let word = if family == Family::V4 { "IPv4" } else { "IPv6" };
             let name = &self.access.host.name;
-            self.fail(format!(
-                "has no {word} address that is known here: name it, as in --to {name},ADDRESS"
-            ))
+            self.fail(format!("has no known {word} address: give it, as in --to {name},ADDRESS"))
         })?;
         Ok(Attachment { device: self.welcome.device.clone(), address: at.ip(), scope_id: 0 })
     }
@@ -166,8 +164,8 @@ impl Testbed for Hosts {
             (None, None) => {
                 let [client, server] = self.plan.nodes(point);
                 return Err(PlanError::Input(format!(
-                    "the flows from `{client}` to `{server}` have both ends on this host: name the host of one \
-                     with --to {server}=HOST"
+                    "the flows from `{client}` to `{server}` have both ends on this host: give the \
+                     host of one with --to {server}=HOST"
                 )));
             }
         })

@@ -18,14 +18,14 @@ pub(super) struct Iperf3(pub(super) Iperf3Access);
 
 impl Testbed for Iperf3 {
     fn start_pair(&mut self, _: &Point, _: &Path) -> Result<Pair, PlanError> {
-        Err(PlanError::Internal("a server of iperf3 has no workers".to_owned()))
+        Err(PlanError::Internal("an iperf3 server has no workers".to_owned()))
     }
 
     fn attach(&self, role: Role, _: &Point) -> Result<Attachment, PlanError> {
         let server = self.0.server;
         match role {
             Role::Client => {
-                Attachment::towards(server).map_err(PlanError::system("find a way to the server"))
+                Attachment::towards(server).map_err(PlanError::system("find a route to the server"))
             }
             Role::Server => {
                 Ok(Attachment { device: String::new(), address: server.ip(), scope_id: 0 })

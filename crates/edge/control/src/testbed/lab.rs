@@ -50,7 +50,7 @@ impl InLab {
             }
             if wirings.len() > LINKS_MAX {
                 return Err(PlanError::Input(format!(
-                    "the plan names {} links, and a lab has at most {LINKS_MAX}",
+                    "the plan has {} links, but a lab has at most {LINKS_MAX}",
                     wirings.len()
                 )));
             }

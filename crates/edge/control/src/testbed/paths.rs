@@ -22,7 +22,7 @@ pub(super) fn ways(plan: &Plan, topology: &Topology) -> Result<Ways, PlanError> 
         let [from, to] = plan.nodes(point);
         let nodes = [from, to].map(str::to_owned);
         if let Entry::Vacant(unknown) = ways.entry(nodes) {
-            let none = || format!("no way leads from `{from}` to `{to}` in the topology");
+            let none = || format!("no path from `{from}` to `{to}` in the topology");
             let way = topology.way(from, to).ok_or_else(|| PlanError::Internal(none()))?;
             unknown.insert(way);
         }

@@ -5,19 +5,19 @@ use super::tree::{File, Tree};
 
 pub(super) const SOCKET_BUFFERS: Check = Check {
     name: "socket-buffers",
-    why: "A socket that asks for more (SO_RCVBUF, SO_SNDBUF) gets no more without privilege: a \
-          burst of datagrams is lost at the receiver, and a window stays small.",
+    why: "These limits apply to SO_RCVBUF and SO_SNDBUF of unprivileged processes. Small buffers \
+          lose bursts of datagrams at the receiver and limit the TCP window.",
 };
 
 pub(super) const TCP_BUFFERS: Check = Check {
     name: "tcp-buffers",
-    why: "TCP has at most a window under way each round trip, and its window ends at these limits.",
+    why: "TCP sends at most one window per RTT, and these buffers limit the window.",
 };
 
 pub(super) const BACKLOG: Check = Check {
     name: "backlog",
-    why: "Packets on virtual links and steered packets wait in a queue for each processor, and \
-          what does not fit is dropped before any socket counts it.",
+    why: "Packets of virtual links and steered packets wait in a queue per CPU. Packets that do \
+          not fit are dropped, and no socket counts them.",
 };
 
 /// Reference path: 10 Gbit/s, the usual link between hosts that are measured ...
@@ -54,7 +54,7 @@ pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
 /// Judges a window by the longest RTT at which it fills 10 Gbit/s.
 fn judged(found: Found, what: &str, window_bytes: f64, command: String) -> Finding {
     let (window_mb, rtt_ms) = (window_bytes / 1e6, window_bytes * 8.0 / PATH_BPS * 1e3);
-    let reach = format!("10 Gbit/s up to {rtt_ms:.1} ms of round trip");
+    let reach = format!("enough for 10 Gbit/s up to an RTT of {rtt_ms:.1} ms");
     let title = format!("{what} {window_mb:.1} MB: {reach}");
     if window_bytes < PATH_BYTES {
         found.warning(title).fixed_by(command)
@@ -68,11 +68,11 @@ fn judged(found: Found, what: &str, window_bytes: f64, command: String) -> Findi
 fn socket_buffers(limits: &[File; 2]) -> Finding {
     let found = SOCKET_BUFFERS.found_all(limits);
     let [Some(receive_max), Some(send_max)] = limits.each_ref().map(File::count) else {
-        return found.not_observable("Limits of socket buffers: cannot be read");
+        return found.not_observable("Socket buffer limits: cannot be read");
     };
     let [receive, send] = [receive_max, send_max].map(|bytes| bytes.max(SOCKET_BYTES));
     let command = format!("sysctl -w net.core.rmem_max={receive} net.core.wmem_max={send}");
-    judged(found, "Sockets may ask for", receive_max.min(send_max) as f64, command)
+    judged(found, "Socket buffers are limited to", receive_max.min(send_max) as f64, command)
 }
 
 /// Judges the maximum of `min default max`, the limit of TCP autotuning.
@@ -82,7 +82,7 @@ fn tcp_buffers(limits: &[File; 2]) -> Finding {
     let (&[receive_min, receive_default, receive_max], &[send_min, send_default, send_max]) =
         (&receive[..], &send[..])
     else {
-        return found.not_observable("Limits of TCP's buffers: cannot be read");
+        return found.not_observable("TCP buffer limits: cannot be read");
     };
     let window = receive_max.min(send_max) as f64 / TCP_BYTES_PER_WINDOW_BYTE;
     let [receive, send] = [receive_max, send_max].map(|bytes| bytes.max(TCP_BYTES));
@@ -90,7 +90,7 @@ fn tcp_buffers(limits: &[File; 2]) -> Finding {
         "sysctl -w net.ipv4.tcp_rmem=\"{receive_min} {receive_default} {receive}\" \
          net.ipv4.tcp_wmem=\"{send_min} {send_default} {send}\""
     );
-    judged(found, "TCP's window ends near", window, command)
+    judged(found, "The TCP window is limited to about", window, command)
 }
 
 /// Judges packets dropped since boot: the second field, in hexadecimal, of each CPU's line in softnet_stat
@@ -102,8 +102,8 @@ fn backlog(limit: &File, softnet: &File) -> Finding {
         words.filter_map(|word| u64::from_str_radix(word, 16).ok()).collect()
     });
     let Some(dropped) = dropped.filter(|drops| !drops.is_empty()) else {
-        let evidence = Evidence::new(&softnet.path, "no drops in its lines");
-        return found.found(evidence).not_observable("Drops of the backlog: cannot be read");
+        let evidence = Evidence::new(&softnet.path, "no drop counters");
+        return found.found(evidence).not_observable("Backlog drops: cannot be read");
     };
     let dropped = dropped.into_iter().fold(0, u64::saturating_add);
     // Twice the current limit, within bounds; the lower bound suffices for the reference path.
@@ -116,9 +116,9 @@ fn backlog(limit: &File, softnet: &File) -> Finding {
             .warning(format!("The backlog overflowed: {dropped} packets dropped since boot"))
             .fixed_by(command)
     } else if limit.count().is_some_and(|frames| frames < PATH_FRAMES) {
-        found.note("The backlog holds less than 10 ms of frames at 10 Gbit/s").fixed_by(command)
+        found.note("The backlog is shorter than 10 ms of frames at 10 Gbit/s").fixed_by(command)
     } else {
-        found.fine("The backlog has dropped nothing since boot")
+        found.fine("The backlog dropped no packets since boot")
     }
 }
 
@@ -134,7 +134,8 @@ mod tests {
         };
         let finding = judge("212992", "16777216");
         assert_eq!(finding.severity, Warning);
-        let title = "Sockets may ask for 0.2 MB: 10 Gbit/s up to 0.2 ms of round trip";
+        let title = "Socket buffers are limited to 0.2 MB: enough for 10 Gbit/s up to an RTT of \
+                     0.2 ms";
         assert_eq!(finding.title, title);
         let command = "sysctl -w net.core.rmem_max=16777216 net.core.wmem_max=33554432";
         assert_eq!(judge("212992", "33554432").remedy.as_deref(), Some(command));

@@ -6,19 +6,17 @@ use crate::flags;
 
 pub(super) const CLOCK_SOURCE: Check = Check {
     name: "clock-source",
-    why: "Every packet is stamped: a clock in a device is read through the kernel and takes a \
-          microsecond, which is in every round trip and limits the rate.",
+    why: "The clock is read for every packet. Reading a clock in a device takes a system call of \
+          about 1 µs, which adds to every RTT and limits the rate.",
 };
 
-pub(super) const CLOCK_COST: Check = Check {
-    name: "clock-cost",
-    why: "Every round trip holds two readings of the clock, and what they cost is measured with it.",
-};
+pub(super) const CLOCK_COST: Check =
+    Check { name: "clock-cost", why: "Every measured RTT includes two readings of the clock." };
 
 pub(super) const TSC: Check = Check {
     name: "tsc",
-    why: "A time stamp counter that changes its rate or stops in idle states is given up by the \
-          kernel for a slow clock, at times in the middle of a run.",
+    why: "If the TSC changes its rate or stops in idle states, the kernel switches to a slow \
+          clock, sometimes during a run.",
 };
 
 /// Clock sources that the vDSO reads without a system call (`vdso_clock_mode` of each in the kernel's arch folders).
@@ -48,11 +46,11 @@ pub(super) fn examine(tree: &Tree, reading_ns: f64) -> Vec<Finding> {
 fn clock_source([current, available]: &[File; 2]) -> Finding {
     let found = CLOCK_SOURCE.found(current);
     let Some(name) = current.text() else {
-        return found.not_observable("Clock source: the kernel does not say");
+        return found.not_observable("Clock source: not reported by the kernel");
     };
     let found = found.found(available);
     if FAST.contains(&name) {
-        found.fine(format!("The clock source is {name}, read without entering the kernel"))
+        found.fine(format!("The clock source is {name}, which needs no system call"))
     } else {
         let slow = found.problem(format!("The clock source is slow: {name}"));
         let mut offered = available.text().unwrap_or_default().split_whitespace();
@@ -75,7 +73,7 @@ fn tsc(cpuinfo: &File) -> Finding {
     let Some(flags) = cpuinfo.text().and_then(flags) else {
         return TSC
             .found(Evidence::new(&cpuinfo.path, "no line `flags`"))
-            .not_observable("Time stamp counter: /proc/cpuinfo has no x86 flags");
+            .not_observable("TSC: /proc/cpuinfo has no x86 flags");
     };
     let has = |flag: &str| flags.contains(&flag);
     let evidence = ["constant_tsc", "nonstop_tsc"].map(|flag| {
@@ -84,9 +82,9 @@ fn tsc(cpuinfo: &File) -> Finding {
     });
     let found = TSC.found_all(evidence);
     if has("constant_tsc") && has("nonstop_tsc") {
-        found.fine("The time stamp counter is invariant")
+        found.fine("The TSC is invariant")
     } else {
-        found.warning("The time stamp counter is not invariant")
+        found.warning("The TSC is not invariant")
     }
 }
 

@@ -6,8 +6,8 @@ use super::tree::{File, Tree};
 
 pub(super) const ERRORS: Check = Check {
     name: "interface-errors",
-    why: "Packets that a card damages or drops are missing on the path, and TCP slows down for \
-          each of them.",
+    why: "Packets that a network card drops or corrupts are lost, and TCP slows down after each \
+          loss.",
 };
 
 /// Counters of errors and drops. `rx_errors` and `tx_errors` include the specific errors (linux/if_link.h).
@@ -38,9 +38,9 @@ fn errors(name: &str, packets: &[File], counters: &[File]) -> Finding {
     let (packets_sum, lost) = (sum(packets), sum(counters));
     let not_zero = counters.iter().filter(|file| file.count().is_some_and(|count| count > 0));
     let found = ERRORS.found_all(packets.iter().chain(not_zero));
-    let title = format!("{name} lost or damaged {lost} of {packets_sum} packets since boot");
+    let title = format!("{name} dropped or corrupted {lost} of {packets_sum} packets since boot");
     if lost == 0 {
-        found.fine(format!("{name} lost and damaged nothing since boot"))
+        found.fine(format!("{name} dropped and corrupted no packets since boot"))
     } else if lost as f64 >= LOST_MAX * packets_sum as f64 {
         found.warning(title)
     } else {
@@ -63,7 +63,7 @@ mod tests {
         assert_eq!(judge("1000000", "1").severity, Note);
         let finding = judge("1000000", "3");
         assert_eq!(finding.severity, Warning);
-        assert_eq!(finding.title, "eth0 lost or damaged 3 of 1000000 packets since boot");
+        assert_eq!(finding.title, "eth0 dropped or corrupted 3 of 1000000 packets since boot");
         assert_eq!(finding.evidence[1], Evidence::new("/rx_dropped", "3"));
         assert_eq!(judge("1000000", "?").severity, NotObservable);
     }

@@ -9,14 +9,14 @@ use crate::sys;
 
 pub(super) const OFFLOADS: Check = Check {
     name: "offloads",
-    why: "Offloads decide what a packet is: without them every 1,500 bytes cost the processor as \
-          much as 64 KiB do with them.",
+    why: "Without offloads the CPU processes every 1,500 bytes separately, with offloads up to 64 \
+          KiB at once.",
 };
 
 pub(super) const COALESCING: Check = Check {
     name: "coalescing",
-    why: "A card that waits for more packets before it interrupts adds that wait to every round \
-          trip; for throughput the wait is good.",
+    why: "Interrupt coalescing delays received packets, which adds to every RTT. It reduces CPU \
+          time at high packet rates.",
 };
 
 /// Longest coalescing delay that is not reported, in microseconds: more than this adds over a tenth to an RTT of
@@ -87,7 +87,7 @@ fn word(setting: Option<bool>) -> &'static str {
     match setting {
         Some(true) => "on",
         Some(false) => "off",
-        None => "not said",
+        None => "unknown",
     }
 }
 
@@ -97,7 +97,7 @@ pub(super) fn offloads(name: &str, settings: &Result<Settings, String>) -> Findi
     let Settings { tso, gso, gro, lro, .. } = match settings {
         Ok(settings) => *settings,
         Err(reason) => {
-            let title = format!("Offloads of {name}: the driver does not answer");
+            let title = format!("Offloads of {name}: cannot be read");
             return found(reason).not_observable(title);
         }
     };
@@ -109,16 +109,16 @@ pub(super) fn offloads(name: &str, settings: &Result<Settings, String>) -> Findi
         named.iter().filter(|(_, is_on)| *is_on == Some(false)).map(|(name, _)| *name).collect();
     if lro == Some(true) {
         found
-            .warning(format!("{name} merges packets beyond recognition (lro)"))
+            .warning(format!("{name} merges received packets irreversibly (LRO)"))
             .fixed_by(format!("ethtool -K {name} lro off"))
     } else if !off.is_empty() {
         found
-            .warning(format!("{name} has offloads switched off: {}", off.join(", ")))
+            .warning(format!("Offloads of {name} are off: {}", off.join(", ")))
             .fixed_by(format!("ethtool -K {name} {} on", off.join(" on ")))
     } else if named.iter().all(|(_, is_on)| is_on.is_none()) {
-        found.not_observable(format!("Offloads of {name}: its driver does not say"))
+        found.not_observable(format!("Offloads of {name}: not reported by the driver"))
     } else {
-        found.fine(format!("{name} has its offloads switched on"))
+        found.fine(format!("Offloads of {name} are on"))
     }
 }
 
@@ -130,20 +130,18 @@ pub(super) fn coalescing(name: &str, settings: &Result<Settings, String>) -> Fin
         Ok(Settings { rx_usecs: Some(rx_usecs), adaptive_rx, .. }) => (*rx_usecs, *adaptive_rx),
         Ok(_) => {
             let found = found("ETHTOOL_GCOALESCE is not supported");
-            return found.not_observable(unseen("its driver does not say"));
+            return found.not_observable(unseen("not reported by the driver"));
         }
-        Err(reason) => return found(reason).not_observable(unseen("no answer")),
+        Err(reason) => return found(reason).not_observable(unseen("cannot be read")),
     };
     let found = found(&format!("rx-usecs {rx_usecs}, adaptive-rx {}", word(adaptive_rx)));
     let command = format!("ethtool -C {name} adaptive-rx off rx-usecs 0");
     if adaptive_rx == Some(true) {
-        found
-            .warning(format!("{name} holds interrupts back for as long as it likes"))
-            .fixed_by(command)
+        found.warning(format!("{name} delays interrupts adaptively")).fixed_by(command)
     } else if rx_usecs > RX_USECS_MAX {
-        found.warning(format!("{name} holds interrupts back for {rx_usecs} µs")).fixed_by(command)
+        found.warning(format!("{name} delays interrupts by {rx_usecs} µs")).fixed_by(command)
     } else {
-        found.fine(format!("{name} holds interrupts back for {rx_usecs} µs"))
+        found.fine(format!("{name} delays interrupts by {rx_usecs} µs"))
     }
 }
 

@@ -5,14 +5,14 @@ use super::tree::{File, Tree};
 
 pub(super) const CONNTRACK: Check = Check {
     name: "connection-tracking",
-    why: "A tracked packet is looked up in a table, and a full table drops the packets of new \
+    why: "Each tracked packet needs a table lookup, and a full table drops packets of new \
           connections.",
 };
 
 pub(super) const PACKET_FILTER: Check = Check {
     name: "packet-filter",
-    why: "Rules of a packet filter are run for each packet, and a host with rules is compared \
-          with one without.",
+    why: "Packet filter rules cost CPU time for each packet, so hosts with and without rules are \
+          not comparable.",
 };
 
 /// Fraction of the conntrack table in use above which a test with many short connections can fill it.
@@ -37,10 +37,10 @@ pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
 fn conntrack([count, max]: &[File; 2]) -> Finding {
     let found = CONNTRACK.found(count);
     if count.is_missing() {
-        return found.fine("Connections are not tracked: the kernel part is not loaded");
+        return found.fine("Connection tracking is off: nf_conntrack is not loaded");
     }
     let Some(tracked) = count.count() else {
-        return found.not_observable("Connections tracked: cannot be read");
+        return found.not_observable("Connection tracking: cannot be read");
     };
     let found = found.found(max);
     let room = max.count().unwrap_or(u64::MAX);
@@ -49,10 +49,10 @@ fn conntrack([count, max]: &[File; 2]) -> Finding {
     } else if tracked as f64 >= FULL * room as f64 {
         let larger = room.saturating_mul(4);
         found
-            .problem(format!("The table of connections is nearly full: {tracked} of {room}"))
+            .problem(format!("The connection tracking table is nearly full: {tracked} of {room}"))
             .fixed_by(format!("sysctl -w net.netfilter.nf_conntrack_max={larger}"))
     } else {
-        found.warning(format!("Connections are tracked: {tracked} now"))
+        found.warning(format!("{tracked} connections are tracked"))
     }
 }
 
@@ -74,7 +74,7 @@ fn packet_filter(modules: &File, tables: &[File; 2]) -> Finding {
             None => PACKET_FILTER
                 .found(modules)
                 .found(names(&tables[0]))
-                .not_observable("Packet filters: neither a list of modules nor tables of rules"),
+                .not_observable("Packet filters: neither modules nor rules can be read"),
         };
     }
     let loaded = loaded.into_iter().map(|line| {

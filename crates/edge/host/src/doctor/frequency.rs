@@ -5,14 +5,14 @@ use super::tree::{File, Tree, grouped};
 
 pub(super) const GOVERNOR: Check = Check {
     name: "cpu-governor",
-    why: "A governor that lowers the clock between packets makes round trips longer and rates \
-          depend on what ran before.",
+    why: "A governor that lowers the CPU frequency between packets makes RTTs longer, and results \
+          depend on the load before.",
 };
 
 pub(super) const TURBO: Check = Check {
     name: "cpu-turbo",
-    why: "With turbo the clock depends on temperature and on how many cores are busy, so the same \
-          run differs from hour to hour.",
+    why: "With turbo the CPU frequency depends on the temperature and the number of busy cores, so \
+          results vary over hours.",
 };
 
 const SET_PERFORMANCE: &str =
@@ -36,8 +36,9 @@ pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
 fn governor(governors: &[File], driver: &File) -> Finding {
     let found = GOVERNOR.found_all(grouped(governors)).found(driver);
     if governors.is_empty() {
-        return found
-            .not_observable("CPU frequency: the kernel has no cpufreq here, as in most guests");
+        return found.not_observable(
+            "CPU frequency: no cpufreq in this kernel, as in most virtual machines",
+        );
     }
     let holds_lowest = !matches!(driver.text(), Some("intel_pstate" | "amd-pstate-epp"));
     let is = |name: &str| governors.iter().any(|file| file.text() == Some(name));
@@ -45,10 +46,12 @@ fn governor(governors: &[File], driver: &File) -> Finding {
         found.fine("The CPU governor is performance")
     } else if holds_lowest && is("powersave") {
         found
-            .problem("The CPU governor holds the lowest clock: powersave")
+            .problem("The CPU governor is powersave, which keeps the lowest frequency")
             .fixed_by(SET_PERFORMANCE)
     } else {
-        found.warning("The CPU governor changes the clock with the load").fixed_by(SET_PERFORMANCE)
+        found
+            .warning("The CPU governor changes the frequency with the load")
+            .fixed_by(SET_PERFORMANCE)
     }
 }
 
@@ -60,7 +63,7 @@ fn turbo(no_turbo: &File, boost: &File) -> Finding {
         (None, None) => {
             return TURBO
                 .found_all([no_turbo, boost])
-                .not_observable("Turbo: no driver here has a switch for it");
+                .not_observable("Turbo: not reported by the driver");
         }
     };
     let (found, command) = (TURBO.found(file), format!("echo {off} > {}", file.path));
@@ -88,7 +91,7 @@ mod tests {
             let finding = governor(&powersave, &File::of("/sys/scaling_driver", driver));
             assert_eq!(finding.severity, severity, "{driver}");
             assert_eq!(finding.remedy.as_deref(), Some(SET_PERFORMANCE));
-            assert_eq!(finding.evidence[0].source, "/sys/scaling_governor and 63 like it");
+            assert_eq!(finding.evidence[0].source, "/sys/scaling_governor and 63 more");
         }
     }
 

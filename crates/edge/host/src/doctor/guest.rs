@@ -7,13 +7,13 @@ use crate::stat::CpuTimes;
 
 pub(super) const VIRTUAL_MACHINE: Check = Check {
     name: "virtual-machine",
-    why: "A virtual machine shares processors, caches and the network card with others that it \
-          cannot see, so figures drift and say little about hardware.",
+    why: "A virtual machine shares CPUs, caches and network cards with others, so figures drift \
+          and say little about the hardware.",
 };
 
 pub(super) const STOLEN_TIME: Check = Check {
     name: "stolen-time",
-    why: "While the host runs somebody else, nothing here is sent, received or stamped.",
+    why: "While the hypervisor runs another virtual machine, this one neither sends nor receives.",
 };
 
 /// Stolen share that changes throughput by as much as the tie band of comparisons (docs/statistics.md).
@@ -62,9 +62,9 @@ fn virtual_machine(cpuinfo: &File, maker: &File, hypervisor: &File) -> Finding {
     if is_flagged.unwrap_or(is_made_by) || hypervisor.text().is_some() {
         found.warning("This is a virtual machine")
     } else if is_flagged.is_none() && maker.text().is_none() {
-        found.not_observable("Virtual machine: neither processor flags nor a maker")
+        found.not_observable("Virtual machine: neither CPU flags nor a vendor can be read")
     } else {
-        found.fine("This is no virtual machine")
+        found.fine("This is not a virtual machine")
     }
 }
 
@@ -77,7 +77,7 @@ fn stolen_time(stat: &File) -> Finding {
     };
     let wanted = times.busy + times.stolen;
     let share = if wanted == 0 { 0.0 } else { times.stolen as f64 / wanted as f64 };
-    let title = format!("{:.2} % of the time to run was stolen since boot", 100.0 * share);
+    let title = format!("{:.2} % of the CPU time was stolen since boot", 100.0 * share);
     let value = format!("steal {} of {wanted} busy or stolen ticks", times.stolen);
     let found = STOLEN_TIME.found(Evidence::new(format!("{} cpu", stat.path), value));
     if share >= STOLEN_MAX {
@@ -121,7 +121,7 @@ mod tests {
         // user nice system idle iowait irq softirq steal
         let finding = judge("cpu  900 0 70 99999 500 0 10 20 0 0\ncpu0 1 2");
         assert_eq!(finding.severity, Problem);
-        assert_eq!(finding.title, "2.00 % of the time to run was stolen since boot");
+        assert_eq!(finding.title, "2.00 % of the CPU time was stolen since boot");
         assert_eq!(finding.evidence[0].value, "steal 20 of 1000 busy or stolen ticks");
         assert_eq!(judge("cpu  990 0 0 0 0 0 0 10").severity, Warning);
         assert_eq!(judge("cpu  990 0 0 0 0 0 0 0").severity, Fine);

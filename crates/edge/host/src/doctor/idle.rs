@@ -7,14 +7,11 @@ use super::tree::{File, Tree};
 
 pub(super) const IDLE_STATES: Check = Check {
     name: "cpu-idle",
-    why: "A packet that finds its processor asleep waits until it is awake, which is added to \
-          every round trip.",
+    why: "A CPU in an idle state needs time to wake up, which adds to every RTT.",
 };
 
-pub(super) const SIBLINGS: Check = Check {
-    name: "cpu-siblings",
-    why: "Two hardware threads share one core, so what runs on one slows down the other.",
-};
+pub(super) const SIBLINGS: Check =
+    Check { name: "cpu-siblings", why: "The hardware threads of a core slow each other down." };
 
 /// Longest exit latency that is not reported, in microseconds: that of C1E on most CPUs in the kernel's
 /// drivers/idle/intel_idle.c, where deeper states take from 15 to 10,000.
@@ -72,9 +69,9 @@ fn idle_states(folder: &str, states: &[IdleState], limit: &Result<Vec<u8>, Strin
         |state: &&IdleState| !state.is_disabled && state.latency_us <= limit_us.unwrap_or(u64::MAX);
     let Some(deepest) = states.iter().filter(is_let).max_by_key(|state| state.latency_us) else {
         return IDLE_STATES
-            .found(Evidence::new(folder, "no state that may be entered"))
+            .found(Evidence::new(folder, "no enabled state"))
             .found(limit_evidence)
-            .not_observable("Idle states: the kernel has no cpuidle here");
+            .not_observable("Idle states: no cpuidle in this kernel");
     };
     let IdleState { number, name, latency_us, .. } = deepest;
     let value = format!("{name}, latency {latency_us} µs");
@@ -86,17 +83,17 @@ fn idle_states(folder: &str, states: &[IdleState], limit: &Result<Vec<u8>, Strin
             .map(|s| format!("/sys/devices/system/cpu/cpu*/cpuidle/state{}/disable", s.number))
             .collect();
         found
-            .warning(format!("Processors sleep as deep as {name}: {latency_us} µs to wake up"))
+            .warning(format!("CPUs enter the idle state {name}: {latency_us} µs to wake up"))
             .fixed_by(format!("echo 1 | tee {}", files.join(" ")))
     } else {
-        found.fine(format!("Processors wake up within {latency_us} µs"))
+        found.fine(format!("CPUs wake up within {latency_us} µs"))
     }
 }
 
 /// Judges whether the two load threads, on the first two CPUs of this process, would share a core.
 fn siblings(active: &File, siblings: &[File], cpus: &[u32]) -> Finding {
     if siblings.is_empty() {
-        return SIBLINGS.found(active).not_observable("Cores: the kernel names no siblings");
+        return SIBLINGS.found(active).not_observable("CPU siblings: not reported by the kernel");
     }
     let load = &cpus[..cpus.len().min(2)];
     let cores: Vec<(Vec<u32>, &File)> = siblings
@@ -110,7 +107,7 @@ fn siblings(active: &File, siblings: &[File], cpus: &[u32]) -> Finding {
     {
         let finding = SIBLINGS
             .found(*file)
-            .problem(format!("CPUs {first} and {second}, where both ends run, are one core"));
+            .problem(format!("CPUs {first} and {second}, which run the ends, share one core"));
         let core = parse_cpu_list(file.text().unwrap_or_default());
         return match cpus.iter().find(|cpu| !core.contains(cpu)) {
             Some(other) => {
@@ -123,11 +120,14 @@ fn siblings(active: &File, siblings: &[File], cpus: &[u32]) -> Finding {
         return SIBLINGS
             .found(active)
             .found_all(cores.iter().take(2).map(|(_, file)| *file))
-            .warning(format!("CPUs {}, where both ends run, share their cores", cpu_list(load)))
+            .warning(format!(
+                "CPUs {}, which run the ends, share their cores with other CPUs",
+                cpu_list(load)
+            ))
             .fixed_by("echo off > /sys/devices/system/cpu/smt/control");
     }
     let found = SIBLINGS.found_all([active, &siblings[0]]);
-    found.fine("No core is shared by two hardware threads")
+    found.fine("No core runs two hardware threads")
 }
 
 #[cfg(test)]
@@ -155,7 +155,7 @@ mod tests {
         let unlimited = Ok(2_000_000_000_i32.to_ne_bytes().to_vec());
         let finding = judge(&states(&[0, 2, 10, 133]), &unlimited);
         assert_eq!(finding.severity, Warning);
-        assert_eq!(finding.title, "Processors sleep as deep as C3: 133 µs to wake up");
+        assert_eq!(finding.title, "CPUs enter the idle state C3: 133 µs to wake up");
         let command = "echo 1 | tee /sys/devices/system/cpu/cpu*/cpuidle/state3/disable";
         assert_eq!(finding.remedy.as_deref(), Some(command));
     }

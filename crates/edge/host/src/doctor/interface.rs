@@ -7,14 +7,13 @@ use super::tree::{File, Tree};
 
 pub(super) const LINK: Check = Check {
     name: "link",
-    why: "A link that agreed on less than it can do, or on half duplex, is a ceiling nobody asked \
-          for.",
+    why: "A link that negotiated a lower speed or half duplex limits the rate.",
 };
 
 pub(super) const MTU: Check = Check {
     name: "mtu",
-    why: "The frame size decides on the ceiling and on the packets a second; both ends and every \
-          switch must agree on it.",
+    why: "The MTU determines the ceiling and the packet rate. Both ends and all switches need the \
+          same MTU.",
 };
 
 /// Checks that apply only to a card with link.
@@ -49,11 +48,11 @@ pub(super) fn links(tree: &Tree) -> (Vec<String>, Vec<Finding>) {
     }
     if findings.is_empty() {
         let found = LINK.found(Evidence::new("/sys/class/net/*/device", "none"));
-        findings.push(found.not_observable("Network cards: there is none in this namespace"));
+        findings.push(found.not_observable("Network cards: none in this namespace"));
     }
     if linked.is_empty() {
         findings.extend(OF_A_CARD.map(|check| {
-            let found = check.found(Evidence::new("/sys/class/net/*/carrier", "no card with 1"));
+            let found = check.found(Evidence::new("/sys/class/net/*/carrier", "none is 1"));
             found.not_observable(format!("{}: no network card with a link", check.name))
         }));
     }
@@ -78,17 +77,17 @@ fn link(name: &str, files: &[File; 3]) -> Finding {
     let (found, [carrier, speed, duplex]) = (LINK.found_all(files), files);
     let again = format!("ethtool -r {name}");
     if carrier.number() != Some(1) {
-        return found.note(format!("{name} has no link; its settings are not judged"));
+        return found.note(format!("{name} has no link; its settings are not checked"));
     }
     if duplex.text() == Some("half") {
         return found.problem(format!("{name} is half duplex")).fixed_by(again);
     }
     match speed.number() {
         None | Some(..=0) => {
-            found.not_observable(format!("Speed of {name}: its driver does not say"))
+            found.not_observable(format!("Speed of {name}: not reported by the driver"))
         }
         Some(mbps @ ..1000) => {
-            found.warning(format!("{name} runs at {mbps} Mbit/s only")).fixed_by(again)
+            found.warning(format!("{name} runs at only {mbps} Mbit/s")).fixed_by(again)
         }
         Some(mbps) => found.fine(format!("{name} runs at {mbps} Mbit/s")),
     }
@@ -107,7 +106,7 @@ fn mtu(name: &str, [mtu, speed]: &[File; 2]) -> Finding {
         found.warning(format!("{title}, less than Ethernet's 1500"))
     } else if bytes < 9000 && is_fast {
         found
-            .note(format!("{title}; jumbo frames, where all switches pass them, need less CPU"))
+            .note(format!("{title}; jumbo frames need less CPU time, if all switches support them"))
             .fixed_by(format!("ip link set dev {name} mtu 9000"))
     } else {
         found.fine(title)

@@ -10,8 +10,8 @@ use super::tree::{File, Tree, grouped};
 
 pub(super) const PLACEMENT: Check = Check {
     name: "interrupt-placement",
-    why: "The processor that takes a card's interrupts also carries its packets up to the socket: \
-          one for all is a ceiling, and a load thread there is pushed aside.",
+    why: "The CPU that handles a card's interrupts also processes its packets. One CPU for all \
+          packets limits the rate, and a load thread on it is interrupted.",
 };
 
 /// Minimum interrupts since boot for a judgement of their placement.
@@ -87,25 +87,27 @@ fn placement(name: &str, interrupts: &[&Interrupt], affinities: &[File], load: &
     let on_load = by_cpu.iter().filter(|(cpu, _)| load.contains(cpu)).map(|(_, count)| count);
     let on_load = on_load.fold(0_u64, |sum, count| sum.saturating_add(*count)) as f64;
     let Some((busiest, most)) = by_cpu.iter().max_by_key(|(_, count)| *count) else {
-        return found
-            .not_observable(format!("Interrupts of {name}: none counted under its device"));
+        return found.not_observable(format!("Interrupts of {name}: none found for its device"));
     };
     let found = found.found_all(grouped(affinities));
     let all = ALL * total as f64;
     if total < COUNT_MIN {
-        found.not_observable(format!("Interrupts of {name}: too few to judge their places"))
+        found.not_observable(format!("Interrupts of {name}: too few to check their CPUs"))
     } else if others.is_empty() {
-        found.note(format!("Interrupts of {name} have no processor but those of the load"))
+        found.note(format!("Interrupts of {name} can go only to the CPUs of the load"))
     } else if on_load >= all / 2.0 {
         found
-            .warning(format!("{name} is served by CPUs {}, where the load runs", cpu_list(load)))
+            .warning(format!(
+                "Interrupts of {name} go to CPUs {}, which run the load",
+                cpu_list(load)
+            ))
             .fixed_by(moved(&active, &others))
     } else if active.len() > 1 && *most as f64 >= all {
         found
             .warning(format!("All {} interrupts of {name} go to CPU {busiest}", active.len()))
             .fixed_by(moved(&active, &others))
     } else {
-        found.fine(format!("The interrupts of {name} are spread"))
+        found.fine(format!("Interrupts of {name} are spread over other CPUs"))
     }
 }
 
@@ -162,7 +164,7 @@ ERR:          0
     fn interrupts_where_the_load_runs_are_moved_to_the_other_processors() {
         let finding = judge(TABLE);
         assert_eq!(finding.severity, Warning);
-        assert_eq!(finding.title, "eth0 is served by CPUs 0-1, where the load runs");
+        assert_eq!(finding.title, "Interrupts of eth0 go to CPUs 0-1, which run the load");
         assert_eq!(
             finding.remedy.as_deref(),
             Some("for irq in 24 25; do echo 2-3 > /proc/irq/$irq/smp_affinity_list; done")

@@ -7,22 +7,22 @@ use super::tree::{File, Tree};
 
 pub(super) const OPEN_FILES: Check = Check {
     name: "open-files",
-    why: "Each flow is an open file at either end, and the next one is refused at the limit.",
+    why: "Each flow needs an open file at each end, and flows beyond the limit fail.",
 };
 
 pub(super) const MEMORY: Check = Check {
     name: "memory",
-    why: "A process that waits for memory stands still, for milliseconds when it comes from swap.",
+    why: "A process that waits for memory stalls, for milliseconds if the memory is swapped out.",
 };
 
 pub(super) const PERF_EVENTS: Check = Check {
     name: "perf-events",
-    why: "Without performance counters a figure cannot be explained by cycles and cache misses.",
+    why: "Without performance counters, records have no cycles and cache misses.",
 };
 
 pub(super) const MITIGATIONS: Check = Check {
     name: "mitigations",
-    why: "Mitigations of processor faults make every system call dearer, so hosts with and without \
+    why: "Mitigations of CPU vulnerabilities make system calls slower, so hosts with and without \
           them differ.",
 };
 
@@ -84,13 +84,17 @@ fn memory(meminfo: &File, pressure: &File) -> Finding {
     let value = format!("MemAvailable {available} of {total} kB, swapped {swapped} kB");
     let found = MEMORY.found(Evidence::new(&meminfo.path, value)).found(first_line(pressure));
     if let Some(share) = waiting {
-        found.warning(format!("For {share:.1} % of the last 10 s somebody waited for memory"))
+        found.warning(format!("Processes waited for memory in {share:.1} % of the last 10 s"))
     } else if (available as f64) < AVAILABLE_MIN * total as f64 {
-        found.warning(format!("Little memory is left: {} of {} MiB", available >> 10, total >> 10))
+        found.warning(format!(
+            "Little memory is available: {} of {} MiB",
+            available >> 10,
+            total >> 10
+        ))
     } else if swapped > 0 {
         found.note(format!("{} MiB are swapped out", swapped >> 10)).fixed_by("swapoff -a")
     } else {
-        found.fine("There is memory enough, and no swap in use")
+        found.fine("Enough memory is available, and swap is not used")
     }
 }
 
@@ -105,16 +109,16 @@ fn perf_events(paranoid: &File, devices: &[String], is_root: bool) -> Finding {
         return PERF_EVENTS
             .found(evidence)
             .found(paranoid)
-            .not_observable("Performance counters: this processor shows none, as in most guests");
+            .not_observable("Performance counters: none on this CPU, as in most virtual machines");
     }
     let found = PERF_EVENTS.found(paranoid).found(evidence);
     match paranoid.number() {
-        None => found.not_observable("Performance counters: the kernel has no perf events"),
+        None => found.not_observable("Performance counters: no perf events in this kernel"),
         // Up to level 1, an unprivileged user may also count events in the kernel.
         Some(2..) if !is_root => found
-            .note("The kernel's part of the work may not be counted by this user")
+            .note("This user may not count events in the kernel")
             .fixed_by("sysctl -w kernel.perf_event_paranoid=1"),
-        Some(_) => found.fine("Performance counters may be used"),
+        Some(_) => found.fine("Performance counters are available"),
     }
 }
 
@@ -123,7 +127,7 @@ fn mitigations(files: &[File]) -> Finding {
     if files.is_empty() {
         return MITIGATIONS
             .found(Evidence::new(FAULTS, "no such file"))
-            .not_observable("Mitigations: the kernel does not list them");
+            .not_observable("Mitigations: not reported by the kernel");
     }
     let names = |word: &str| -> Vec<&str> {
         let with =
@@ -138,9 +142,9 @@ fn mitigations(files: &[File]) -> Finding {
     });
     let found = MITIGATIONS.found_all(listed);
     match counts {
-        [0, 0] => found.fine("The processor needs no mitigations"),
+        [0, 0] => found.fine("The CPU needs no mitigations"),
         [mitigated, open] => {
-            found.note(format!("Processor faults: {mitigated} mitigated, {open} left open"))
+            found.note(format!("CPU vulnerabilities: {mitigated} mitigated, {open} not mitigated"))
         }
     }
 }
@@ -196,7 +200,7 @@ mod tests {
         ];
         let finding = mitigations(&files);
         assert_eq!(finding.severity, Note);
-        assert_eq!(finding.title, "Processor faults: 1 mitigated, 1 left open");
+        assert_eq!(finding.title, "CPU vulnerabilities: 1 mitigated, 1 not mitigated");
         assert_eq!(finding.evidence[1].value, "Vulnerable: mds");
         assert_eq!(mitigations(&files[2..]).severity, Fine);
         assert_eq!(mitigations(&[]).severity, NotObservable);

@@ -9,19 +9,16 @@ use crate::stat::{CpuTimes, Process, cpus_online};
 
 pub(super) const BUSY_PROCESSES: Check = Check {
     name: "busy-processes",
-    why: "A run keeps two processors busy, one for each end; whoever needs them at the same time \
-          stops the packets.",
+    why: "A run keeps two CPUs busy, one for each end. Other processes on them delay packets.",
 };
 
 pub(super) const LOAD_AVERAGE: Check = Check {
     name: "load-average",
-    why: "The load of the last minute says what the next one will probably be like.",
+    why: "The load of the last minute predicts the load of the next one.",
 };
 
-pub(super) const CPU_PRESSURE: Check = Check {
-    name: "cpu-pressure",
-    why: "While a program waits for a processor, its packets wait with it.",
-};
+pub(super) const CPU_PRESSURE: Check =
+    Check { name: "cpu-pressure", why: "While a process waits for a CPU, its packets wait, too." };
 
 /// Threads that a run keeps busy: one at each end.
 const LOAD_THREADS: f64 = 2.0;
@@ -92,13 +89,13 @@ fn busy_processes(sample: &Sample) -> Finding {
             format!("{} (pid {}) {:.1}", process.name, process.pid, of_a_cpu(*ticks))
         })
         .collect();
-    let names = if names.is_empty() { "none in sight".to_owned() } else { names.join(", ") };
+    let names = if names.is_empty() { "none visible".to_owned() } else { names.join(", ") };
     let found = BUSY_PROCESSES
         .found(Evidence::new(format!("/proc/stat over {millis:.0} ms"), format!("{busy:.1} CPUs")))
         .found(Evidence::new(format!("/proc/*/stat over {millis:.0} ms"), names));
-    let title = format!("Others keep {busy:.1} of {cpus} CPUs busy");
+    let title = format!("Other processes use {busy:.1} of {cpus} CPUs");
     if busy < BUSY_FINE {
-        found.fine("The processors are idle")
+        found.fine("The CPUs are idle")
     } else if busy + LOAD_THREADS > cpus {
         found.problem(title)
     } else {
@@ -140,9 +137,9 @@ fn cpu_pressure(file: &File) -> Finding {
     let Some(share) = some_avg10(file) else {
         return CPU_PRESSURE
             .found(file)
-            .not_observable("CPU pressure: the kernel does not count it (boot option psi=1)");
+            .not_observable("CPU pressure: not reported by the kernel (boot option psi=1)");
     };
-    let title = format!("For {share:.1} % of the last 10 s somebody waited for a CPU");
+    let title = format!("Processes waited for a CPU in {share:.1} % of the last 10 s");
     let found = CPU_PRESSURE.found(first_line(file));
     if share >= PRESSURE_FINE { found.warning(title) } else { found.fine(title) }
 }
@@ -195,7 +192,7 @@ mod tests {
         assert_eq!(busy_processes(&sample(4, 11)).severity, Warning);
         assert_eq!(busy_processes(&sample(2, 2)).severity, Fine);
         let finding = busy_processes(&sample(4, 11));
-        assert_eq!(finding.title, "Others keep 1.1 of 4 CPUs busy");
+        assert_eq!(finding.title, "Other processes use 1.1 of 4 CPUs");
         assert_eq!(finding.evidence[1].value, "cc (pid 7) 0.7, as (pid 9) 0.2, ld (pid 8) 0.1");
     }
 

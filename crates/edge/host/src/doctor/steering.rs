@@ -7,13 +7,13 @@ use crate::stat::Process;
 
 pub(super) const IRQBALANCE: Check = Check {
     name: "irqbalance",
-    why: "irqbalance moves interrupts between processors every ten seconds, in the middle of runs.",
+    why: "irqbalance moves interrupts between CPUs every ten seconds, also during runs.",
 };
 
 pub(super) const STEERING: Check = Check {
     name: "packet-steering",
-    why: "Steered packets cross to another processor: more rate with few queues, and some \
-          microseconds more of delay.",
+    why: "Steered packets move to another CPU, which increases the rate with few queues and adds \
+          some microseconds of delay.",
 };
 
 pub(super) fn examine(tree: &Tree, cards: &[String], processes: &[Process]) -> Vec<Finding> {
@@ -32,15 +32,15 @@ pub(super) fn examine(tree: &Tree, cards: &[String], processes: &[Process]) -> V
 fn irqbalance(processes: &[Process]) -> Finding {
     let found = |value: &str| IRQBALANCE.found(Evidence::new("/proc/*/stat", value));
     if processes.is_empty() {
-        return found("none but this one")
-            .not_observable("irqbalance: no other process can be seen");
+        return found("only this process")
+            .not_observable("irqbalance: other processes are not visible");
     }
     match processes.iter().find(|process| process.name == "irqbalance") {
         Some(process) => found(&format!("irqbalance (pid {})", process.pid))
             .warning("irqbalance is running")
             .fixed_by("systemctl stop irqbalance"),
         None => found(&format!("none of {} processes", processes.len()))
-            .fine("irqbalance is not among the processes here"),
+            .fine("irqbalance is not running"),
     }
 }
 
@@ -60,7 +60,7 @@ fn steering(name: &str, receive: &[File], send: &[File]) -> Finding {
         let zero = format!("echo 0 | tee {}/queues/rx-*/rps_cpus", folder(name));
         found.note(format!("Received packets of {name} are steered (RPS)")).fixed_by(zero)
     } else {
-        found.fine(format!("Received packets of {name} stay where they arrive"))
+        found.fine(format!("Received packets of {name} are not steered"))
     }
 }
 

@@ -5,19 +5,19 @@ use super::tree::{File, Tree};
 
 pub(super) const CONGESTION: Check = Check {
     name: "congestion-control",
-    why: "A plan that names no congestion control gets this one, and another host another.",
+    why: "TCP uses this congestion control if nothing else is set, and hosts differ in it.",
 };
 
 pub(super) const QDISC: Check = Check {
     name: "queueing-discipline",
-    why: "New interfaces queue what they send in this way, which decides on bursts, pacing and \
-          the delay under load.",
+    why: "New interfaces use this queueing discipline, which affects bursts, pacing and the delay \
+          under load.",
 };
 
 pub(super) const LOCAL_PORTS: Check = Check {
     name: "local-ports",
-    why: "A port of a closed connection stays taken for a minute, so opening connections to one \
-          server stops when the ports are used up.",
+    why: "A closed connection occupies its port for a minute (TIME_WAIT). Without a free port, new \
+          connections to the same server fail.",
 };
 
 /// Time that a closed connection occupies its port, in seconds (TCP_TIMEWAIT_LEN in include/net/tcp.h).
@@ -27,10 +27,10 @@ pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
     vec![
         setting(
             CONGESTION,
-            "Congestion control",
+            "congestion control",
             &tree.file("/proc/sys/net/ipv4/tcp_congestion_control"),
         ),
-        setting(QDISC, "Queueing discipline", &tree.file("/proc/sys/net/core/default_qdisc")),
+        setting(QDISC, "queueing discipline", &tree.file("/proc/sys/net/core/default_qdisc")),
         local_ports(&tree.files_in("/proc/sys/net/ipv4", ["ip_local_port_range", "tcp_tw_reuse"])),
     ]
 }
@@ -39,8 +39,8 @@ pub(super) fn examine(tree: &Tree) -> Vec<Finding> {
 fn setting(check: Check, what: &str, file: &File) -> Finding {
     let found = check.found(file);
     match file.text() {
-        Some(name) => found.note(format!("{what} by default: {name}")),
-        None => found.not_observable(format!("{what} by default: not shown in this namespace")),
+        Some(name) => found.note(format!("Default {what}: {name}")),
+        None => found.not_observable(format!("Default {what}: not visible in this namespace")),
     }
 }
 
@@ -53,11 +53,11 @@ fn local_ports(files: &[File; 2]) -> Finding {
     };
     let ports = last.saturating_sub(first).saturating_add(1);
     if reuse == 1 {
-        found.fine(format!("{ports} local ports, used again after a second"))
+        found.fine(format!("{ports} local ports, reused after 1 s"))
     } else {
         let rate = ports / TIME_WAIT_S;
         found
-            .warning(format!("{ports} local ports: {rate} new connections a second to one server"))
+            .warning(format!("{ports} local ports: at most {rate} new connections/s to one server"))
             .fixed_by(
                 "sysctl -w net.ipv4.tcp_tw_reuse=1 net.ipv4.ip_local_port_range=\"1024 65535\"",
             )
@@ -76,7 +76,7 @@ mod tests {
         };
         let finding = judge("32768\t60999", "2");
         assert_eq!(finding.severity, Warning);
-        assert_eq!(finding.title, "28232 local ports: 470 new connections a second to one server");
+        assert_eq!(finding.title, "28232 local ports: at most 470 new connections/s to one server");
         assert_eq!(judge("32768 60999", "1").severity, Fine);
         assert_eq!(judge("60999 32768", "0").severity, Warning);
         assert_eq!(judge("", "0").severity, NotObservable);
@@ -84,11 +84,11 @@ mod tests {
 
     #[test]
     fn a_setting_that_this_namespace_does_not_show_is_said_to_be_so() {
-        let judge = |file: &File| setting(QDISC, "Queueing discipline", file);
+        let judge = |file: &File| setting(QDISC, "queueing discipline", file);
         let finding = judge(&File::of("/default_qdisc", "fq_codel"));
         assert_eq!(
             (finding.severity, finding.title.as_str()),
-            (Note, "Queueing discipline by default: fq_codel")
+            (Note, "Default queueing discipline: fq_codel")
         );
         assert_eq!(judge(&File::missing("/default_qdisc")).severity, NotObservable);
     }

@@ -24,13 +24,13 @@ pub fn text(findings: &[Finding], is_all: bool, columns: usize) -> String {
     }
     let fine = of(findings, Severity::Fine);
     if !is_all && fine > 0 {
-        out += &format!("fine: {fine} more (--all shows them)\n");
+        out += &format!("fine: {fine} more (shown with --all)\n");
     }
     let sum = match (of(findings, Severity::Problem), of(findings, Severity::Warning)) {
         (0, 0) => "No problems and no warnings.".to_owned(),
         (problems, warnings) => format!(
-            "Problems: {problems}. Warnings: {warnings}. The commands are for a shell of root and hold \
-             until the next boot."
+            "Problems: {problems}. Warnings: {warnings}. The commands need root and last until the \
+             next boot."
         ),
     };
     format!("{}\n\n{}", out.trim_end(), wrapped("", &sum, 0, columns))
@@ -119,10 +119,9 @@ note: Something else [a-check]
   found    /proc/a: 1?[31m 2
 
 not observable: Nothing to see [a-check]
-fine: 1 more (--all shows them)
+fine: 1 more (shown with --all)
 
-Problems: 0. Warnings: 1. The commands are for a shell of root and hold until
-the next boot.
+Problems: 0. Warnings: 1. The commands need root and last until the next boot.
 ";
         assert_eq!(text(&findings(), false, 80), expected);
     }
@@ -142,8 +141,7 @@ the next boot.
     #[test]
     fn a_sound_machine_is_said_to_be_one() {
         let text = text(&[CHECK.found_all([Evidence::new("/a", "1")]).fine("Well")], false, 80);
-        let expected = "fine: 1 more (--all shows them)\n\n\
-                        No problems and no warnings.\n";
+        let expected = "fine: 1 more (shown with --all)\n\nNo problems and no warnings.\n";
         assert_eq!(text, expected);
     }
 }

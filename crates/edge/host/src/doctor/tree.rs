@@ -58,7 +58,7 @@ pub(super) fn grouped(files: &[File]) -> Vec<Evidence> {
     let evidence = groups.into_iter().map(|(first, count)| {
         let mut evidence = Evidence::from(first);
         if count > 1 {
-            evidence.source = format!("{} and {} like it", evidence.source, count - 1);
+            evidence.source = format!("{} and {} more", evidence.source, count - 1);
         }
         evidence
     });
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn files_that_say_the_same_are_one_piece_of_evidence() {
         let files = [File::of("/a", "1"), File::of("/b", "2"), File::of("/c", "1")];
-        let expected = [Evidence::new("/a and 1 like it", "1"), Evidence::new("/b", "2")];
+        let expected = [Evidence::new("/a and 1 more", "1"), Evidence::new("/b", "2")];
         assert_eq!(grouped(&files), expected);
     }
 

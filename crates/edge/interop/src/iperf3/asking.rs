@@ -12,7 +12,7 @@ pub(super) fn parameters(prepare: &Prepare) -> Result<Parameters, Failure> {
     let kind = if point.transport == Transport::Udp { Kind::Udp } else { Kind::Tcp };
     let is_reverse = point.direction == Some(Direction::Reverse);
     let omit_s = whole_seconds(prepare.omit_ns)
-        .ok_or_else(|| cannot(format!("omit {}: use whole seconds", prepare.omit_ns)))?;
+        .ok_or_else(|| cannot(format!("omit={}: use whole seconds", prepare.omit_ns)))?;
     let counts_ns = prepare.duration_ns.0.saturating_sub(prepare.omit_ns.0);
     // The client itself ends the test, and the server does not expect the end before this time.
     let time_s = u32::try_from(counts_ns.div_ceil(Nanos::from_secs(1).0)).unwrap_or(u32::MAX);
@@ -42,27 +42,25 @@ pub(super) fn parameters(prepare: &Prepare) -> Result<Parameters, Failure> {
 }
 
 fn cannot(what: impl std::fmt::Display) -> Failure {
-    Failure::Protocol(format!("iperf3 cannot do {what}"))
+    Failure::Protocol(format!("iperf3 does not support {what}"))
 }
 
 /// Refuses options that no parameter of iperf3 expresses.
 fn check(point: &Point) -> Result<(), Failure> {
     if point.pattern != Pattern::Stream {
-        return Err(cannot(format!("the pattern {}: use stream", point.pattern)));
+        return Err(cannot(format!("pattern={}: use stream", point.pattern)));
     }
     if !matches!(point.transport, Transport::Tcp | Transport::Udp) {
-        return Err(cannot(format!("the transport {}: use tcp or udp", point.transport)));
+        return Err(cannot(format!("transport={}: use tcp or udp", point.transport)));
     }
     if point.direction == Some(Direction::Both) {
-        return Err(cannot(
-            "both directions in runs of their own, since its server serves one client: use forward, then reverse",
-        ));
+        return Err(cannot("direction=both: use forward, then reverse"));
     }
     if point.flows == 0 || point.flows > STREAMS_MAX {
-        return Err(cannot(format!("{} flows: use 1 to {STREAMS_MAX}", point.flows)));
+        return Err(cannot(format!("flows={}: use 1 to {STREAMS_MAX}", point.flows)));
     }
     if point.path != Path::Copy {
-        return Err(cannot(format!("the path {} at this end: use copy", point.path)));
+        return Err(cannot(format!("path={}: use copy", point.path)));
     }
     let is_reverse = point.direction == Some(Direction::Reverse);
     for (name, is_set) in [
@@ -91,7 +89,7 @@ fn block_bytes(kind: Kind, Bytes(bytes): Bytes) -> Result<u32, Failure> {
     if range.contains(&bytes) {
         return Ok(bytes as u32);
     }
-    Err(cannot(format!("a payload of {bytes} bytes: use {} to {}", range.start(), range.end())))
+    Err(cannot(format!("payload={bytes}: use {} to {}", range.start(), range.end())))
 }
 
 /// Rate of each stream; 0 for no limit. If this end sends, it does its own pacing.
@@ -103,7 +101,7 @@ fn rate(point: &Point, is_reverse: bool) -> Result<BitRate, Failure> {
             count.saturating_mul(point.payload.0).saturating_mul(8)
         }
         _ if !is_reverse => return Ok(BitRate(0)),
-        pace => return Err(cannot(format!("the pace {pace} in reverse: use fixed"))),
+        pace => return Err(cannot(format!("pace={pace} in reverse: use fixed"))),
     };
     Ok(BitRate(total.div_ceil(u64::from(point.flows))))
 }
@@ -150,20 +148,23 @@ mod tests {
     #[test]
     fn what_iperf3_cannot_do_is_named_with_what_it_can() {
         for (levels, expected) in [
-            ("pattern=ping-pong,transport=udp,payload=64", "the pattern ping-pong: use stream"),
+            ("pattern=ping-pong,transport=udp,payload=64", "pattern=ping-pong: use stream"),
             (
                 "pattern=stream,transport=tls,payload=64,congestion=cubic",
-                "the transport tls: use tcp or udp",
+                "transport=tls: use tcp or udp",
             ),
-            ("pattern=stream,transport=udp,payload=15", "a payload of 15 bytes: use 16 to 65507"),
-            ("pattern=stream,transport=udp,payload=64,flows=129", "129 flows: use 1 to 128"),
+            ("pattern=stream,transport=udp,payload=15", "payload=15: use 16 to 65507"),
+            ("pattern=stream,transport=udp,payload=64,flows=129", "flows=129: use 1 to 128"),
             (
                 "pattern=stream,transport=udp,payload=64,direction=reverse,pace=poisson:1M",
-                "the pace poisson:1M in reverse: use fixed",
+                "pace=poisson:1M in reverse: use fixed",
             ),
         ] {
             let failure = asked(levels).unwrap_err().to_string();
-            assert!(failure.starts_with(&format!("iperf3 cannot do {expected}")), "{failure}");
+            assert!(
+                failure.starts_with(&format!("iperf3 does not support {expected}")),
+                "{failure}"
+            );
         }
     }
 }

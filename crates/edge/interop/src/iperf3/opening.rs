@@ -42,7 +42,7 @@ pub(super) fn control(prepare: &Prepare, server: SocketAddr) -> Result<Line, Fai
     socket.bind(&from.into()).map_err(system)?;
     let within = prepare.point.connect_timeout.map_or(CONNECT_WITHIN, Duration::from);
     socket.connect_timeout(&server.into(), within).map_err(|error| {
-        Failure::Peer(format!("no iperf3 server at {server}: {error}; start one by `iperf3 -s`"))
+        Failure::Peer(format!("no iperf3 server at {server}: {error}; start one with `iperf3 -s`"))
     })?;
     Line::new(socket.into()).map_err(system)
 }
@@ -103,8 +103,9 @@ fn udp_stream(socket: Socket, prepare: &Prepare, control: &Control) -> Result<Ud
         }
         if Instant::now() >= until {
             return Err(Failure::Peer(format!(
-                "a UDP stream did not open within {ANSWER_WITHIN:?}: a filter may drop its datagrams; one \
-                 that is lost cannot be sent again, since an iperf3 server takes it for another stream"
+                "a UDP stream did not open within {ANSWER_WITHIN:?}: a firewall may drop its \
+                 datagrams; a lost one cannot be resent, because an iperf3 server counts it as \
+                 another stream"
             )));
         }
     }

@@ -54,6 +54,6 @@ fn run(command: &mut Command, input: &[u8]) -> Result<Vec<u8>, AuthenticationErr
         return Ok(output.stdout);
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it gave no reason");
+    let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
     Err(AuthenticationError::Program(first.trim().to_owned()))
 }

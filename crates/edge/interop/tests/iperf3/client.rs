@@ -134,7 +134,7 @@ fn a_run_that_is_ended_early_has_results() {
 fn where_nobody_listens_the_failure_says_what_to_start() {
     let at = listener(V4).local_addr().unwrap();
     let failure = measured(&prepare(V4, RUNS[0]), at).unwrap_err();
-    assert!(failure.to_string().contains("start one by `iperf3 -s`"), "{failure}");
+    assert!(failure.to_string().contains("start one with `iperf3 -s`"), "{failure}");
 }
 
 #[test]

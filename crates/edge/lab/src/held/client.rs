@@ -42,8 +42,8 @@ pub fn ask_to_hold(
     let lab = Named::new(name)?;
     if is_up(place, name)? {
         return Err(HeldError::Refused(format!(
-            "a lab `{name}` is up: `fabricmark lab down --lab {name}` ends it, --name gives the new one \
-             another name"
+            "a lab `{name}` is already up: run `fabricmark lab down --lab {name}`, or give the new \
+             one another name with --name"
         )));
     }
     let order = Order { lab, folder: place.folder().to_owned(), topology, seed };
@@ -77,9 +77,9 @@ impl Lab {
             return match labs.pop() {
                 Some(lab) if labs.is_empty() => Ok(lab),
                 Some(_) => {
-                    refused(format!("several labs are up ({names}): say which with --lab NAME"))
+                    refused(format!("several labs are up ({names}): choose one with --lab NAME"))
                 }
-                None => refused("no lab is up: `fabricmark lab up FILE` makes one".to_owned()),
+                None => refused("no lab is up: start one with `fabricmark lab up FILE`".to_owned()),
             };
         };
         let others = if names.is_empty() { names } else { format!("; there are {names}") };

@@ -187,8 +187,8 @@ pub(crate) fn check_length(value: &impl Serialize) -> Result<(), HeldError> {
         return Ok(());
     }
     Err(HeldError::Refused(format!(
-        "{bytes} bytes of topology and traces are more than the {LINE_MAX} that a lab takes at once: cut \
-         the traces, they repeat"
+        "{bytes} bytes of topology and traces exceed the maximum of {LINE_MAX}: shorten the \
+         traces, they repeat"
     )))
 }
 

@@ -34,8 +34,8 @@ impl Place {
             Some(folder) if !folder.is_empty() => PathBuf::from(folder),
             _ if rustix::process::geteuid().is_root() => PathBuf::from("/run"),
             _ => {
-                let message = "no folder for the sockets of labs: set XDG_RUNTIME_DIR to a folder of your \
-                               own, or be root";
+                let message = "no folder for the sockets of labs: set XDG_RUNTIME_DIR to a folder \
+                               of your own, or run as root";
                 return Err(HeldError::Missing(message.to_owned()));
             }
         };
@@ -88,8 +88,7 @@ impl Named {
         // With folder and id, the path of a socket has at most 107 bytes (unix(7)).
         if !(1..=40).contains(&name.len()) || !name.chars().all(is_good) {
             return Err(HeldError::Refused(format!(
-                "`{name}` cannot be the name of a lab: use 1 to 40 letters, digits, dashes; --name gives \
-                 another"
+                "`{name}` is not a lab name: use 1 to 40 letters, digits and dashes with --name"
             )));
         }
         let mut id = [0; 8];

@@ -34,10 +34,14 @@ impl Ask<'_> {
                     return Err(self.refusal("discipline", "", shapers));
                 }
                 if self.asked.jitter.0 > 0 && self.asked.order == Order::Free {
-                    return Err(self.refusal("order", " with a rate, which keeps order", shapers));
+                    return Err(self.refusal(
+                        "order",
+                        " with a rate, which keeps packets in order",
+                        shapers,
+                    ));
                 }
                 if self.asked.reorder.is_some() {
-                    let why = " with a rate, which packets out of order would not have";
+                    let why = " with a rate, which reordered packets would exceed";
                     return Err(self.refusal("reorder", why, shapers));
                 }
                 let (rate, vlan) = self.framed(wire)?;
@@ -66,7 +70,7 @@ impl Ask<'_> {
             // Netem sends a fraction of packets at once and delays the others: this is equivalent if nothing else
             // delays packets.
             if gap.is_some() || delay.0 > 0 {
-                let why = " with a delay or a number of packets that overtake";
+                let why = " with a delay or a number of overtaking packets";
                 return Err(self.refusal("reorder", why, "`emulator`"));
             }
             text += &format!(" delay {longest} reorder {}", percent(1.0 - share));
@@ -120,7 +124,7 @@ impl Ask<'_> {
     /// A probability in percent, if netem can draw it.
     fn chance(&self, key: &str, share: f64) -> Result<String, String> {
         if share > 0.0 && share < SHARE_LEAST {
-            let why = ", which is less than it can draw (2^-33)";
+            let why = ", which is below its smallest probability (2^-33)";
             return Err(self.refusal(key, why, "`emulator`"));
         }
         Ok(percent(share))

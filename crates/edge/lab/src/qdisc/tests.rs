@@ -124,58 +124,58 @@ fn what_a_queue_of_the_kernel_cannot_do_is_named_with_what_can() {
         (
             Tbf,
             "rtt=10ms",
-            "backend `tbf` shapes to a rate: give `rate` or a `link` with one, or use backend `netem`",
+            "backend `tbf` needs a rate: give `rate` or a `link` with one, or use backend `netem`",
         ),
         (
             Netem,
             "loss=every:1000",
-            "backend `netem` cannot do `loss=every:1000`: use backend `emulator`, or leave it out",
+            "backend `netem` does not support `loss=every:1000`: use backend `emulator`, or leave it out",
         ),
         (
             Htb,
             "rate=1G up=1s down=1s",
-            "backend `htb` cannot do `up=1s`: use backend `emulator`, or leave it out",
+            "backend `htb` does not support `up=1s`: use backend `emulator`, or leave it out",
         ),
         (
             Tbf,
             "link=ipoib:4X-FDR",
-            "backend `tbf` cannot do `link=ipoib:4X-FDR`, whose packets are padded and \
-             cut by rules of their own: use backend `emulator`, or leave it out",
+            "backend `tbf` does not support `link=ipoib:4X-FDR`, whose packets are padded and \
+             fragmented differently: use backend `emulator`, or leave it out",
         ),
         (
             Netem,
             "rate=1G discipline=codel",
-            "backend `netem` cannot do `discipline=codel`: use backend `tbf`, `htb` or `emulator`, or \
+            "backend `netem` does not support `discipline=codel`: use backend `tbf`, `htb` or `emulator`, or \
              leave it out",
         ),
         (
             Netem,
             "rate=1G delay=10ms jitter=1ms order=free",
-            "backend `netem` cannot do `order=free` with a rate, which keeps order: use backend \
-             `tbf`, `htb` or `emulator`, or leave it out",
+            "backend `netem` does not support `order=free` with a rate, which keeps packets in \
+             order: use backend `tbf`, `htb` or `emulator`, or leave it out",
         ),
         (
             Htb,
             "rate=1G delay=10ms discipline=red",
-            "backend `htb` cannot do `discipline=red` beside delays and losses, for which netem is \
-             the queue: use backend `emulator`, or leave it out",
+            "backend `htb` does not support `discipline=red` with delays or losses, for which \
+             netem is the queue: use backend `emulator`, or leave it out",
         ),
         (
             Netem,
             "delay=1ms reorder=1%:5ms",
-            "backend `netem` cannot do `reorder=0.01:5ms` with a delay or a number of packets that \
-             overtake: use backend `emulator`, or leave it out",
+            "backend `netem` does not support `reorder=0.01:5ms` with a delay or a number of \
+             overtaking packets: use backend `emulator`, or leave it out",
         ),
         (
             Netem,
             "loss=1e-11",
-            "backend `netem` cannot do `loss=1e-11`, which is less than it can draw (2^-33): use \
-             backend `emulator`, or leave it out",
+            "backend `netem` does not support `loss=1e-11`, which is below its smallest \
+             probability (2^-33): use backend `emulator`, or leave it out",
         ),
         (
             Netem,
             "coalesce=adaptive",
-            "backend `netem` cannot do `coalesce=adaptive`: use backend `emulator`, or leave it out",
+            "backend `netem` does not support `coalesce=adaptive`: use backend `emulator`, or leave it out",
         ),
     ] {
         assert_eq!(refused(backend, words), message);

@@ -91,15 +91,13 @@ impl File {
             check_name("node", &name)?;
             if let Some(key) = sysctl.keys().find(|key| !is_of_network(key)) {
                 return Err(format!(
-                    "node `{name}`: `{key}` is a setting of this machine, not of a node: only `net.` ones are"
+                    "node `{name}`: `{key}` is not a setting of a node: use only `net.` keys"
                 ));
             }
             let bus = bus.map(|text| text.parse()).transpose();
             let bus = bus.map_err(|error: String| format!("`{name}`: {error}"))?;
             if nodes.insert(name.clone(), Node { is_router, bus, sysctl }).is_some() {
-                return Err(format!(
-                    "`{name}` is a host and a router: a router is a host that forwards; name it once"
-                ));
+                return Err(format!("`{name}` is both a host and a router: keep one of the two"));
             }
         }
         let switches = self.switches.into_iter().map(|(name, file)| (name, file.check()));
@@ -185,11 +183,11 @@ impl FileLink {
             let hint = nearest.map(|(_, known)| format!(": did you mean `{known}`?"));
             let hint = hint.unwrap_or_default();
             return Err(format!(
-                "link `{name}` ends at `{node}`, which is no host, router, switch or hub{hint}"
+                "link `{name}`: `{node}` is not a host, router, switch or hub{hint}"
             ));
         }
         if between[0] == between[1] {
-            return Err(format!("both ends of link `{name}` are at one node: name two"));
+            return Err(format!("link `{name}` has both ends at one node: use two nodes"));
         }
         let mut parse = |text: &str| {
             let of_link = |error: String| format!("link `{name}`: {error}");
@@ -216,17 +214,15 @@ fn check_name(what: &str, name: &str) -> Result<(), String> {
 }
 
 fn bad_name(what: &str, name: &str) -> String {
-    format!(
-        "{what} `{name}`: names have 1 to {DEVICE_NAME_MAX} letters, digits and dashes, as network devices do"
-    )
+    format!("{what} `{name}`: use a name of 1 to {DEVICE_NAME_MAX} letters, digits and dashes")
 }
 
 fn two_things(name: &str) -> String {
-    format!("`{name}` is the name of two things: name each once")
+    format!("duplicate name `{name}`: use a different name for each")
 }
 
 fn too_many_links(count: usize) -> String {
-    format!("a lab has at most {LINKS_MAX} links, this has {count}")
+    format!("the lab has {count} links: use at most {LINKS_MAX}")
 }
 
 /// Whether a sysctl is below `net.`, in plain words between dots.

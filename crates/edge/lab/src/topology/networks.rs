@@ -27,8 +27,7 @@ impl Networks {
                 && one == other
             {
                 return Err(format!(
-                    "link `{}` makes a circle of switches and hubs, in which packets would have no one \
-                     way: leave it out",
+                    "link `{}` creates a loop of switches and hubs: leave it out",
                     link.name
                 ));
             }
@@ -56,7 +55,7 @@ impl Networks {
         }
         match counts.into_iter().find(|(_, count)| *count > HOSTS_MAX) {
             Some((network, nodes)) => Err(format!(
-                "the network of link `{}` has {nodes} ends: at most {HOSTS_MAX} have addresses",
+                "the network of link `{}` has {nodes} ends: use at most {HOSTS_MAX}",
                 links[network].name
             )),
             None => Ok(Self { of_link, hosts }),

@@ -69,76 +69,68 @@ fn what_cannot_be_built_is_refused_with_the_remedy() {
     for (text, message) in [
         (
             &*renamed,
-            "link `wan` ends at `sever`, which is no host, router, switch or hub: did you mean `server`?",
+            "link `wan`: `sever` is not a host, router, switch or hub: did you mean `server`?",
         ),
         (
             "[hosts.a]\n[links.l]\nbetween=['a','a']",
-            "both ends of link `l` are at one node: name two",
+            "link `l` has both ends at one node: use two nodes",
         ),
-        (
-            "[hosts.a]\n[routers.a]",
-            "`a` is a host and a router: a router is a host that forwards; name it once",
-        ),
+        ("[hosts.a]\n[routers.a]", "`a` is both a host and a router: keep one of the two"),
         (
             "[hosts.a]\nsysctl.\"kernel.panic\" = '1'",
-            "node `a`: `kernel.panic` is a setting of this machine, not of a node: only `net.` ones are",
+            "node `a`: `kernel.panic` is not a setting of a node: use only `net.` keys",
         ),
         (
             "[hosts.a]\nsysctl.\"net.../x\" = '1'",
-            "node `a`: `net.../x` is a setting of this machine, not of a node: only `net.` ones are",
+            "node `a`: `net.../x` is not a setting of a node: use only `net.` keys",
         ),
-        ("[hosts.a]\n[switches.a]", "`a` is the name of two things: name each once"),
+        ("[hosts.a]\n[switches.a]", "duplicate name `a`: use a different name for each"),
         (
             "[switches.s]\n[switches.t]\n[hubs.h]\nlink='ethernet:10M'\n[links.l0]\nbetween=['s','t']\n\
              [links.l1]\nbetween=['t','h']\n[links.l2]\nbetween=['h','s']",
-            "link `l2` makes a circle of switches and hubs, in which packets would have no one way: \
-             leave it out",
+            "link `l2` creates a loop of switches and hubs: leave it out",
         ),
         (
             "[hosts.a]\n[hubs.h]\nlink='ethernet:10M'\n[links.l]\nbetween=['a','h']\nwords='rate=1M'",
-            "link `l`: the rate is that of the hub `h`: leave rate, link, schedule and trace out",
+            "link `l`: the hub `h` sets the rate: leave out rate, link, schedule and trace",
         ),
         (
             "[hosts.a]\n[hosts.b]\n[chains.twelve-chars]\nbetween=['a','b']\nrouters=10",
-            "router of a chain `twelve-chars-r10`: names have 1 to 15 letters, digits and dashes, as network devices do",
+            "router of a chain `twelve-chars-r10`: use a name of 1 to 15 letters, digits and dashes",
         ),
         (
             "[hosts.a]\n[hosts.b]\n[routers.c-r1]\n[chains.c]\nbetween=['a','b']\nrouters=1",
-            "`c-r1` is the name of two things: name each once",
+            "duplicate name `c-r1`: use a different name for each",
         ),
         (
             "[hosts.a]\n[hosts.b]\n[chains.c]\nbetween=['a','b']\nrouters=256",
-            "a lab has at most 256 links, this has 257",
+            "the lab has 257 links: use at most 256",
         ),
         (
             "[hosts.a]\nbus='isa'",
-            "`a`: `bus`: isa is none: give pci-x:133, one such as pcie:1x8, or a rate such as 8.53G",
+            "`a`: `bus`: `isa` is not a bus: give pci-x:133, pcie:1x8 or the like, or a rate such \
+             as 8.53G",
         ),
         ("[hubs.h]\nlink='veth'", "`h`: `link`: veth has no rate: give one such as ethernet:100M"),
         (
             "[hosts.a]\n[switches.s]\n[links.l]\nbetween=['a','s']\nwords='rate=1G pause'",
-            "link `l`: `pause` would stop all that comes by `s`: say it of the other direction alone, \
-             by `there` or `back`",
+            "link `l`: `pause` would stop all traffic through `s`: set it for the other direction \
+             only, with `there` or `back`",
         ),
         (
             "[hosts.a]\n[switches.s]\n[links.l]\nbetween=['a','s']\nwords='rate=1G'\nbackend='htb'",
-            "link `l`: switch `s` is the emulator's, which backend `htb` does not carry packets to: \
-             leave `backend` out",
+            "link `l`: switch `s` needs backend `emulator`, not `htb`: leave out `backend`",
         ),
         (
             "[hosts.a]\nbus='1G'\n[hosts.b]\n[links.l]\nbetween=['b','a']\nbackend='netem'",
-            "link `l`: the bus of `a` is the emulator's, which backend `netem` does not carry packets \
-             to: leave `backend` out",
+            "link `l`: the bus of `a` needs backend `emulator`, not `netem`: leave out `backend`",
         ),
-        (
-            "[hosts.\"a b\"]",
-            "node `a b`: names have 1 to 15 letters, digits and dashes, as network devices do",
-        ),
+        ("[hosts.\"a b\"]", "node `a b`: use a name of 1 to 15 letters, digits and dashes"),
     ] {
         assert_eq!(refused(text), message);
     }
     assert!(
-        refused(&format!("{TWO}words = 'rat=1G'")).starts_with("link `wan`: unknown word `rat")
+        refused(&format!("{TWO}words = 'rat=1G'")).starts_with("link `wan`: unknown option `rat")
     );
     assert!(refused(&format!("{TWO}words = 'rate=1G queue=1p pause'")).contains("four packets or"));
     assert!(

@@ -88,12 +88,12 @@ impl Run<'_> {
             crr::ask(connect, &request, &mut response, departure, asked, patience, gauge)
         });
         control.check()?;
-        let mut asked = asked.map_err(peer("an exchange failed"))?;
+        let mut asked = asked.map_err(peer("a transaction failed"))?;
         let pacing = pacer.map(Pacer::finish);
         if let Some(pacing) = &pacing {
             // Transactions are sequential, so the RTT of the first belongs to the counted time.
             let least_rtt = self.prepare.least_rtt_ns.map(|_| Nanos(0));
-            asked = asked.over_schedule(pacing, omit, least_rtt);
+            asked = asked.in_overload(pacing, omit, least_rtt);
         }
         Ok(EndReport { side, pacing, series, ..found(asked) })
     }

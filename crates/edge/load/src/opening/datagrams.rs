@@ -181,7 +181,7 @@ fn admit(
 fn cookie() -> Result<u64, Failure> {
     let mut bytes = [0; 8];
     getrandom(&mut bytes, GetRandomFlags::empty())
-        .map_err(|error| system("draw a random cookie")(error.into()))?;
+        .map_err(|error| system("generate a random cookie")(error.into()))?;
     Ok(u64::from_ne_bytes(bytes))
 }
 

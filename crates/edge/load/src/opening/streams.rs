@@ -228,11 +228,14 @@ pub(crate) fn unconnected(at: SocketAddr, within: Duration) -> impl FnOnce(io::E
     move |error| {
         let help = match error.kind() {
             io::ErrorKind::ConnectionRefused => {
-                "nobody listens there; a filter may also refuse: see `nft list ruleset`".to_owned()
+                "nothing listens there, or a firewall rejects the connection: see `nft list \
+                 ruleset`"
+                    .to_owned()
             }
             io::ErrorKind::TimedOut => {
                 format!(
-                    "no answer within {within:?}; a filter may drop packets, or raise connect_timeout"
+                    "no answer within {within:?}; a firewall may drop packets, or use a longer \
+                     connect_timeout"
                 )
             }
             _ => format!("see `ip route get {}`", at.ip()),
@@ -324,7 +327,9 @@ fn end_open(
     let mut heard = Hearing::default();
     let heard = in_time(NOT_OPEN, peer_within(prepare), control, || heard.hear(stream))?;
     if heard != Some(begun.opening.acceptance()) {
-        return Err(Failure::Peer("the flow opened with a wrong token or version".to_owned()));
+        return Err(Failure::Peer(
+            "the other end answered with a wrong token or version".to_owned(),
+        ));
     }
     Ok(now_ns() - begun.sent_ns)
 }

@@ -62,7 +62,7 @@ pub(crate) fn check(path: Path) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Missing(format!(
-        "io_uring of this kernel has no {}: use Linux 6.1 or later, or path copy",
+        "io_uring of this kernel has no {}: use Linux 6.1 or later, or path=copy",
         lacking.join(", no ")
     )))
 }
@@ -71,19 +71,20 @@ pub(crate) fn check(path: Path) -> Result<(), Failure> {
 fn missing(error: &io::Error) -> Failure {
     Failure::Missing(match error.raw_os_error() {
         Some(libc::ENOSYS) => {
-            format!("this kernel has no io_uring ({error}): use Linux 6.1 or later, or path copy")
+            format!("this kernel has no io_uring ({error}): use Linux 6.1 or later, or path=copy")
         }
         Some(libc::EPERM | libc::EACCES) => format!(
-            "io_uring is forbidden here ({error}): run `sysctl kernel.io_uring_disabled=0`, allow it in \
-             the container's seccomp profile, or use path copy"
+            "io_uring is not permitted ({error}): run `sysctl kernel.io_uring_disabled=0`, allow \
+             it in the container's seccomp profile, or use path=copy"
         ),
         Some(libc::EINVAL) => format!(
-            "io_uring of this kernel is too old ({error}): use Linux 6.1 or later, or path copy"
+            "io_uring of this kernel is too old ({error}): use Linux 6.1 or later, or path=copy"
         ),
         Some(libc::ENOMEM) => format!(
-            "io_uring may lock too little memory ({error}): raise `ulimit -l`, or use a smaller payload"
+            "io_uring cannot lock enough memory ({error}): raise `ulimit -l`, or use a smaller \
+             payload"
         ),
-        _ => format!("io_uring cannot be set up here ({error}): use path copy"),
+        _ => format!("io_uring cannot be set up ({error}): use path=copy"),
     })
 }
 

@@ -56,7 +56,7 @@ impl<'a> Patience<'a> {
         if u128::from(now - self.moved_ns) < self.within.as_nanos() {
             return Ok(());
         }
-        let message = format!("the other end was silent for {:?}", self.within);
+        let message = format!("no data from the other end for {:?}", self.within);
         Err(io::Error::new(io::ErrorKind::TimedOut, message))
     }
 
@@ -98,7 +98,7 @@ pub fn ask<S: Read + Write>(
         patience.write(&mut stream, request)?;
         patience.read(&mut stream, response)?;
         if patience.until(|| stream.read(&mut [0]))? > 0 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "more than the response"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the response is too long"));
         }
         drop(stream);
         let heard_ns = now_ns();

@@ -148,5 +148,5 @@ pub fn ask(
     let of_each = requesters.iter().map(|requester| requester.answered).collect();
     let pacing = pacer.finish();
     let asked = asked.until(last_ns, 1, request);
-    Ok((asked.over_schedule(&pacing, asking.ramp, asking.least_rtt), of_each, pacing))
+    Ok((asked.in_overload(&pacing, asking.ramp, asking.least_rtt), of_each, pacing))
 }

@@ -121,7 +121,7 @@ impl Asked {
     /// complete. If the least RTT is known, the time therefore begins one such RTT after the ramp: no byte can arrive
     /// earlier. If responses to requests of the ramp arrive after that, the whole time is divided by the number of
     /// responses. If the least RTT is not known, the time begins one mean gap between responses before the first.
-    pub(crate) fn over_schedule(
+    pub(crate) fn in_overload(
         mut self,
         pacing: &Pacing,
         ramp: Nanos,
@@ -320,7 +320,7 @@ impl Requester {
         if now.saturating_sub(self.heard_ns.max(live_ns)) > self.asking.silent_max_ns() {
             let said = match (self.asking.payloads, self.asking.is_reliable) {
                 (2.., false) => {
-                    "no burst arrived whole in time; use less outstanding or payload, or more \
+                    "no complete burst arrived in time; reduce outstanding or payload, or increase \
                      receive_buffer"
                 }
                 _ => "no answer",
@@ -464,7 +464,7 @@ mod tests {
         let last_ns = 1_000 * times_us.iter().max().unwrap();
         let asked = asked.until(last_ns, 1, &[0; 64]);
         let Asked { counts, rtt_ns, .. } =
-            asked.over_schedule(&schedule(40_000), Nanos(0), least_rtt);
+            asked.in_overload(&schedule(40_000), Nanos(0), least_rtt);
         assert_eq!(rtt_ns.len(), counts.counted_calls());
         counts
     }
@@ -489,7 +489,7 @@ mod tests {
         let mut asked = Asked::open_loop(0, Nanos(40_000));
         (1..=8).for_each(|k| asked.take(50_000 * k, 50_000 * k - 10_000 * (k - 1)));
         let asked = asked.until(400_000, 1, &[0; 64]);
-        let counts = asked.over_schedule(&schedule(80_000), Nanos(40_000), Some(Nanos(0))).counts;
+        let counts = asked.in_overload(&schedule(80_000), Nanos(40_000), Some(Nanos(0))).counts;
         assert_eq!((counts.ramp_calls, counts.received_per_s()), (4, Some(20e3)));
         // Four interleaved responses at a time; two are due in the ramp.
         let mut asked = Asked::open_loop(0, Nanos(20_000));
@@ -497,7 +497,7 @@ mod tests {
             asked.take(1_000 * at, 1_000 * at - 10_000 * k);
         }
         let asked = asked.until(400_000, 1, &[0; 64]);
-        let counts = asked.over_schedule(&schedule(80_000), Nanos(20_000), Some(Nanos(0))).counts;
+        let counts = asked.in_overload(&schedule(80_000), Nanos(20_000), Some(Nanos(0))).counts;
         assert_eq!((counts.ramp_calls, counts.received_per_s()), (2, Some(20e3)));
     }
 

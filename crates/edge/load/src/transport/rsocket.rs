@@ -82,7 +82,9 @@ impl RsocketFlow {
                     Ok(())
                 })?;
                 if token != prepare.token {
-                    return Err(Failure::Peer("a stranger's rsocket was first".to_owned()));
+                    return Err(Failure::Peer(
+                        "an rsocket with a wrong token connected first".to_owned(),
+                    ));
                 }
                 socket
             }
@@ -180,7 +182,7 @@ impl RsocketFlow {
             let since_ns = *self.still_since_ns.get_or_insert(now);
             if u128::from(now - since_ns) > STALLED_AFTER.as_nanos() {
                 self.socket.take().into_iter().for_each(Rsocket::abandon);
-                return Err(io::Error::other("stalled: nothing moved for 5 s"));
+                return Err(io::Error::other("stalled: no data for 5 s"));
             }
         }
         if is_told { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
@@ -207,7 +209,7 @@ impl RsocketFlow {
 }
 
 fn gone() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "the other end is gone")
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the other end closed the connection")
 }
 
 impl Flow for RsocketFlow {

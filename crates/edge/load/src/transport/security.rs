@@ -51,7 +51,7 @@ pub(crate) fn answering() -> Result<Arc<ServerConfig>, Failure> {
 }
 
 fn unusable(error: &Error) -> Failure {
-    Failure::System(format!("cannot set TLS up: {error}"))
+    Failure::System(format!("cannot set up TLS: {error}"))
 }
 
 /// TLS_AES_128_GCM_SHA256 is the suite that every implementation has (RFC 8446, section 9.1), X25519 the key exchange
@@ -87,7 +87,7 @@ impl ServerCertVerifier for AnyCertificate {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::General("TLS 1.2 is not spoken here".to_owned()))
+        Err(Error::General("TLS 1.2 is not supported".to_owned()))
     }
 
     fn verify_tls13_signature(

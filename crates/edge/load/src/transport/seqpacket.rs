@@ -23,7 +23,7 @@ impl Read for Seqpacket {
         // MSG_TRUNC: the length is the true one, also of a message that does not fit.
         let (_, bytes) = recv(&self.0, buffer, RecvFlags::TRUNC)?;
         if bytes > room {
-            let error = format!("a message of {bytes} bytes came where {room} were expected");
+            let error = format!("received a message of {bytes} bytes, expected {room}");
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
         Ok(bytes)

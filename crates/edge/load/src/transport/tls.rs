@@ -76,7 +76,10 @@ impl TlsStream {
     fn read_end(&mut self) -> io::Result<usize> {
         match self.tcp.read(&mut [0])? {
             0 => Ok(0),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "bytes behind the end of TLS")),
+            _ => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "data after the end of the TLS session",
+            )),
         }
     }
 }

@@ -17,7 +17,8 @@ const FILTER_ALL: u32 = 1;
 pub fn check_hardware(device: &str) -> Result<(), String> {
     let stamps = sys::device_stamps(device).map_err(|error| {
         format!(
-            "{device} does not tell whether it stamps packets ({error}): use timestamps software"
+            "cannot read the timestamping capabilities of {device} ({error}): use \
+             timestamps=software"
         )
     })?;
     judge(device, stamps)
@@ -27,15 +28,15 @@ fn judge(device: &str, stamps: DeviceStamps) -> Result<(), String> {
     const NEEDED: u32 = flag::TX_HARDWARE | flag::RX_HARDWARE | flag::RAW_HARDWARE;
     if stamps.flags & NEEDED != NEEDED {
         return Err(format!(
-            "{device} has no hardware timestamps: use a device of which `ethtool -T` says \
-             hardware-transmit and hardware-receive, or timestamps software"
+            "{device} has no hardware timestamps: use a device with hardware-transmit and \
+             hardware-receive in `ethtool -T`, or timestamps=software"
         ));
     }
     match (stamps.tx_type, stamps.rx_filter) {
         (Some(TX_ON), Some(FILTER_ALL)) => Ok(()),
         _ => Err(format!(
-            "the hardware timestamps of {device} are not switched on for all packets: run \
-             `hwstamp_ctl -i {device} -t 1 -r 1` as root (package linuxptp)"
+            "the hardware timestamps of {device} are not enabled for all packets: run `hwstamp_ctl \
+             -i {device} -t 1 -r 1` as root (package linuxptp)"
         )),
     }
 }
@@ -53,7 +54,7 @@ mod tests {
     #[test]
     fn a_device_that_is_not_there_is_named() {
         let Err(said) = check_hardware("fm-none") else { panic!("it is there") };
-        assert!(said.starts_with("fm-none does not tell whether it stamps packets"), "{said}");
+        assert!(said.starts_with("cannot read the timestamping capabilities of fm-none"), "{said}");
         assert!(check_hardware("a-name-longer-than-15").is_err());
     }
 

@@ -41,7 +41,7 @@ pub fn agent(options: &Agent) -> Result<(), Failure> {
     let stop = interruptions()?;
     let agent = fabricmark_control::Agent::listen(&addresses, settings).map_err(|error| {
         let at: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
-        let help = "another agent may have the port: see `ss -ltnp`";
+        let help = "another agent may use the port: see `ss -ltnp`";
         let message = format!("cannot listen at {}: {error}; {help}", at.join(", "));
         Failure::new(Code::RunFailed, message)
     })?;
@@ -57,14 +57,14 @@ pub fn agent(options: &Agent) -> Result<(), Failure> {
             last = load;
             let Load { connections, busy, waiting } = load;
             let status =
-                format!("{connections} connections, {busy} coordinators measure, {waiting} wait");
+                format!("{connections} connections, {busy} coordinators measuring, {waiting} waiting");
             tell(&[NotifyState::Status(&status)]);
         }
     };
     let served = agent.serve(&stop, &mut look);
     tell(&[NotifyState::Stopping]);
     services.join()?;
-    served.map_err(|error| Failure::internal(format!("the agent cannot go on: {error}")))
+    served.map_err(|error| Failure::internal(format!("the agent failed: {error}")))
 }
 
 /// Notifies systemd, if it started this process.
@@ -78,8 +78,8 @@ fn new_key(options: &Agent) -> Result<(), Failure> {
     identity.save_new(&path)?;
     println!("key {}\nfingerprint {}", path.display(), identity.fingerprint());
     println!(
-        "hosts that share this file trust each other; two hosts with keys of their own learn to by \
-         `fabricmark pair`"
+        "hosts that share this file trust each other; hosts with different keys need `fabricmark \
+         pair`"
     );
     Ok(())
 }

@@ -19,7 +19,7 @@ pub fn ceiling(options: &Ceiling) -> Result<(), Failure> {
     }
     let found = message::Answer::of(options)?;
     if options.plot.is_some() && !found.has_several_payloads() {
-        let message = "one payload is no line: give --plot a range such as --payload 4..32768";
+        let message = "--plot needs several payloads: give a range such as --payload 4..32768";
         return Err(Failure::input(message));
     }
     answer(options.json, || message::as_json(&found), || message::as_text(&found))?;

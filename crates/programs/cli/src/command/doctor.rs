@@ -39,7 +39,7 @@ pub fn doctor(options: &Doctor) -> Result<(), Failure> {
         );
         let emulator = emulator.trim_end().replace('\n', "\n  ");
         format!(
-            "{hostname}: Linux {kernel}, {cpus} CPUs: {cpu}\n\n{findings}\nEmulator of links\n  {emulator}\n"
+            "{hostname}: Linux {kernel}, {cpus} CPUs: {cpu}\n\n{findings}\nLink emulator\n  {emulator}\n"
         )
     })
 }

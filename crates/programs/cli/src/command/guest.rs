@@ -33,7 +33,7 @@ pub fn again(plan: &Plan, how: &How) -> Result<(), Failure> {
     let link = plan.points[0].link;
     if plan.points.iter().any(|point| point.link != link) {
         let message =
-            "a guest has one wire: give link one level, or run the plan with --ends or --to";
+            "a guest has only one link: give link one level, or run the plan with --ends or --to";
         return Err(Failure::input(message));
     }
     // Report errors in the plan before the guest boots.
@@ -62,7 +62,7 @@ fn commands(link: Option<Link>) -> Result<String, Failure> {
     let link = link.filter(|link| !matches!(link, Link::Veth { .. } | Link::Loopback));
     let Some(link) = link else { return Ok(String::new()) };
     fabricmark_lab::wire_of(link, DEVICES)
-        .map_err(|refusal| Failure::input(format!("the wire {link} of a guest: {refusal}")))
+        .map_err(|refusal| Failure::input(format!("link={link} in a guest: {refusal}")))
 }
 
 /// Runs a job in a guest, prints what its figures are worth, and returns the exit code of its command.
@@ -71,8 +71,9 @@ fn boot(kernel: Line, job: &Job<'_>) -> Result<u8, Failure> {
     let guest = fabricmark_guest::Guest::ready(kernel, &mut |what| eprintln!("{what}"))?;
     let done = guest.run(job, &mut io::stdout(), &mut io::stderr(), &interrupted)?;
     eprintln!(
-        "guest {}, processors emulated in software: figures compare transports inside it and say nothing about \
-         hardware; {} packets crossed its network, {} left its first end by RDMA",
+        "guest {} with CPUs emulated in software: figures compare transports inside it and say \
+         nothing about hardware; {} packets crossed its network, its first adapter sent {} RDMA \
+         packets",
         guest.kernel(),
         done.crossed_packets,
         done.rdma_packets

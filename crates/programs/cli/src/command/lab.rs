@@ -39,10 +39,12 @@ pub fn lab(options: &Options) -> Result<ExitCode, Failure> {
 
 /// Holds a lab for the process that started this one with a socket as its standard input.
 pub fn holder() -> Result<(), Failure> {
-    let parent = io::stdin()
-        .as_fd()
-        .try_clone_to_owned()
-        .map_err(|error| Failure::internal(format!("no socket to `lab up`: {error}")))?;
+    let parent = io::stdin().as_fd().try_clone_to_owned().map_err(|error| {
+        Failure::internal(format!(
+            "standard input is not the socket of `lab up`: \
+                                                    {error}"
+        ))
+    })?;
     Ok(held::hold(&parent.into())?)
 }
 
@@ -111,9 +113,10 @@ fn text(report: &Report) -> String {
     let head = format!("lab {} (emulated){title}\n\n", report.name);
     let nodes = [["node", "", "addresses"].map(str::to_owned)];
     let nodes = nodes.into_iter().chain(report.nodes.iter().map(node_row)).collect::<Vec<_>>();
-    let head_row = ["link", "from", "to", "in", "out", "held", "dropped", "super-packets", "does"];
+    let head_row =
+        ["link", "from", "to", "in", "out", "queued", "dropped", "super-packets", "options"];
     let rows = [head_row.map(str::to_owned)].into_iter().chain(report.paths.iter().map(path_row));
-    let head_row = ["shared", "in", "out", "held", "dropped", "does"];
+    let head_row = ["shared", "in", "out", "queued", "dropped", "options"];
     let shared =
         [head_row.map(str::to_owned)].into_iter().chain(report.shared.iter().map(shared_row));
     let shared = match report.shared.as_slice() {
@@ -125,8 +128,8 @@ fn text(report: &Report) -> String {
             + report.shared.iter().map(|shared| shared.packets.refused).sum::<u64>();
     let note = if lost > 0 {
         format!(
-            "\n{lost} packets were lost that no link was asked to lose: a device was full or down; \
-             fabricmark lab show --json says where (device_drops, refused)\n"
+            "\n{lost} packets lost unintentionally (device full or down); see device_drops and \
+             refused in `fabricmark lab show --json`\n"
         )
     } else {
         String::new()
@@ -233,15 +236,12 @@ mod tests {
         };
         assert_eq!(
             text(&report),
-            "lab lfn (emulated): long fat network\n\n\
-             node          addresses\n\
-             client  host  10.71.0.1 fd71::1\n\n\
-             link  from    to        in  out  held  dropped  super-packets  does\n\
-             wan   client  server  1000  990     7        3             12  netem: rtt=400ms\n\n\
-             shared  in  out  held  dropped  does\n\
-             s        5    4     0        1  forwarding=store delay=500ns\n\n\
-             2 packets were lost that no link was asked to lose: a device was full or down; \
-             fabricmark lab show --json says where (device_drops, refused)\n"
+            "lab lfn (emulated): long fat network\n\nnode          addresses\nclient  host  \
+             10.71.0.1 fd71::1\n\nlink  from    to        in  out  held  dropped  super-packets  \
+             does\nwan   client  server  1000  990     7        3             12  netem: \
+             rtt=400ms\n\nshared  in  out  held  dropped  does\ns        5    4     0        1  \
+             forwarding=store delay=500ns\n\n2 packets lost unintentionally (device full or down); \
+             see device_drops and refused in `fabricmark lab show --json`\n"
         );
     }
 }

@@ -145,7 +145,7 @@ fn failure(plan: &Plan, names: &[String], records: &[Record]) -> Option<String> 
         match last.map(|record| &record.outcome) {
             _ if runs().any(is_counted) => None,
             Some(Outcome::Skipped(reason) | Outcome::Invalid(reason)) => {
-                Some(format!("no run of {name} counts: {reason}"))
+                Some(format!("no valid run of {name}: {reason}"))
             }
             _ => None,
         }
@@ -181,7 +181,7 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
         let mut named = variants.iter().chain([&base]).flat_map(Where::keys);
         if let Some(factor) = named.find(of_links) {
             let message =
-                format!("{factor} over a topology file: say it in the file, and leave it out here");
+                format!("{factor} cannot be set with a topology file: set it in the file");
             return Err(Failure::input(message));
         }
     }
@@ -310,7 +310,7 @@ fn target(options: &Measure) -> Result<Target, Failure> {
     };
     let link = Factor::Link
         .level(wanted)
-        .map_err(|error| Failure::input(format!("the target `{text}`: {error}")))?;
+        .map_err(|error| Failure::input(format!("invalid target `{text}`: {error}")))?;
     Ok(Target { link, peer: Peer::Here, topology: None })
 }
 
@@ -366,7 +366,7 @@ fn interval(options: &Measure) -> Result<Option<Nanos>, Failure> {
     if asked < INTERVAL_MIN || count > INTERVALS_MAX {
         let message = format!(
             "an interval of {asked} is out of range: use {INTERVAL_MIN} or more, and at most \
-             {INTERVALS_MAX} in a run"
+             {INTERVALS_MAX} intervals per run"
         );
         return Err(Failure::input(message));
     }

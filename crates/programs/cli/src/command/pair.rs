@@ -22,7 +22,7 @@ pub fn pair(options: &Pair) -> Result<(), Failure> {
     let path = key::path(&options.key)?;
     if !path.exists() {
         Identity::generate()?.save_new(&path)?;
-        eprintln!("made a key: {}", path.display());
+        eprintln!("created a key: {}", path.display());
     }
     let (identity, trusted) = key::load(&options.key)?;
     let Introduction { name, fingerprint } = match (&options.host, &options.code) {
@@ -32,7 +32,7 @@ pub fn pair(options: &Pair) -> Result<(), Failure> {
         }
         _ => wait(options, &identity, &trusted)?,
     };
-    println!("{name} is trusted from now on: {fingerprint} stands in {}", trusted.path().display());
+    println!("{name} is now trusted: {fingerprint} was added to {}", trusted.path().display());
     Ok(())
 }
 
@@ -43,13 +43,13 @@ fn wait(options: &Pair, identity: &Identity, trusted: &Trusted) -> Result<Introd
     };
     let stop = interruptions()?;
     let listener = TcpListener::bind(at).map_err(|error| {
-        Failure::new(exit::Code::RunFailed, format!("cannot wait at {at}: {error}"))
+        Failure::new(exit::Code::RunFailed, format!("cannot listen at {at}: {error}"))
     })?;
     let code = Code::generate()?;
     let port = listener.local_addr().map_or(at.port(), |at| at.port());
     let port = if port == PAIR_PORT { String::new() } else { format!(":{port}") };
     let host = HostName::own();
-    println!("on the other host, within 10 minutes:  fabricmark pair {host}{port} {code}");
+    println!("run on the other host within 10 minutes:  fabricmark pair {host}{port} {code}");
     Ok(pair_wait(&listener, &code, identity, trusted, &stop)?)
 }
 
@@ -60,12 +60,12 @@ fn connect(host: &str) -> Result<TcpStream, Failure> {
         (bare, PAIR_PORT).to_socket_addrs()
     });
     let mut last = fail("has no address".to_owned());
-    for address in found.map_err(|error| fail(format!("is not found: {error}")))? {
+    for address in found.map_err(|error| fail(format!("cannot be resolved: {error}")))? {
         match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
             Ok(stream) => return Ok(stream),
             Err(error) => {
                 last = fail(format!(
-                    "does not wait at {address} ({error}): run fabricmark pair there first"
+                    "does not listen at {address} ({error}): run fabricmark pair there first"
                 ));
             }
         }

@@ -76,6 +76,6 @@ fn run(options: &RunPaper) -> Result<(), Failure> {
 
 fn no_plan(paper: &str) -> Failure {
     let known: Vec<&str> = PLANS.iter().map(|(name, ..)| *name).collect();
-    let message = format!("{paper} cannot be run; what can be today: {}", known.join(", "));
+    let message = format!("{paper} has no plan to run; use one of {}", known.join(", "));
     Failure::input(message)
 }

@@ -42,8 +42,8 @@ pub fn rtt(options: &Rtt) -> Result<(), Failure> {
     output::answer(options.json, || as_json(&measured), || as_text(&measured))?;
     if measured.counts.answered == 0 {
         let message = format!(
-            "none of {} packets was answered: no reflector listens at {target}, it has another key, \
-             or a filter drops them",
+            "no reply to {} packets: no reflector listens at {target}, it has another key, or a \
+             firewall drops them",
             measured.counts.sent
         );
         return Err(Failure::new(Code::Unreachable, message));
@@ -113,7 +113,7 @@ fn as_text(measured: &Measured) -> String {
         }
     }
     if let (Some(min), Some(mean), Some(max)) = (rtt.min(), rtt.mean_ns(), rtt.max()) {
-        lines.push(("round trip", min_mean_max(min as f64, mean, max as f64)));
+        lines.push(("RTT", min_mean_max(min as f64, mean, max as f64)));
         let of = |(name, quantile)| Some(format!("{name} {}", us(rtt.quantile(quantile)? as f64)));
         lines.push(("", QUANTILES.into_iter().filter_map(of).collect::<Vec<_>>().join(", ")));
     }
@@ -123,10 +123,15 @@ fn as_text(measured: &Measured) -> String {
         Some(ways) => {
             lines.push(("forward", spread(&ways.forward)));
             lines.push(("backward", spread(&ways.backward)));
-            lines.push(("uncertain by", us(ways.uncertainty.0 as f64)));
+            lines.push(("uncertainty", us(ways.uncertainty.0 as f64)));
         }
         None if answered > 0 => {
-            lines.push(("one way", "withheld: no clock at either end follows UTC".to_owned()));
+            lines.push((
+                "one-way delay",
+                "not shown: the clocks of the ends are not synchronised \
+                                          to UTC"
+                    .to_owned(),
+            ));
         }
         None => {}
     }
@@ -134,7 +139,7 @@ fn as_text(measured: &Measured) -> String {
         |values: &BTreeSet<u8>| values.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
     if answered > 0 {
         let (there, here) = (list(&measured.forward.ttl), list(&measured.backward.ttl));
-        lines.push(("TTL on arrival", format!("{there} there, {here} here")));
+        lines.push(("TTL on arrival", format!("{there} at the reflector, {here} here")));
     }
     lines.into_iter().map(|(what, value)| format!("{what:<15} {value}\n")).collect()
 }

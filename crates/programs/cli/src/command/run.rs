@@ -57,7 +57,7 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
     let Job { file, text, how, .. } = job;
     let size = if how.quick { Size::Quick } else { Size::Full };
     let mut plan = output::parse(&file.display().to_string(), text, size)
-        .map_err(|problems| Failure::input(format!("the plan is wrong\n{problems}")))?;
+        .map_err(|problems| Failure::input(format!("the plan is invalid\n{problems}")))?;
     read_files(&mut plan, file.parent().unwrap_or(Path::new("")))?;
     plan.budget_ns = how.budget.or(plan.budget_ns);
     let hosts = how.hosts(&plan).map_err(Failure::input)?;
@@ -126,7 +126,7 @@ pub fn go_on(
 fn read_plan(path: &Path) -> Result<String, Failure> {
     let size = fs::metadata(path).map_err(Failure::unread(path))?.len();
     if size > PLAN_BYTES_MAX {
-        let message = format!("{} is longer than 1 MiB: is it a plan?", path.display());
+        let message = format!("{} is longer than 1 MiB; check the file name", path.display());
         return Err(Failure::input(message));
     }
     fs::read_to_string(path).map_err(Failure::unread(path))
@@ -146,7 +146,7 @@ fn summary(path: &Path, plan: &Plan) -> String {
         groups => format!("; {groups} groups of flows at once"),
     };
     format!(
-        "{}: {} points in {sets} group{plural} compared together, {runs} of {} each, at least {}{at_once}; digest {}",
+        "{}: {} points in {sets} comparison group{plural}, {runs} of {} each, at least {}{at_once}; digest {}",
         path.display(),
         plan.points.len(),
         plan.duration_ns,
@@ -171,7 +171,11 @@ pub fn lock(store: &Path) -> Result<fs::File, Failure> {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => Err(Failure::new(
             Code::RunFailed,
-            format!("another fabricmark runs a plan with {}: wait for it", store.display()),
+            format!(
+                "another fabricmark is running a plan with {}: wait for it, or use another \
+                     --store",
+                store.display()
+            ),
         )),
         Err(fs::TryLockError::Error(error)) => Err(Failure::output(path.display())(error)),
     }
@@ -186,12 +190,12 @@ fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experime
         let runs = store.records(&experiment)?.len();
         if experiment.is_complete {
             eprintln!(
-                "{} already has all {runs} runs of this plan; showing them (--fresh measures anew)",
+                "{} already has all {runs} runs of this plan; showing them (--fresh starts again)",
                 experiment.name
             );
         } else {
             eprintln!(
-                "resuming {}: {runs} runs of this plan are kept (--fresh begins anew)",
+                "resuming {}: {runs} runs of this plan are stored (--fresh starts again)",
                 experiment.name
             );
         }
@@ -248,10 +252,10 @@ fn digest_of(experiment: &Experiment) -> Option<String> {
 fn interrupted_at(store: &Store, experiment: &Experiment, error: PlanError) -> Failure {
     let runs = store.records(experiment).map_or(0, |records| records.len());
     let remedy = match error {
-        PlanError::Interrupted => "run the same command to go on",
+        PlanError::Interrupted => "run the same command to continue",
         // Points that gave no result are not run again.
         PlanError::Nothing { .. } => "fix the cause and run the same command with --fresh",
-        _ => "fix the cause and run the same command to go on",
+        _ => "fix the cause and run the same command to continue",
     };
-    Failure::from(error).and(&format!("{runs} runs of {} are kept; {remedy}", experiment.name))
+    Failure::from(error).and(&format!("{runs} runs of {} are stored; {remedy}", experiment.name))
 }

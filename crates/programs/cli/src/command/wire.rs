@@ -69,7 +69,7 @@ fn packets(options: &Build) -> Result<Vec<Packet>, Failure> {
                 Ok(build::handshake(ipoib))
             }
             _ => Err(Failure::input(format!(
-                "{link} has no connection to set up: use ipoib with mode=connected"
+                "{link} has no connection setup: use ipoib with mode=connected"
             ))),
         };
     }
@@ -121,12 +121,12 @@ fn drawn(options: &Diagram) -> Result<(), Failure> {
         (Some((_, packet)), _) => diagram::ipoib(*packet, options.grh),
         (_, Some(_)) if options.grh => {
             return Err(Failure::input(
-                "--grh is for connected and datagram: a header alone has none",
+                "--grh is supported only with connected and datagram: leave it out",
             ));
         }
         (_, Some((_, layout))) => diagram::header(layout),
         (None, None) => {
-            return Err(Failure::input(format!("there is no figure of {}", options.name)));
+            return Err(Failure::input(format!("there is no diagram of {}", options.name)));
         }
     };
     print(&text)
@@ -237,7 +237,7 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     if bytes.len() as u64 > CAPTURE_BYTES_MAX {
         let name = file.display();
         return Err(Failure::input(format!(
-            "{name} is longer than {} MiB: show a part of it",
+            "{name} is longer than {} MiB: use a smaller file",
             CAPTURE_BYTES_MAX >> 20
         )));
     }

@@ -103,7 +103,7 @@ fn payloads(text: &str) -> Result<Payloads, String> {
                 let before = found.len();
                 found.extend(powers.filter(|bytes| range.contains(bytes)));
                 if found.len() == before {
-                    return Err(format!("`{part}` holds no power of two"));
+                    return Err(format!("`{part}` contains no power of two"));
                 }
             }
         }
@@ -123,7 +123,7 @@ fn switch(text: &str) -> Result<Switch, String> {
     for part in parts {
         match part.split_once('=') {
             Some(("look", _)) if mode == Switching::StoreAndForward => {
-                return Err("sf looks at whole packets: look=BYTES belongs to ct".to_owned());
+                return Err("look=BYTES is supported only with ct".to_owned());
             }
             Some(("look", bytes)) => {
                 let bytes: Bytes = bytes.parse().map_err(|error| format!("{error}"))?;
@@ -134,7 +134,7 @@ fn switch(text: &str) -> Result<Switch, String> {
             }
             _ => {
                 return Err(format!(
-                    "`{part}` is not a setting of a switch: look=BYTES, delay=TIME"
+                    "`{part}` is not an option of a switch: use look=BYTES or delay=TIME"
                 ));
             }
         }

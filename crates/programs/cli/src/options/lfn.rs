@@ -122,9 +122,7 @@ fn window(text: &str) -> Result<Bytes, String> {
     match text.parse() {
         Ok(Bytes(1..=WINDOW_MAX)) => text.parse().map_err(|error| format!("{error}")),
         Ok(Bytes(0)) => Err("use at least 1 byte".to_owned()),
-        Ok(_) => Err(format!(
-            "TCP's window has 16 bits and a shift of at most 14: {WINDOW_MAX} bytes (RFC 7323)"
-        )),
+        Ok(_) => Err(format!("the largest TCP window is {WINDOW_MAX} bytes (RFC 7323)")),
         Err(error) => Err(format!("{error}")),
     }
 }

@@ -134,6 +134,6 @@ fn window(text: &str) -> Result<Window, String> {
         _ if text == "unlimited" => Ok(Window::Unlimited),
         Ok(Bytes(0)) => Err("use at least 1 byte".to_owned()),
         Ok(bytes) => Ok(Window::Bytes(bytes)),
-        Err(error) => Err(format!("{error}, and not unlimited")),
+        Err(error) => Err(format!("{error} or unlimited")),
     }
 }

@@ -55,8 +55,10 @@ impl StackOptions {
             (!is_send, transport == Transport::Rc, "--operation", "rc"),
         ] {
             if is_given && !is_right {
-                let message =
-                    format!("{word} is for {right}: leave it out, or name that transport");
+                let message = format!(
+                    "{word} is supported only with {right}: leave it out, or use that \
+                             transport"
+                );
                 return Err(Failure::input(message));
             }
         }

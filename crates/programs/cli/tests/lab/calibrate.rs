@@ -62,11 +62,11 @@ fn a_calibration_goes_on_where_it_was_and_is_what_later_runs_carry() {
     wait_until(|| bench.calibrating().iter().flatten().count() >= 2);
     signal(first.id(), "INT");
     let output = first.wait_with_output().unwrap();
-    expect(&output, 130, &["are kept; run the same command to go on"]);
+    expect(&output, 130, &["are stored; run the same command to continue"]);
     let before = bench.calibrating()[0].clone();
 
     let output = bench.calibrate().wait_with_output().unwrap();
-    expect(&output, 0, &["8 of 8", "kept in"]);
+    expect(&output, 0, &["8 of 8", "saved in"]);
     let all = bench.calibrating();
     assert_eq!(all.len(), 8, "an experiment for each plan");
     assert_eq!(all[0][..before.len()], before);
@@ -102,7 +102,7 @@ fn a_calibration_goes_on_where_it_was_and_is_what_later_runs_carry() {
     assert!((0.0..=1.0).contains(&busy), "{busy}");
     let doctor = bench.command_at_home(&["doctor"]).output().unwrap();
     let said = format!("calibrated {}", calibration.at);
-    for words in ["Emulator of links", &said, "delay within"] {
+    for words in ["Link emulator", &said, "delay within"] {
         assert!(stdout(&doctor).contains(words), "no {words} in {}", stdout(&doctor));
     }
 
@@ -113,7 +113,7 @@ fn a_calibration_goes_on_where_it_was_and_is_what_later_runs_carry() {
     let output = bench.run(&["run", plan.to_str().unwrap()]);
     expect(&output, 0, &[]);
     let text = stdout(&output);
-    assert!(text.contains("emulated by fabricmark: true to 1 Gbit/s"), "{text}");
+    assert!(text.contains("emulated by fabricmark: accurate up to 1 Gbit/s"), "{text}");
     let records = bench.records();
     let skipped = |record: &&Record| matches!(record.outcome, Outcome::Skipped(_));
     assert_eq!(records.iter().find(skipped), None);

@@ -86,9 +86,8 @@ fn a_window_beyond_that_of_tcp_is_skipped_once_with_the_reason() {
         .collect();
     assert_eq!(
         reasons,
-        [
-            "a window of 5000000000 bytes is beyond TCP's largest, 1073725440 (RFC 7323, section 2.3)"
-        ]
+        ["a window of 5000000000 bytes exceeds TCP's maximum of 1073725440 (RFC 7323, section \
+             2.3)"]
     );
     // A machine that is too slow for the other point reports that.
     let is_run =
@@ -277,7 +276,7 @@ fn the_jitter_of_a_link_is_that_of_the_stream_over_it() {
 /// Two hosts with two routers between them: 1G, 100M with 20 ms, 1G.
 #[test]
 fn a_plan_runs_over_the_way_between_two_nodes_of_a_topology() {
-    let Some(bench) = bench("a plan over a topology") else { return };
+    let Some(bench) = bench("a plan with a topology") else { return };
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../plans/labs/dumbbell.toml");
     let plan = format!(
         "title = 't'\ntestbed = 'lab:{file}:client1,server2'\n[factors]\npattern = ['stream', 'ping-pong']\n\
@@ -325,9 +324,9 @@ fn two_groups_of_flows_run_at_once_over_the_wires_of_a_plan() {
     let plan = text.unwrap().replace("\"2s\"", "\"600ms\"").replace("runs = 6", "runs = 2");
     bench.plan(&plan);
     let output = bench.run(&["run", "plan.toml"]);
-    expect(&output, 0, &["4 points in 1 group compared together", "2 groups of flows at once"]);
+    expect(&output, 0, &["4 points in 1 comparison group", "2 groups of flows at once"]);
     let shown = stdout(&output);
-    for words in ["bulk", "requests", "the wires of the plan", "4 counted (2.4 s)"] {
+    for words in ["bulk", "requests", "the links of the plan", "4 counted (2.4 s)"] {
         assert!(shown.contains(words), "no {words} in {shown}");
     }
     let records = bench.records();

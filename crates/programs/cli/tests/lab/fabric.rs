@@ -179,7 +179,11 @@ fn a_link_of_the_kernel_is_shown_and_changed_like_others() {
     let (client, server) = ([10, 71, 0, 1].into(), [10, 71, 0, 2].into());
     round_trips(&bench.udp("client", client), &bench.udp("server", server));
     expect(&bench.lab(&["link", "--from", "client", "wan", "rate=20M"]), 0, &[]);
-    expect(&bench.lab(&["link", "wan", "up=1s", "down=1s"]), 64, &["`tbf` cannot do `up=1s`"]);
+    expect(
+        &bench.lab(&["link", "wan", "up=1s", "down=1s"]),
+        64,
+        &["`tbf` does not support `up=1s`"],
+    );
     let report = bench.report();
     for path in report["paths"].as_array().unwrap() {
         assert_eq!(path["backend"], "tbf");
@@ -275,24 +279,32 @@ fn a_trace_is_read_beside_the_topology_file_and_for_a_live_link_where_one_stands
     assert_eq!(bench.report()["paths"][0]["words"], "trace=fast.trace");
     expect(&bench.lab(&["link", "wan", "trace=no.trace"]), 64, &["cannot read the trace no.trace"]);
     file("bad.trace", "2\n1\n");
-    expect(&bench.lab(&["link", "wan", "trace=bad.trace"]), 64, &["bad.trace: line 2: 1 ms comes"]);
+    expect(
+        &bench.lab(&["link", "wan", "trace=bad.trace"]),
+        64,
+        &["bad.trace: line 2: 1 ms is earlier"],
+    );
     file("long.trace", &"1\n".repeat(600_000));
-    expect(&bench.lab(&["link", "wan", "trace=long.trace"]), 64, &["more than the 1048576"]);
+    expect(
+        &bench.lab(&["link", "wan", "trace=long.trace"]),
+        64,
+        &["exceed the maximum of 1048576"],
+    );
     expect(&bench.lab(&["down"]), 0, &[]);
 }
 
 #[test]
 fn labs_are_told_apart_by_name() {
     let Some(bench) = bench("several labs") else { return };
-    expect(&bench.lab(&["show"]), 64, &["no lab is up: `fabricmark lab up FILE` makes one"]);
+    expect(&bench.lab(&["show"]), 64, &["no lab is up: start one with `fabricmark lab up FILE`"]);
     bench.up(TWO);
-    expect(&bench.lab(&["up", "two.toml"]), 64, &["a lab `two` is up", "--name"]);
+    expect(&bench.lab(&["up", "two.toml"]), 64, &["a lab `two` is already up", "--name"]);
     expect(&bench.lab(&["up", "two.toml", "--name", "other"]), 0, &[]);
     assert_eq!(stdout(&bench.lab(&["list"])), "other\ntwo\n");
     expect(
         &bench.lab(&["down"]),
         64,
-        &["several labs are up (other, two): say which with --lab NAME"],
+        &["several labs are up (other, two): choose one with --lab NAME"],
     );
     expect(
         &bench.lab(&["down", "--lab", "third"]),
@@ -308,7 +320,7 @@ fn labs_are_told_apart_by_name() {
     expect(
         &bench.lab(&["up", "two.toml"]),
         64,
-        &["two.toml: link `wan` ends at `sever`", "`server`?"],
+        &["two.toml: link `wan`: `sever` is not", "`server`?"],
     );
     assert!(bench.sockets().is_empty());
 }

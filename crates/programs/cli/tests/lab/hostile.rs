@@ -28,7 +28,7 @@ fn a_worker_killed_in_mid_run_ends_the_plan_and_nothing_is_lost() {
         signal(workers(child.id())[victim], "KILL");
         let output = child.wait_with_output().unwrap();
         let node = ["client", "server"][victim];
-        let words = ["worker", node, "killed by signal 9", "are kept", "same command"];
+        let words = ["worker", node, "killed by signal 9", "are stored", "same command"];
         expect(&output, 67, &words);
         assert!(bench.records().len() >= before + 3);
     }

@@ -49,7 +49,7 @@ fn a_killed_coordinator_loses_at_most_the_run_in_flight() {
     let kept = bench.records().len();
     assert!((5..POINTS * 4).contains(&kept));
     let output = bench.run(&["run", "plan.toml"]);
-    expect(&output, 0, &["resuming plan-1", "runs of this plan are kept"]);
+    expect(&output, 0, &["resuming plan-1", "runs of this plan are stored"]);
     assert_in_order(&bench);
 }
 
@@ -61,7 +61,7 @@ fn ctrl_c_keeps_what_is_finished_and_says_how_to_go_on() {
     bench.wait_for_records(&mut child, 3);
     signal(child.id(), "INT");
     let output = child.wait_with_output().unwrap();
-    expect(&output, 130, &["interrupted", "are kept", "run the same command to go on"]);
+    expect(&output, 130, &["interrupted", "are stored", "run the same command to continue"]);
     expect(&bench.run(&["run", "plan.toml"]), 0, &["resuming plan-1"]);
     assert_in_order(&bench);
 }

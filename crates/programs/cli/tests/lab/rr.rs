@@ -62,7 +62,7 @@ fn responses_that_share_a_wire_have_no_rate_above_it() {
 fn an_open_loop_whose_answers_cannot_be_told_apart_is_refused_before_it_runs() {
     let Some(bench) = bench("answers that cannot be told apart") else { return };
     bench.plan(&OPEN.replace("[2, 4]", "[1]"));
-    let words = ["response of 1 byte", "at least 4 bytes", "outstanding = 128"];
+    let words = ["response of 1 byte", "at least 4 bytes", "outstanding of at most 128"];
     expect(&bench.run(&["run", "plan.toml", "--check"]), 64, &words);
 }
 

@@ -75,7 +75,7 @@ fn stations_on_a_hub_share_its_rate() {
         bench.ping(client, server, is_v6);
         bench.ping(client, relay, is_v6);
     }
-    expect(&bench.lab(&["link", "one", "rate=10M"]), 64, &["the rate is that of the hub `hub`"]);
+    expect(&bench.lab(&["link", "one", "rate=10M"]), 64, &["the hub `hub` sets the rate"]);
     expect(&bench.lab(&["link", "one", "rtt=10ms"]), 0, &[]);
     let trip = bench.ping(client, relay, false);
     assert!(trip >= Duration::from_millis(10), "{trip:?}");

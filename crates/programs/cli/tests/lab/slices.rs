@@ -72,7 +72,10 @@ fn a_budget_ends_a_run_and_the_same_command_continues_it() {
         let output = bench.run(&["run", "plan.toml", "--budget", "1s"]);
         expect(&output, 0, &["report.html"]);
         let text = String::from_utf8_lossy(&output.stdout);
-        assert!(text.contains("1 comparison is not decided; the same command continues"), "{text}");
+        assert!(
+            text.contains("1 comparison is undecided; run the same command to continue"),
+            "{text}"
+        );
         blocks(&bench.records(), |_| true)
     };
     let (first, second) = (run(), run());

@@ -118,6 +118,6 @@ fn refused_namespaces_give_the_cause_and_the_remedy() {
     expect(
         &output,
         66,
-        &["cannot make a user namespace", "max_user_namespaces is 0", "run as root", "sysctl"],
+        &["cannot create a user namespace", "max_user_namespaces is 0", "run as root", "sysctl"],
     );
 }

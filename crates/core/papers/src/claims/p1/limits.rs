@@ -12,7 +12,7 @@ use Quantity::{GoodputMbps, LatencyUs};
 /// Maximum relative deviation of the ratio of two figures from the ratio of their ceilings.
 const DUE_TO_HEADERS: f64 = 0.03;
 
-const NO_WIRE: &str = "no link with a wire: a veth pair has neither ceiling nor floor";
+const NO_WIRE: &str = "no link with a line rate: a veth pair has neither ceiling nor floor";
 
 pub fn differences_are_those_of_headers(figures: &Figures, tally: &mut Tally) {
     for (v4, v6) in LOADS.into_iter().flat_map(|load| figures.families(GoodputMbps, load)) {
@@ -68,7 +68,7 @@ pub fn goodput_is_within_its_ceiling(figures: &Figures, tally: &mut Tally) {
     });
     if let (Some((alone, bound, what)), Origin::Published) = (highest, figures.origin) {
         tally.note(format!(
-            "highest: {what}, {:.2} % of the ceiling of messages that travel alone, {:.2} % of the bound",
+            "highest: {what}, {:.2} % of the ceiling of separate messages, {:.2} % of the bound",
             alone * 100.0,
             bound * 100.0
         ));
@@ -80,7 +80,7 @@ pub fn latency_is_above_its_floor(figures: &Figures, tally: &mut Tally) {
     limited(figures, tally, LatencyUs, |tally, what, cell, limit| {
         tally.not_beyond(what, cell, limit.bound, -1.0, "µs");
     });
-    tally.otherwise("no floor: no link with a wire, or a token bucket stands for it");
+    tally.otherwise("no floor: no link with a line rate, or a token bucket emulates it");
 }
 
 /// Notes the ceilings behind P1's figure 10, which has no printed numbers.
@@ -94,6 +94,6 @@ pub fn note_ceilings_by_speed(tally: &mut Tally) {
         ["SDR", "DDR", "QDR", "FDR"].into_iter().map(ceiling).collect();
     if let Some(words) = words {
         let words = words.join(", ");
-        tally.note(format!("the ceilings are in that order: {words} Mb/s of UDP/IPv4 at 32,768 B"));
+        tally.note(format!("the ceilings are in this order: {words} Mb/s of UDP/IPv4 at 32,768 B"));
     }
 }

@@ -29,7 +29,7 @@ pub fn by_family(
         let name = format!("{} {}", v4.load.word(), v4.network);
         cells(figures, tally, &name, (v4, v6), relation, ..);
     }
-    tally.otherwise(format!("no {} of one network over both IPv4 and IPv6", quantity.word()));
+    tally.otherwise(format!("no {} over both IPv4 and IPv6 in the same network", quantity.word()));
 }
 
 /// Compares the cells of two columns as a separate part.
@@ -63,7 +63,8 @@ pub fn datagram_is_under_connected(figures: &Figures, tally: &mut Tally) {
     if !values.is_empty() {
         let more = || values.iter().map(|(datagram, connected)| connected / datagram - 1.0);
         tally.note(format!(
-            "{} of {} cells differ by less than 2 %, {} by 5 % or more: of new runs those would be ties",
+            "{} of {} cells differ by less than 2 %, {} by 5 % or more: in new runs the former \
+             would be ties",
             more().filter(|&more| more < 0.02).count(),
             values.len(),
             more().filter(|&more| more >= 0.05).count()
@@ -108,7 +109,7 @@ pub fn ethernet_exceeds_ipoib(figures: &Figures, tally: &mut Tally) {
 
 /// Reason if no two technologies can be compared.
 pub(super) const NO_TECHNOLOGIES: &str =
-    "no links of both kinds, Ethernet and a faster IPoIB in datagram mode";
+    "no links of both Ethernet and a faster IPoIB in datagram mode";
 
 /// Notes how often the claim fails with table II, which shows the same runs as table IV.
 fn with_table_ii(figures: &Figures, tally: &mut Tally) {

@@ -54,7 +54,7 @@ pub fn advantage_is_at_small_and_medium(figures: &Figures, tally: &mut Tally) {
         }
     }
     if tally.has_compared() {
-        tally.note("mean ratios by size; the advantage peaks where its mean is the largest");
+        tally.note("mean ratios by size; the advantage is largest where its mean is largest");
     }
     tally.otherwise(NO_TECHNOLOGIES);
 }
@@ -66,7 +66,7 @@ pub fn advantage_falls(figures: &Figures, tally: &mut Tally) {
         let large: Vec<_> = ratios.into_iter().filter(|(p, _)| *p >= FALLS_FROM).collect();
         tally.part(&name);
         for step in large.windows(2) {
-            let what = format!("{} from the payload before", at(&name, step[1].0));
+            let what = format!("{} against the next smaller payload", at(&name, step[1].0));
             tally.compare(what, step[1].1, Relation::AtMost, step[0].1, ratio(figures));
         }
     }
@@ -79,7 +79,7 @@ pub fn goodput_rises(figures: &Figures, tally: &mut Tally) {
         let cells: Vec<(&u64, &Value)> = column.cells.iter().collect();
         tally.part(&name);
         for step in cells.windows(2) {
-            let what = format!("{} against the payload before", at(&name, *step[1].0));
+            let what = format!("{} against the next smaller payload", at(&name, *step[1].0));
             let scale = figures.scale(GoodputMbps);
             tally.compare(what, *step[1].1, Relation::Above, *step[0].1, scale);
         }
@@ -102,7 +102,7 @@ pub fn differences_are_small(figures: &Figures, tally: &mut Tally) {
             tally.compare(what, b.over(a), Relation::AtLeast, wanted, ratio(figures));
         }
     }
-    tally.otherwise("no goodput of one network over both IPv4 and IPv6");
+    tally.otherwise("no goodput over both IPv4 and IPv6 in the same network");
 }
 
 pub fn latency_steps_at_256(figures: &Figures, tally: &mut Tally) {

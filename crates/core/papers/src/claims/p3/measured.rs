@@ -13,7 +13,7 @@ const LONGEST: Nanos = Nanos::from_millis(400);
 const TOLERANCE: f64 = 0.05;
 
 const NO_ROUND_TRIPS: &str =
-    "no TCP streams over an emulated round trip of 0 and over one of up to 400 ms";
+    "no TCP streams over an emulated RTT of 0 and over one of up to 400 ms";
 
 /// Columns of TCP goodput over emulated RTTs, with their points.
 fn streams(figures: &Figures) -> Vec<(&Column, &Point)> {
@@ -82,5 +82,5 @@ pub(super) fn v4_is_like_v6(figures: &Figures, tally: &mut Tally) {
             tally.within(v4.name(), a, b, TOLERANCE, "Mb/s");
         }
     }
-    tally.otherwise("no TCP streams over both IPv4 and IPv6 over one emulated round trip");
+    tally.otherwise("no TCP streams over both IPv4 and IPv6 at the same emulated RTT");
 }

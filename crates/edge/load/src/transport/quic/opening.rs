@@ -40,7 +40,7 @@ impl<'a> QuicListener<'a> {
         prepare: &'a Prepare,
     ) -> Result<Self, Failure> {
         let socket = Rc::new(UdpSocket::from(socket));
-        let port = Port::new(Rc::clone(&socket), Some(settings)).map_err(system("set QUIC up"))?;
+        let port = Port::new(Rc::clone(&socket), Some(settings)).map_err(system("set up QUIC"))?;
         let port = Rc::new(RefCell::new(port));
         Ok(Self { socket, port, prepare, within: peer_within(prepare) })
     }
@@ -82,7 +82,7 @@ impl<'a> QuicListener<'a> {
     /// Accepts a connection and its stream; [`io::ErrorKind::WouldBlock`] if there is none.
     pub(crate) fn accept(&self, control: &Control) -> io::Result<QuicStream> {
         let mut stream = self.begin()?;
-        in_time("no stream came", self.within, control, || stream.accept())
+        in_time("no stream was opened", self.within, control, || stream.accept())
             .map_err(io::Error::other)?;
         Ok(stream)
     }
@@ -138,10 +138,10 @@ pub(crate) fn connect(
     let unconnected = format!("cannot connect to {peer_at}");
     // A connected socket reports ICMP errors (udp(7)).
     socket.connect(peer_at).map_err(peer(&unconnected))?;
-    let mut port = Port::new(Rc::clone(&socket), None).map_err(system("set QUIC up"))?;
+    let mut port = Port::new(Rc::clone(&socket), None).map_err(system("set up QUIC"))?;
     let settings = settings::starting(&prepare.point)?;
     let begun = port.endpoint.connect(Instant::now(), settings, peer_at, security::NAME);
-    let (handle, connection) = begun.map_err(io::Error::other).map_err(system("begin QUIC"))?;
+    let (handle, connection) = begun.map_err(io::Error::other).map_err(system("start QUIC"))?;
     let port = Rc::new(RefCell::new(port));
     let within = peer_within(prepare);
     let mut stream = QuicStream::new(&socket, &port, handle, connection, prepare);

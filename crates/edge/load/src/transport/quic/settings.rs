@@ -28,7 +28,7 @@ pub(super) fn send_window(flows: u32, congestion_window: u64) -> u64 {
 /// Client configuration.
 pub(super) fn starting(point: &Point) -> Result<ClientConfig, Failure> {
     let crypto = QuicClientConfig::try_from(security::starting()?).map_err(io::Error::other);
-    let mut config = ClientConfig::new(Arc::new(crypto.map_err(system("set QUIC up"))?));
+    let mut config = ClientConfig::new(Arc::new(crypto.map_err(system("set up QUIC"))?));
     config.transport_config(transport(point));
     Ok(config)
 }
@@ -36,7 +36,7 @@ pub(super) fn starting(point: &Point) -> Result<ClientConfig, Failure> {
 /// Server configuration.
 pub(crate) fn answering(point: &Point) -> Result<Arc<ServerConfig>, Failure> {
     let crypto = QuicServerConfig::try_from(security::answering()?).map_err(io::Error::other);
-    let mut config = ServerConfig::with_crypto(Arc::new(crypto.map_err(system("set QUIC up"))?));
+    let mut config = ServerConfig::with_crypto(Arc::new(crypto.map_err(system("set up QUIC"))?));
     config.transport_config(transport(point));
     Ok(Arc::new(config))
 }

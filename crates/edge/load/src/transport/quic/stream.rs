@@ -177,7 +177,7 @@ impl QuicStream {
         })?;
         // The last datagrams of an end that has left may still be in the socket.
         if !has_moved && port.is_refused && self.lost.is_none() {
-            self.lost = Some("nobody is there (connection refused)".to_owned());
+            self.lost = Some("connection refused".to_owned());
         }
         if connection.poll_timeout().is_some_and(|due| due <= now) {
             connection.handle_timeout(now);

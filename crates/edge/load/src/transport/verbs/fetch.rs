@@ -104,7 +104,7 @@ impl FetchFlow {
         if u64::from_ne_bytes(word) == lap {
             return Ok(());
         }
-        let message = "an atomic operation brought back another number than was left there";
+        let message = "an atomic operation returned an unexpected value";
         Err(io::Error::new(io::ErrorKind::InvalidData, message))
     }
 }

@@ -229,7 +229,10 @@ impl Flow for MessageFlow {
                 let number = DatagramHeader::number_until(self.next, carried, u32::BITS);
                 Ok(Message::Numbered(number))
             }
-            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "a message has another length")),
+            _ => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a message has an unexpected length",
+            )),
         }
     }
 

@@ -72,7 +72,7 @@ fn compare(expected: &[u8], found: &[u8], number: u64, from: usize) -> io::Resul
         None => Ok(()),
         Some(place) => {
             let message = format!(
-                "payload {number} is another than was sent: byte {} is {:#04x}, not {:#04x}",
+                "payload {number} is corrupted: byte {} is {:#04x}, expected {:#04x}",
                 from + place,
                 found[place],
                 expected[place]
@@ -122,10 +122,7 @@ mod tests {
             let mut arrived = sent.clone();
             arrived[place] ^= 1;
             let error = compare(&sent, &arrived, 7, 0).unwrap_err().to_string();
-            assert!(
-                error.contains(&format!("payload 7 is another than was sent: byte {place} ")),
-                "{error}"
-            );
+            assert!(error.contains(&format!("payload 7 is corrupted: byte {place} ")), "{error}");
         }
         let mut arrived = sent.clone();
         arrived[..16].rotate_left(8);

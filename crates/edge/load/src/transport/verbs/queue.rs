@@ -121,7 +121,7 @@ impl Queue {
         let room = needs.arrivals.max(needs.depth + needs.beside);
         let inline = point.inline.unwrap_or(INLINE_BYTES);
         let endpoint = Endpoint::new(adapter, needs.kind, room, inline, *token)
-            .map_err(system("make a queue pair"))?;
+            .map_err(system("create a queue pair"))?;
         let cq_mod = match point.cq_mod {
             _ if needs.all_tell => 1,
             // Half of the requests can be sent while the other half is being signalled.
@@ -197,7 +197,8 @@ impl Queue {
         let packet = self.endpoint.path_mtu_bytes(&other);
         if prepare.point.transport == Transport::Ud && longest > packet as u64 {
             let message = format!(
-                "a datagram of {longest} bytes does not fit a packet of {packet}: raise the MTU, or lower payload"
+                "a datagram of {longest} bytes does not fit in a packet of {packet}: use a larger \
+                 MTU or a smaller payload"
             );
             return Err(Failure::System(message));
         }
@@ -207,7 +208,7 @@ impl Queue {
         }
         self.endpoint
             .connect(&other)
-            .map_err(system("connect a queue pair; is the other end's network the same?"))
+            .map_err(system("connect a queue pair; are both ends in the same network?"))
     }
 
     /// Accepts an RDMA CM connection at a port that it sends to the client; does nothing if TCP sets up the queue
@@ -436,7 +437,10 @@ impl Queue {
         match recv(self.beside.stream(), &mut byte[..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(()),
             _ if self.take()? > 0 => Ok(()),
-            _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the other end is gone")),
+            _ => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the other end closed the connection",
+            )),
         }
     }
 
@@ -451,7 +455,8 @@ impl Queue {
         if now.duration_since(since) < STALLED_AFTER || self.take()? > 0 {
             return Ok(());
         }
-        let message = "stalled: no request was done for 5 s (the other end offers no memory, or its adapter is gone)";
+        let message = "stalled: no work request completed for 5 s (the other end posts no buffers, \
+                       or its adapter is gone)";
         Err(io::Error::other(message))
     }
 
@@ -485,5 +490,5 @@ impl Queue {
 }
 
 fn strange() -> Failure {
-    Failure::Peer("the other end of the queue pair says what nobody understands".to_owned())
+    Failure::Peer("the other end of the queue pair sent an invalid message".to_owned())
 }

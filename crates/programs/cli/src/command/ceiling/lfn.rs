@@ -43,7 +43,7 @@ pub struct Answer {
 
 /// Error for numbers so large that a computation overflows.
 fn too_large() -> Failure {
-    Failure::input("these numbers are too large to reckon with")
+    Failure::input("these numbers are too large")
 }
 
 impl Answer {
@@ -83,7 +83,8 @@ impl Answer {
         if wanted <= 0.0 || wanted > path.stream.value.as_f64() {
             let most = mbps(path.stream.value.as_f64());
             return Err(Failure::input(format!(
-                "the path carries from 0 to {most} of a stream, no more"
+                "--goodput {} is outside 0 to {most}, the limit of the path; use a lower value",
+                mbps(wanted)
             )));
         }
         let window_needed = bdp(wanted_bps, rtt).ok_or_else(too_large)?;

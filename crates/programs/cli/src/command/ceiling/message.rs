@@ -156,10 +156,12 @@ fn of_path(
         });
     }
     let [hop] = path.hops.as_slice() else {
-        return Err(Failure::input("--acks is reckoned over one link: leave the others out"));
+        return Err(Failure::input("--acks supports only one link: leave out the others"));
     };
     if options.per_write {
-        return Err(Failure::input("--acks of single writes have no model: leave --per-write out"));
+        return Err(Failure::input(
+            "--acks is not supported with --per-write: leave out --per-write",
+        ));
     }
     Ok(match message {
         Some(payload) => shared_goodput(hop.link, stack, payload, options.acks)?,
@@ -176,7 +178,8 @@ fn in_flight(
     bytes: u64,
 ) -> Result<Vec<(String, Ceiling)>, Failure> {
     let Stack::Rc { operation, family, .. } = stack else {
-        let message = "--in-flight counts messages of --transport rc; for tcp ask `ceiling lfn`";
+        let message =
+            "--in-flight is supported only with --transport rc; use `ceiling lfn` for tcp";
         return Err(Failure::input(message));
     };
     let is_read = operation == wire::Operation::Read;
@@ -224,24 +227,27 @@ fn assumptions(options: &options::Ceiling) -> Vec<String> {
     let mut notes = Vec::new();
     match options.stack.transport {
         Transport::Udp => {
-            notes.push("fragments are as full as they can be, as every known stack cuts them");
+            notes.push("fragments are as large as possible, as in all known stacks");
         }
         Transport::Tcp if options.per_write => {
-            notes.push("a stack that merges writes beats this: only the stream is a bound");
+            notes.push(
+                "a stack that merges writes exceeds this: only the ceiling of the stream is \
+                        a bound",
+            );
         }
         Transport::Tcp if options.stack.timestamps => {
-            notes.push("holds where every segment carries time stamps");
+            notes.push("holds if every segment carries timestamps");
         }
         _ => {}
     }
     notes.push(match (options.half_duplex, options.acks) {
         (false, Acks::Free) => "full duplex, one way",
-        (false, _) => "full duplex, each direction of two alike",
-        (true, Acks::Free) => "half duplex, one way, ACKs left out",
+        (false, _) => "full duplex, the same in each direction",
+        (true, Acks::Free) => "half duplex, one way, without ACKs",
         (true, _) => "half duplex, one way",
     });
     if options.payload.is_some() {
-        notes.push("no time of hosts is in the least time");
+        notes.push("the one-way time does not include the hosts");
     }
     notes.into_iter().map(str::to_owned).collect()
 }

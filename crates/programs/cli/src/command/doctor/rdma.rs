@@ -55,9 +55,9 @@ impl Seen {
             Ok(bytes) => format!("  packets    up to {bytes} bytes of payload"),
             Err(reason) => format!("  packets    {reason}"),
         });
-        let node = port.numa_node.map_or("one only".to_owned(), |node| node.to_string());
+        let node = port.numa_node.map_or("only one".to_owned(), |node| node.to_string());
         lines.push(format!("  NUMA node  {node}"));
-        let unsaid = || "the driver does not say".to_owned();
+        let unsaid = || "not reported by the driver".to_owned();
         lines.push(format!("  PFC        {}", lossless.pfc.clone().unwrap_or_else(unsaid)));
         lines.push(format!("  ECN        {}", lossless.ecn.clone().unwrap_or_else(unsaid)));
         for gid in &port.gids {
@@ -65,7 +65,7 @@ impl Seen {
             lines.push(format!("  GID {:<6} {} ({}, {device})", gid.index, gid.ip(), gid.kind));
         }
         if port.gids.is_empty() {
-            lines.push("  GID        none: give its network device an address".to_owned());
+            lines.push("  GID        none; add an address to its network device".to_owned());
         }
         lines.join("\n")
     }
@@ -83,10 +83,11 @@ fn gid_json(gid: &Gid) -> Value {
 /// RLIMIT_MEMLOCK, and how to raise it if it is too low.
 fn memlock(limit: Option<u64>) -> String {
     match limit {
-        None => "memory     without limit".to_owned(),
+        None => "memory     unlimited".to_owned(),
         Some(bytes) if bytes >= MEMLOCK_MIN => format!("memory     up to {} MiB", bytes >> 20),
         Some(bytes) => format!(
-            "memory     up to {} KiB: too little for a run: `ulimit -l unlimited` as root, or LimitMEMLOCK= of a unit",
+            "memory     up to {} KiB, too little for a run: use `ulimit -l unlimited` as root, or \
+             LimitMEMLOCK= of a unit",
             bytes >> 10
         ),
     }
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn too_little_memory_is_said_with_what_raises_it() {
-        assert_eq!(memlock(None), "memory     without limit");
+        assert_eq!(memlock(None), "memory     unlimited");
         assert_eq!(memlock(Some(256 << 20)), "memory     up to 256 MiB");
         let little = memlock(Some(8 << 20));
         assert!(little.contains("8192 KiB") && little.contains("ulimit -l"), "{little}");

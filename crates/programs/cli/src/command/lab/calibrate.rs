@@ -63,7 +63,7 @@ pub fn calibrate(options: &Calibrate) -> Result<(), Failure> {
     for (place, (name, file, text)) in PLANS.into_iter().enumerate() {
         let size = if options.quick { Size::Quick } else { Size::Full };
         let plan = parse(file, text, size)
-            .map_err(|problems| Failure::internal(format!("{file} is wrong\n{problems}")))?;
+            .map_err(|problems| Failure::internal(format!("{file} is invalid\n{problems}")))?;
         confidence = plan.stop.confidence;
         let digest = plan.digest();
         let unfinished = store
@@ -83,11 +83,11 @@ pub fn calibrate(options: &Calibrate) -> Result<(), Failure> {
         records.extend(store.records(&experiment)?);
     }
     let calibration = Calibration::of(&records, confidence)
-        .ok_or_else(|| Failure::new(Code::RunFailed, "no run of the calibration counts"))?
+        .ok_or_else(|| Failure::new(Code::RunFailed, "no valid run of the calibration"))?
         .beside(&busy_shares);
     keep(&folder, &calibration)?;
     answer(options.json, || json!(calibration), || table::text(&calibration))?;
-    eprintln!("kept in {}", file(&folder).display());
+    eprintln!("saved in {}", file(&folder).display());
     Ok(())
 }
 

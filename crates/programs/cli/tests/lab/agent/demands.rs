@@ -176,8 +176,8 @@ fn demand_6_a_version_mismatch_says_which_side_to_update() {
         Stream::new(&mut tls.conn, &mut tls.sock).read_to_end(&mut said).unwrap();
         let answer: Answer = serde_json::from_slice(&said).unwrap();
         let why = format!(
-            "the agent speaks version {PROTOCOL_VERSION} of the conversation, this program \
-             {version}: update {update}"
+            "the agent uses protocol version {PROTOCOL_VERSION}, this program version {version}: \
+             update {update}"
         );
         assert_eq!(answer, Answer::Refused { why });
     }

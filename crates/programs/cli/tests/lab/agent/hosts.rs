@@ -33,7 +33,7 @@ fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
         command.env("FABRICMARK_KEY_FILE", keys.file()).output().unwrap()
     };
     // A network between hosts is one link, but the plan has two.
-    expect(&run(&to), 64, &["the plan has the links veth, ethernet:1G", "--link"]);
+    expect(&run(&to), 64, &["the plan has several links (veth, ethernet:1G)", "--link"]);
     let output = run(&[&to[..], &["--link", "veth"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let records = bench.records();
@@ -87,10 +87,10 @@ fn both_ends_run_on_other_hosts_than_the_one_that_conducts() {
     let line = ["run", plan.to_str().unwrap(), "--link", "veth", "--out", out.to_str().unwrap()];
     let run = |hosts: &[&str]| inside("desk", &[&line[..], hosts].concat()).output().unwrap();
     let nobody = format!("nobody={}", client[0]);
-    expect(&run(&["--to", &nobody]), 64, &["no flow ends at a node `nobody`", "server=HOST"]);
+    expect(&run(&["--to", &nobody]), 64, &["node `nobody` is not an end of a flow", "server=HOST"]);
     expect(&run(&["--to", &to[1], "--to", &to[1]]), 64, &["the host of server twice"]);
     let both = ["--to", &to[0], "--to", &to[1]];
-    expect(&run(&both), 66, &["the agent opens no flows", "--allow-client"]);
+    expect(&run(&both), 66, &["the agent does not allow clients", "--allow-client"]);
     drop(agent_of_client);
     let allowing = Agent::start_by(inside("one", &[&listen[..], &["--allow-client"]].concat()));
     expect(&run(&[&both[..], &["--fresh"]].concat()), 0, &[]);
@@ -114,7 +114,7 @@ fn both_ends_run_on_other_hosts_than_the_one_that_conducts() {
     bench.plan(
         &groups.replace("server']\nlink = 'ethernet:100G'", "client']\nlink = 'ethernet:100G'"),
     );
-    expect(&run(&both), 64, &["no way leads from `desk` to `server`", "forwards = true"]);
+    expect(&run(&both), 64, &["no path from `desk` to `server`", "forwards = true"]);
     bench.plan(&groups.replace("[nodes.desk]", "[nodes.desk]\nforwards = true").replace(
         "[[group]]\nname = 'away'",
         "[[wire]]\nbetween = ['desk', 'client']\nlink = 'ethernet:1G'\n[[group]]\nname = 'away'",

@@ -15,7 +15,7 @@ fn with_exclusive_the_second_client_waits_and_is_told_its_place() {
     agent.wait_for_workers(1);
     let words = ["measure", "ping-pong", &at, "-t", "100ms", "--warm-up", "0s"];
     let second = keys.command(&words).output().unwrap();
-    expect(&second, 0, &["the agent measures for others: place 1 in its queue"]);
+    expect(&second, 0, &["the agent is busy with other runs: position 1 in its queue"]);
     let first: Output = first.wait_with_output().unwrap();
     expect(&first, 0, &[]);
     assert!(!stderr(&first).contains("queue"));
@@ -28,10 +28,18 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
     let agent = Agent::start(&keys, &["--flows", "4", "--rate", "10M", "--duration", "1s"]);
     let at = agent.address.to_string();
     for (words, says) in [
-        (vec!["-P", "5"], "the agent allows 4 flows, the run has 5"),
-        (vec!["-t", "2s", "-b", "1M"], "the agent allows runs of 1s, this one takes 2s"),
-        (vec!["-t", "100ms"], "the agent allows 10M and the run states no rate"),
-        (vec!["-t", "100ms", "-b", "11M"], "the agent allows 10M, the run asks for 11M"),
+        (vec!["-P", "5"], "the agent allows 4 flows, but the run has 5"),
+        (
+            vec!["-t", "2s", "-b", "1M"],
+            "the agent allows runs of 1s, but this one takes 2s: use a \
+                                        shorter duration",
+        ),
+        (vec!["-t", "100ms"], "the agent allows a rate of 10M, but the run has no rate"),
+        (
+            vec!["-t", "100ms", "-b", "11M"],
+            "the agent allows a rate of 10M, but the run has 11M: \
+                                            use a lower rate",
+        ),
     ] {
         let mut command = keys.command(&["measure", "stream", &at]);
         expect(&command.args(words).output().unwrap(), 66, &[says]);

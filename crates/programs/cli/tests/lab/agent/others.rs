@@ -117,6 +117,6 @@ fn a_reflector_of_an_agent_answers_who_has_its_key() {
     let told: Value = serde_json::from_str(&stdout(&known)).unwrap();
     assert_eq!((&told["sent"], &told["answered"]), (&Value::from(20), &Value::from(20)), "{told}");
     let stranger = keys.command(&words).output().unwrap();
-    expect(&stranger, 65, &["none of 20 packets was answered"]);
+    expect(&stranger, 65, &["no reply to 20 packets"]);
     drop(agent);
 }

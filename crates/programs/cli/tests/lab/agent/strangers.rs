@@ -11,10 +11,10 @@ fn without_a_key_nothing_listens() {
     let folder = tempfile::TempDir::new().unwrap();
     let key = folder.path().join("key.pem");
     let output = command(&["agent"], &key).output().unwrap();
-    expect(&output, 66, &["there is no key at", "fabricmark agent --new-key makes one"]);
+    expect(&output, 66, &["there is no key at", "create one with `fabricmark agent --new-key`"]);
     expect(&command(&["agent", "--new-key"], &key).output().unwrap(), 0, &[]);
     let again = command(&["agent", "--new-key"], &key).output().unwrap();
-    expect(&again, 66, &["exists and is not overwritten"]);
+    expect(&again, 66, &["already exists: remove it first"]);
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn nobody_who_listens_is_an_unreachable_agent() {
     let at = agent.address.to_string();
     agent.ends_well();
     let output = keys.command(&["measure", "stream", &at]).output().unwrap();
-    expect(&output, 65, &["does not listen at", "start `fabricmark agent` there"]);
+    expect(&output, 65, &["refused the connection to", "start `fabricmark agent` there"]);
 }
 
 /// Thousands of connections that send something other than TLS, or half of a ClientHello, and stay open.

@@ -43,7 +43,8 @@ impl Path {
     fn at_rate(options: &Lfn, rtt: Nanos) -> Result<Self, Failure> {
         let rate = options.rate.unwrap_or_default();
         let rate_bps = Exact::new(rate.0.into(), 1).filter(|_| rate.0 > 0);
-        let rate_bps = rate_bps.ok_or_else(|| Failure::input("a rate of 0 carries nothing"))?;
+        let rate_bps =
+            rate_bps.ok_or_else(|| Failure::input("the rate is 0: give --rate above 0"))?;
         let stream = Figure {
             kind: Kind::Bound,
             value: Value::Exact(rate_bps),
@@ -66,7 +67,7 @@ impl Path {
         let (stream, mss_bytes) = match options.mss.map(u64::from) {
             Some(mss) if mss > largest => {
                 let message =
-                    format!("segments of {mss} bytes do not fit {link}: use {largest} at most");
+                    format!("segments of {mss} bytes do not fit in {link}: use at most {largest}");
                 return Err(Failure::input(message));
             }
             // Conditional: only this option keeps segments so short.
@@ -89,11 +90,11 @@ fn round_trip(options: &Lfn) -> Result<Nanos, Failure> {
     let light_ns = options.distance.map_or(0.0, |metres| fibre_rtt(metres.0).value.as_f64());
     let rtt = options.rtt.unwrap_or(Nanos(light_ns.ceil() as u64));
     if rtt.0 == 0 {
-        return Err(Failure::input("a round trip of 0 limits nothing: give --rtt above 0"));
+        return Err(Failure::input("the RTT is 0: give --rtt above 0"));
     }
     if (rtt.0 as f64) < light_ns / FIBRE_INDEX {
         return Err(Failure::input(format!(
-            "light itself takes {} there and back over this distance: give a longer --rtt",
+            "light alone needs an RTT of {} over this distance: give a longer --rtt",
             time(light_ns / FIBRE_INDEX)
         )));
     }

@@ -14,7 +14,7 @@ use super::{Answer, name};
 pub fn as_text(answer: &Answer) -> String {
     let Answer { path, limits, least, .. } = answer;
     let (limiting, goodput) = &limits[*least];
-    let verb = if goodput.kind == Kind::Estimate { "to expect" } else { "at most" };
+    let verb = if goodput.kind == Kind::Estimate { "expected" } else { "at most" };
     let rate = |figure: &Figure| fixed(figure.value.as_f64() / 1e6, 3);
     let limits: Vec<Vec<String>> = limits
         .iter()
@@ -48,7 +48,8 @@ pub fn as_text(answer: &Answer) -> String {
         _ => format!("\nheaders of the link\n{headers}"),
     };
     format!(
-        "goodput {verb}: {}, {}, limited by {limiting}\nround trip {}, segments of {}\n\n{}\n{}\n{}{headers}",
+        "goodput {verb}: {}, {}, limited by {limiting}\nRTT {}, segments of \
+         {}\n\n{}\n{}\n{}{headers}",
         mbps(goodput.value.as_f64()),
         kind(goodput.kind),
         time(path.rtt.0 as f64),
@@ -81,7 +82,7 @@ fn needs(answer: &Answer) -> String {
     let needed = window_needed.value.as_f64().ceil();
     let shift = match window_scale(needed as u64) {
         Some(shift) => format!(", shift {shift}"),
-        None => ", more than TCP has".to_owned(),
+        None => ", more than TCP supports".to_owned(),
     };
     let row = |what: String, value: String, figure: &Figure| {
         vec![what, value, kind(figure.kind), figure.source.to_owned()]
@@ -91,14 +92,14 @@ fn needs(answer: &Answer) -> String {
         of("bandwidth-delay product", bytes(answer.product.value.as_f64()), &answer.product),
         of("window", format!("{}{shift}", bytes(needed)), window_needed),
         of(
-            "round trip with TCP's largest window",
+            "RTT with TCP's largest window",
             format!("at most {}", time(answer.longest_rtt.value.as_f64())),
             &answer.longest_rtt,
         ),
         row(
             format!("slow start from {} segments", answer.initial_segments),
             format!(
-                "{} round trips, {}, {} sent",
+                "{} RTTs, {}, {} sent",
                 ramp.rounds,
                 time(ramp.time_ns.value.as_f64()),
                 bytes(ramp.sent_bytes.value.as_f64())
@@ -118,14 +119,14 @@ fn needs(answer: &Answer) -> String {
     ];
     if let Some((light, record)) = &answer.distance {
         rows.push(of(
-            "light there and back in fibre",
+            "RTT of light in fibre",
             format!("at least {}", time(light.value.as_f64())),
             light,
         ));
         let terabit_metres = fixed(record.value.as_f64() / 1e12, 0);
         rows.push(of("land speed", format!("{terabit_metres} Tbit·m/s"), record));
     }
-    let heading = format!("to keep up {}", mbps(answer.wanted_bps.as_f64()));
+    let heading = format!("to sustain {}", mbps(answer.wanted_bps.as_f64()));
     grid(
         &[
             (heading.as_str(), Side::Left),

@@ -17,7 +17,7 @@ pub fn path(options: &Ceiling) -> Result<Path, Failure> {
     let between = links.len() - 1;
     if switches.len() > 1 && switches.len() != between {
         let message = format!(
-            "{} switches do not stand between {} links: give one for all, or {between}",
+            "{} switches do not fit between {} links: give one for all, or {between}",
             switches.len(),
             links.len()
         );
@@ -43,10 +43,12 @@ pub fn stack(options: &Ceiling, family: Family) -> Result<Stack, Failure> {
     let refuse = |message: &str| Err(Failure::input(message));
     let transport = options.stack.transport;
     if options.per_write && transport != Transport::Tcp {
-        return refuse("--per-write is for tcp: leave it out, or name that transport");
+        return refuse(
+            "--per-write is supported only with tcp: leave it out, or use --transport tcp",
+        );
     }
     if options.payload.is_none() && matches!(transport, Transport::Udp | Transport::Ud) {
-        return refuse("datagrams have a size: give --payload");
+        return refuse("datagrams need a size: give --payload");
     }
     options.stack.over(family)
 }
@@ -60,8 +62,8 @@ pub fn what(options: &Ceiling) -> String {
     let mut what = format!("{}{operation}", options.stack.transport.word());
     for (is_so, words) in [
         (options.stack.immediate, ", immediate data"),
-        (options.stack.timestamps, ", time stamps"),
-        (options.per_write, ", each write alone"),
+        (options.stack.timestamps, ", timestamps"),
+        (options.per_write, ", separate writes"),
     ] {
         if is_so {
             what.push_str(words);

@@ -29,7 +29,7 @@ pub fn as_text(answer: &Answer) -> String {
     add(true, "% of line rate", Side::Right);
     add(true, "kind", Side::Left);
     add(has_limits, "limit", Side::Left);
-    add(has_payloads, "least one way (µs)", Side::Right);
+    add(has_payloads, "min one way (µs)", Side::Right);
     add(has_payloads, "kind", Side::Left);
     let whole = |number: u64| fixed(number as f64, 0);
     let cells: Vec<Vec<String>> = rows
@@ -75,7 +75,7 @@ fn title(answer: &Answer) -> String {
     families.dedup();
     let propagation = match answer.path.propagation_ns.0 {
         0 => String::new(),
-        ns => format!(", {} of light", time(ns as f64)),
+        ns => format!(", {} propagation", time(ns as f64)),
     };
     let (what, path) = (&answer.what, &answer.path);
     format!("{what} over {path}{propagation}{}", families.concat())
@@ -161,7 +161,7 @@ pub fn chart(answer: &Answer) -> String {
             curve
         })
         .collect();
-    let title = format!("What the wire allows: {} over {}", answer.what, answer.path);
+    let title = format!("Ceiling: {} over {}", answer.what, answer.path);
     goodput_chart(&title, &curves)
 }
 

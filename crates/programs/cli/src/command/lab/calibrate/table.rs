@@ -14,12 +14,12 @@ pub fn text(calibration: &Calibration) -> String {
     let missed = calibration.rows.iter().filter(|row| row.holds == Some(false)).count();
     let of = calibration.rows.iter().filter(|row| row.holds.is_some()).count();
     let judged = if missed == 0 {
-        format!("all {of} goals are reached")
+        format!("all {of} goals are met")
     } else {
-        format!("{missed} of {of} goals are missed on this machine")
+        format!("{missed} of {of} goals are not met on this machine")
     };
     format!(
-        "{table}\n{judged}\n{}{hostname}, kernel {kernel}, {cpus} processors; {} % intervals; {at}\n",
+        "{table}\n{judged}\n{}{hostname}, kernel {kernel}, {cpus} CPUs; {} % intervals; {at}\n",
         in_short(calibration),
         (1000.0 * confidence).round() / 10.0,
     )
@@ -28,22 +28,19 @@ pub fn text(calibration: &Calibration) -> String {
 /// The conclusions of a calibration, one per line.
 pub fn in_short(calibration: &Calibration) -> String {
     let rate = |bps: Option<f64>| {
-        bps.map_or_else(
-            || "at no rate that was tried".to_owned(),
-            |bps| format!("up to {}", bit_rate(bps)),
-        )
+        bps.map_or_else(|| "at no tested rate".to_owned(), |bps| format!("up to {}", bit_rate(bps)))
     };
     let time = |ns: Option<f64>| ns.map_or_else(|| "unknown".to_owned(), micros);
     let busy = calibration.in_short().too_busy().map_or_else(String::new, |share| {
         format!(
-            "made while this machine was busy: others had {:.1} % of its CPUs; `lab calibrate` again \
-             when it is idle\n",
+            "calibrated on a busy machine: others used {:.1} % of the CPU time; run `lab calibrate` \
+             again when the machine is idle\n",
             100.0 * share
         )
     });
     format!(
-        "true {}, in single packets {}; highest rate {}\n\
-         delay within {} (p99) on an idle link, {} beside a stream\n{busy}",
+        "accurate {}, in single packets {}; highest rate {}\n\
+         delay within {} (p99) on an idle link, {} under load\n{busy}",
         rate(calibration.true_rate_bps),
         rate(calibration.true_rate_single_bps),
         calibration.highest_rate_bps.map_or_else(|| "unknown".to_owned(), bit_rate),

@@ -75,7 +75,7 @@ impl Answer {
             }
             match Row::of(options, plan, point, &name, &records) {
                 Ok(Some(row)) => answer.rows.push(row),
-                Ok(None) => answer.left_out.push((name, "no run of it counts".to_owned())),
+                Ok(None) => answer.left_out.push((name, "no valid run".to_owned())),
                 // The point uses something that the model of one connection does not have.
                 Err(failure) => answer.left_out.push((name, failure.message().to_owned())),
             }

@@ -70,7 +70,7 @@ impl Connection {
         for words in [&mut there, &mut back] {
             if words.to_string().split(' ').any(|word| word == "pause") {
                 let message =
-                    "`pause` stops the wire before a link, and there is none: leave it out";
+                    "`pause` needs a link before this one, and a simulation has none: leave it out";
                 return Err(Failure::input(message));
             }
             read_trace(words)?;
@@ -140,7 +140,8 @@ impl Connection {
         let trains_per_s = self.settings.trains as f64 / self.rtt().as_secs_f64();
         let steps = duration.as_secs_f64() * packets_per_s.min(trains_per_s);
         if steps > STEPS_MAX {
-            let message = format!("{duration} of it are {steps:.0e} packets");
+            let message =
+                format!("{duration} of this connection are {steps:.0e} packets, too many");
             return Err(Failure::input(format!(
                 "{message}: give a shorter --duration or a longer delay"
             )));

@@ -32,7 +32,8 @@ pub fn as_text(runs: &[Run]) -> String {
         _ => several_through_time(runs),
     };
     format!(
-        "{}\n{}\nsteady: the second half of the time; at most: what wire, window and pacing allow any law\n\n{through_time}",
+        "{}\n{}\nsteady: mean of the second half; limit: set by wire, window and pacing for any \
+         congestion control\n\n{through_time}",
         heading(first, runs),
         headline(runs)
     )
@@ -43,28 +44,28 @@ fn heading(first: &Run, runs: &[Run]) -> String {
     let settings = &connection.settings;
     let words = words(runs);
     let back = match connection.back == connection.there {
-        true => "as there".to_owned(),
+        true => "same".to_owned(),
         false => connection.back.to_string(),
     };
     let window = match connection.window_bytes() {
         Some(window) => format!("a window of {}", bytes(window as f64)),
-        None => format!("a window without end, where TCP's ends at {}", bytes(WINDOW_MAX as f64)),
+        None => format!("an unlimited window (TCP's maximum is {})", bytes(WINDOW_MAX as f64)),
     };
     let pacing = settings.pacing.map(|rate| format!(", paced at {rate}")).unwrap_or_default();
     let hystart = runs.iter().find_map(|run| hystart(&run.connection.settings));
     let exit = match hystart {
-        Some(HyStart::Linux) => "\n        cubic leaves slow start by the HyStart of Linux",
+        Some(HyStart::Linux) => "\n        cubic leaves slow start with the HyStart of Linux",
         Some(HyStart::LinuxDelay) => {
-            "\n        cubic leaves slow start by the HyStart of Linux, by the round trip alone"
+            "\n        cubic leaves slow start with the HyStart of Linux, delay detection only"
         }
-        Some(HyStart::PlusPlus) => "\n        cubic leaves slow start by HyStart++ (RFC 9406)",
+        Some(HyStart::PlusPlus) => "\n        cubic leaves slow start with HyStart++ (RFC 9406)",
         None => "",
     };
     format!(
         "modelled: one TCP connection in virtual time; nothing was sent\n\
          there   {words}\n\
          back    {back}\n\
-         sender  segments of {}, {window}, {} segments at first{pacing}{exit}\n",
+         sender  segments of {}, {window}, initial window of {} segments{pacing}{exit}\n",
         bytes(settings.mss_bytes.into()),
         settings.initial_segments,
     )
@@ -78,7 +79,7 @@ fn words(runs: &[Run]) -> String {
         return first.clone();
     }
     let without_rate = first.split(' ').filter(|word| !word.starts_with("rate="));
-    format!("{}, at several rates", without_rate.collect::<Vec<_>>().join(" "))
+    format!("{}, several rates", without_rate.collect::<Vec<_>>().join(" "))
 }
 
 fn hystart(settings: &Settings) -> Option<HyStart> {
@@ -102,7 +103,7 @@ fn headline(runs: &[Run]) -> String {
                 run.share_of_wire().map(percent).unwrap_or_default(),
                 limit.map(|(_, bps)| mbps(bps)).unwrap_or_default(),
                 limit.map(|(what, _)| what.to_owned()).unwrap_or_default(),
-                outcome.ramp.map_or("not left".to_owned(), |ramp| time(ramp.0 as f64)),
+                outcome.ramp.map_or("never left".to_owned(), |ramp| time(ramp.0 as f64)),
                 fixed(outcome.retransmitted_segments as f64, 0),
                 outcome.reductions.to_string(),
                 outcome.timeouts.to_string(),
@@ -115,10 +116,10 @@ fn headline(runs: &[Run]) -> String {
             ("connection", Side::Left),
             ("steady (Mbit/s)", Side::Right),
             ("of wire", Side::Right),
-            ("at most (Mbit/s)", Side::Right),
-            ("by", Side::Left),
+            ("limit (Mbit/s)", Side::Right),
+            ("limited by", Side::Left),
             ("slow start", Side::Right),
-            ("sent again", Side::Right),
+            ("retransmitted", Side::Right),
             ("reductions", Side::Right),
             ("time-outs", Side::Right),
             ("land speed (Tbit·m/s)", Side::Right),
@@ -170,8 +171,8 @@ fn one_through_time(run: &Run) -> String {
             ("goodput (Mbit/s)", Side::Right),
             ("window (segments)", Side::Right),
             ("in flight", Side::Right),
-            ("round trip", Side::Right),
-            ("sent again", Side::Right),
+            ("RTT", Side::Right),
+            ("retransmitted", Side::Right),
         ],
         &rows,
     )

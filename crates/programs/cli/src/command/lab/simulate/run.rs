@@ -50,10 +50,13 @@ impl Run {
 
 fn check(duration: Nanos, interval: Nanos) -> Result<(), Failure> {
     if duration.0 == 0 || interval.0 == 0 {
-        return Err(Failure::input("--duration and --interval have to be longer than nothing"));
+        return Err(Failure::input("--duration and --interval must be above 0"));
     }
     if duration.0.div_ceil(interval.0) > INTERVALS_MAX {
-        let message = format!("{duration} have more than {INTERVALS_MAX} intervals of {interval}");
+        let message = format!(
+            "a duration of {duration} has more than {INTERVALS_MAX} intervals of \
+                               {interval}"
+        );
         return Err(Failure::input(format!("{message}: give a longer --interval")));
     }
     Ok(())

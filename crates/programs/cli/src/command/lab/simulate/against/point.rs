@@ -34,13 +34,13 @@ fn law_of(point: &Point) -> Option<Law> {
 /// Why a point has no model; `None` if it has one.
 pub fn why_not(point: &Point) -> Option<String> {
     if point.pattern != Pattern::Stream || point.transport != Transport::Tcp {
-        return Some(format!("{} over {} is no stream of TCP", point.pattern, point.transport));
+        return Some(format!("{} over {} is not a TCP stream", point.pattern, point.transport));
     }
     if point.flows != 1 || point.direction == Some(Direction::Both) {
-        return Some("one connection is modelled, not several".to_owned());
+        return Some("several connections are not modelled".to_owned());
     }
     if point.pace != Pace::Closed {
-        return Some("an endless stream is modelled, not one with a pace".to_owned());
+        return Some("a stream with a pace is not modelled".to_owned());
     }
     if law_of(point).is_none() {
         let congestion = point.congestion.as_deref().unwrap_or("none");
@@ -54,7 +54,7 @@ pub fn why_not(point: &Point) -> Option<String> {
     };
     let is_limited =
         words.rate_bps().is_some() || words.delay() > Nanos(0) || point.pacing_rate.is_some();
-    (!is_limited).then(|| "nothing but the hosts limits it".to_owned())
+    (!is_limited).then(|| "no rate, delay or pacing limits it".to_owned())
 }
 
 /// The point as a simulated connection.
@@ -81,7 +81,7 @@ pub fn connection(options: &Simulate, name: &str, point: &Point) -> Result<Conne
         ..linux
     };
     if settings.window_bytes < settings.mss_bytes.into() {
-        return Err(Failure::input(format!("{name}: the window holds no segment")));
+        return Err(Failure::input(format!("{name}: the window is smaller than a segment")));
     }
     Connection::new(name.to_owned(), there, back, settings, options.seed)
 }
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(reason("link=ethernet:1G,rtt=0ms"), None);
         assert_eq!(reason("link=veth,rtt=400ms,window=1073725440"), None);
         let hosts = reason("link=veth,rtt=0ms,window=1073725440").unwrap();
-        assert_eq!(hosts, "nothing but the hosts limits it");
+        assert_eq!(hosts, "no rate, delay or pacing limits it");
         let bus = reason("link=ethernet:1G,rtt=10ms,bus=pci-x:133").unwrap();
         assert_eq!(bus, "the bus pci-x:133 is not modelled");
     }

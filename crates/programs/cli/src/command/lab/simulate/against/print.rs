@@ -28,9 +28,9 @@ pub fn as_text(answer: &Answer) -> String {
         .map(|(name, reason)| format!("not modelled: {name}: {reason}\n"))
         .collect();
     format!(
-        "{}, measured over emulated links, against the model; {} intervals\n\n{table}\n\
-         error: of the model, in what was measured; {} % on average, {} % at most\n\
-         rise: until the goodput of an interval is {} % of that of the second half\n{left_out}",
+        "{}, measured over emulated links, against the model; {} intervals\n\n{table}\nerror: of \
+         the model, relative to the measurement; mean {} %, maximum {} %\nrise: time until the \
+         goodput of an interval reaches {} % of that of the second half\n{left_out}",
         answer.experiment,
         Percent(answer.confidence),
         fixed(100.0 * mean_error(answer), 1),
