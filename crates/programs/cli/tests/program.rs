@@ -46,7 +46,13 @@ fn wrong_input_is_refused_before_anything_runs() {
         (&["run", "binary.toml"], &["cannot read binary.toml"]),
         (&["run", "."], &["cannot read ."]),
         (&["run", "lost.toml"], &["cannot read the trace none.txt"]),
-        (&["run", "broken.toml"], &["broken.txt: line 3 of the trace", "4us after one at 5us"]),
+        (
+            &["run", "broken.toml"],
+            &[
+                "broken.txt: line 3 of the trace",
+                "departure 4us is earlier than the previous one, 5us",
+            ],
+        ),
         (&["run"], &["PLAN"]),
         (&["run", "bad.toml", "--quik"], &["--quick"]),
         (&["dance"], &["dance"]),
@@ -58,9 +64,9 @@ fn wrong_input_is_refused_before_anything_runs() {
         expect(here, words, 64, fragments);
     }
     for (name, full, quick) in [
-        ("P1-modes", "224 points in 56 groups", "80 points in 20 groups"),
-        ("P1-speeds", "196 points in 196 groups", "48 points in 48 groups"),
-        ("p1-ipoib", "336 points in 168 groups", "80 points in 40 groups"),
+        ("P1-modes", "224 points in 56 comparison groups", "80 points in 20 comparison groups"),
+        ("P1-speeds", "196 points in 196 comparison groups", "48 points in 48 comparison groups"),
+        ("p1-ipoib", "336 points in 168 comparison groups", "80 points in 40 comparison groups"),
     ] {
         expect(here, &["papers", "run", name, "--check"], 0, &[full]);
         expect(here, &["papers", "run", name, "--check", "--quick"], 0, &[quick]);
@@ -92,8 +98,13 @@ fn every_shipped_plan_is_sound_and_says_what_it_would_run() {
     }
     assert!(count >= 2);
     let plan = "plans/ipv6-vs-ipv4.toml";
-    expect(Path::new(ROOT), &["run", plan, "--check"], 0, &["336 points in 168 groups"]);
-    expect(Path::new(ROOT), &["run", plan, "--check", "--quick"], 0, &["80 points in 40 groups"]);
+    expect(Path::new(ROOT), &["run", plan, "--check"], 0, &["336 points in 168 comparison groups"]);
+    expect(
+        Path::new(ROOT),
+        &["run", plan, "--check", "--quick"],
+        0,
+        &["80 points in 40 comparison groups"],
+    );
 }
 
 #[test]
@@ -102,7 +113,7 @@ fn claims_are_judged_on_what_the_papers_print() {
     let here = folder.path();
     expect(here, &["papers", "verify"], 0, &["P1-01   HOLDS", "P5-11   HOLDS", "70 claims"]);
     expect(here, &["papers", "verify", "P2", "P3"], 0, &["P2-04   FAILS", "P3-01   UNSUPPORTED"]);
-    expect(here, &["papers", "verify", "P9"], 64, &["no paper `P9`", "P1, P2, P3, P4, P5"]);
+    expect(here, &["papers", "verify", "P9"], 64, &["unknown paper `P9`", "P1, P2, P3, P4, P5"]);
     expect(here, &["papers", "verify", "--run", "p1"], 64, &["no such file"]);
     let output = fabricmark(here, &["papers", "verify", "P4", "--json"]);
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -116,15 +127,20 @@ fn a_paper_that_has_no_plan_says_which_have_one() {
     let folder = TempDir::new().unwrap();
     let here = folder.path();
     for paper in ["P5", "P9"] {
-        expect(here, &["papers", "run", paper], 64, &["has no plan to run", "today: P1"]);
+        expect(here, &["papers", "run", paper], 64, &["has no plan to run", "use one of P1"]);
     }
     expect(
         here,
         &["papers", "run", "P1", "--check"],
         0,
-        &["plans/p1.toml: 112 points in 56 groups"],
+        &["plans/p1.toml: 112 points in 56 comparison groups"],
     );
-    expect(here, &["papers", "run", "P1", "--check", "--quick"], 0, &["48 points in 24 groups"]);
+    expect(
+        here,
+        &["papers", "run", "P1", "--check", "--quick"],
+        0,
+        &["48 points in 24 comparison groups"],
+    );
     assert!(!here.join("fabricmark-results").exists(), "nothing is written");
 }
 

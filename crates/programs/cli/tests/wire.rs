@@ -410,7 +410,7 @@ fn wrong_input_is_told_with_a_remedy() {
     fs::write(here.join("broken.pcap"), broken).unwrap();
     for (words, fragments) in [
         (&["show", "none.pcap"][..], &["cannot read none.pcap"][..]),
-        (&["show", "picture.gif"], &["picture.gif: this is no capture file"]),
+        (&["show", "picture.gif"], &["picture.gif: this is not a capture file"]),
         (&["show", "broken.pcap"], &["packet 1: Ethernet", "packet 2 needs 60 bytes, 59 are left"]),
         (&["diagram", "token-ring"], &["possible values", "lrh"]),
         (&["diagram", "lrh", "--grh"], &["--grh is supported only with connected and datagram"]),
@@ -420,11 +420,20 @@ fn wrong_input_is_told_with_a_remedy() {
             &["build", "--link", "ethernet:1G", "--transport", "rc"],
             &["rc and ud are not supported"],
         ),
-        (&["build", "--link", "ethernet:1G", "--timestamps"], &["--timestamps is for tcp"]),
-        (&["build", "--link", "ethernet:1G", "--immediate"], &["--immediate is for rc and ud"]),
-        (&["build", "--link", "ethernet:1G", "--operation", "read"], &["--operation is for rc"]),
+        (
+            &["build", "--link", "ethernet:1G", "--timestamps"],
+            &["--timestamps is supported only with tcp"],
+        ),
+        (
+            &["build", "--link", "ethernet:1G", "--immediate"],
+            &["--immediate is supported only with rc and ud"],
+        ),
+        (
+            &["build", "--link", "ethernet:1G", "--operation", "read"],
+            &["--operation is supported only with rc"],
+        ),
         (&["build", "--link", "ipoib:4X-FDR", "--handshake"], &["use ipoib with mode=connected"]),
-        (&["build", "--link", "ethernet:1G", "--payload", "1GiB"], &["16777216 at most"]),
+        (&["build", "--link", "ethernet:1G", "--payload", "1GiB"], &["use at most 16777216"]),
     ] {
         expect(here, words, 64, fragments);
     }

@@ -134,15 +134,15 @@ fn what_cannot_be_built_is_refused_with_the_remedy() {
     );
     assert!(refused(&format!("{TWO}words = 'rate=1G queue=1p pause'")).contains("four packets or"));
     assert!(
-        refused(&format!("{TWO}words = 'pause'")).contains("does nothing without rate or link")
+        refused(&format!("{TWO}words = 'pause'")).contains("has no effect without rate or link")
     );
     assert_eq!(
         refused(&format!("{TWO}words = 'rate=1G pause'\nbackend = 'tbf'")),
-        "link `wan`: backend `tbf` cannot do `pause`: use backend `emulator`, or leave it out"
+        "link `wan`: backend `tbf` does not support `pause`: use backend `emulator`, or leave it out"
     );
     assert_eq!(
         refused(&format!("{TWO}words = 'rate=1G loss=every:10'\nbackend = 'tbf'")),
-        "link `wan`: backend `tbf` cannot do `loss=every:10`: use backend `emulator`, or leave it out"
+        "link `wan`: backend `tbf` does not support `loss=every:10`: use backend `emulator`, or leave it out"
     );
     assert!(refused(&format!("{TWO}backend = 'fq'")).contains("unknown variant `fq`"));
     assert!(refused("[host.a]").contains("unknown field `host`"));

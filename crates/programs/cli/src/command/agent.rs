@@ -56,8 +56,9 @@ pub fn agent(options: &Agent) -> Result<(), Failure> {
         if load != last {
             last = load;
             let Load { connections, busy, waiting } = load;
-            let status =
-                format!("{connections} connections, {busy} coordinators measuring, {waiting} waiting");
+            let status = format!(
+                "{connections} connections, {busy} coordinators measuring, {waiting} waiting"
+            );
             tell(&[NotifyState::Status(&status)]);
         }
     };

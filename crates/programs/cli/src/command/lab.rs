@@ -237,11 +237,11 @@ mod tests {
         assert_eq!(
             text(&report),
             "lab lfn (emulated): long fat network\n\nnode          addresses\nclient  host  \
-             10.71.0.1 fd71::1\n\nlink  from    to        in  out  held  dropped  super-packets  \
-             does\nwan   client  server  1000  990     7        3             12  netem: \
-             rtt=400ms\n\nshared  in  out  held  dropped  does\ns        5    4     0        1  \
-             forwarding=store delay=500ns\n\n2 packets lost unintentionally (device full or down); \
-             see device_drops and refused in `fabricmark lab show --json`\n"
+             10.71.0.1 fd71::1\n\nlink  from    to        in  out  queued  dropped  super-packets  \
+             options\nwan   client  server  1000  990       7        3             12  netem: \
+             rtt=400ms\n\nshared  in  out  queued  dropped  options\ns        5    4       0        1  \
+             forwarding=store delay=500ns\n\n2 packets lost unintentionally (device full or \
+             down); see device_drops and refused in `fabricmark lab show --json`\n"
         );
     }
 }
