@@ -99,6 +99,8 @@ fn undecided(e: &Experiment<'_>, tables: &[TableView<'_>]) -> String {
     for change in e.plan.compare.iter().flat_map(|compare| of_means(tables, compare)) {
         let (n, needed) = match &change.comparison {
             None => (0, rule.runs_min as f64),
+            // A verdict before the first check of the rule may still change.
+            Some(found) if found.change.n < rule.runs_min => (found.change.n, rule.runs_min as f64),
             Some(found) if found.verdict == Verdict::Inconclusive => {
                 // Four times as many runs halve an interval.
                 let factor = found.smallest_visible.unwrap_or(f64::MAX) / found.tie_band;
