@@ -172,7 +172,7 @@ impl Reader<'_, '_> {
             .collect();
         let mut presentation = Presentation { title: title?, about, tables, charts };
         let compared: Vec<Factor> = compare.iter().map(|compare| compare.factor).collect();
-        presentation.fill(&points, &compared);
+        presentation.complete(&points, &compared);
         Some(Plan {
             testbed: Testbed::Lab,
             topology: topology?,

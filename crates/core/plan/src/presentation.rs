@@ -19,7 +19,7 @@ pub struct Presentation {
     pub charts: Vec<Drawing>,
 }
 
-/// A table: one row per level of a factor, one column per combination of levels of others.
+/// A table: one row per combination of levels of some factors, one column per combination of levels of others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// Title; empty if the plan gives none.
@@ -28,8 +28,8 @@ pub struct Table {
     pub figure: Figure,
     /// Which points are shown.
     pub filter: Filter,
-    /// Factor of the rows.
-    pub rows: Factor,
+    /// Factors of the rows, outermost first; at least one.
+    pub rows: Vec<Factor>,
     /// Factors of the columns, outermost first.
     pub columns: Vec<Factor>,
     /// Published table to show beside it, such as `P1 IV 10GbE`.
@@ -51,8 +51,43 @@ pub struct Chart {
     pub x: Factor,
     /// Factors whose combinations of levels are the series.
     pub series: Vec<Factor>,
+    /// Factors of which each combination of levels has a chart of its own; empty in a [`Plan`](crate::Plan), which
+    /// has those charts.
+    pub split: Vec<Factor>,
+    /// Which points determine the vertical axis: those of all charts that were split from one. `None`: the points that
+    /// are plotted.
+    pub axis: Option<Filter>,
     /// Published figure to draw as a separate line, such as `P3 record`.
     pub published: Option<String>,
+}
+
+impl Chart {
+    /// A chart for each combination of levels of [`Self::split`] in `points`, all with the same vertical axis.
+    fn small_multiples(self, points: &[Point]) -> Vec<Self> {
+        if self.split.is_empty() {
+            return vec![self];
+        }
+        let is_shown = |point: &&Point| {
+            self.figure.spec().patterns.contains(&point.pattern) && point.is_among(&self.filter)
+        };
+        let mut combinations: Vec<Vec<Level>> = Vec::new();
+        for point in points.iter().filter(is_shown) {
+            let levels = self.split.iter().map(|&factor| point.level(factor)).collect();
+            if !combinations.contains(&levels) {
+                combinations.push(levels);
+            }
+        }
+        let one = |levels: Vec<Level>| {
+            let named = levels.iter().map(String::as_str).filter(|level| !level.is_empty());
+            let whole = if self.title.is_empty() { self.figure.spec().label } else { &self.title };
+            let title = [whole].into_iter().chain(named).collect::<Vec<_>>().join(", ");
+            let mut filter = self.filter.clone();
+            filter.extend(self.split.iter().copied().zip(levels.into_iter().map(|level| vec![level])));
+            let axis = Some(self.filter.clone());
+            Self { title, filter, axis, split: Vec::new(), ..self.clone() }
+        };
+        combinations.into_iter().map(one).collect()
+    }
 }
 
 /// How a chart draws its values.
@@ -140,15 +175,28 @@ impl Drawing {
 const CHARTS_MAX: usize = 12;
 
 impl Presentation {
-    /// A table and charts of the deciding figure of each pattern, for a plan that declares neither.
+    /// Completes what a plan declares: default tables and charts if it declares neither, and small multiples.
+    pub(crate) fn complete(&mut self, points: &[Point], compared: &[Factor]) {
+        let is_default = self.tables.is_empty() && self.charts.is_empty();
+        if is_default {
+            self.fill(points, compared);
+        }
+        let charts = std::mem::take(&mut self.charts).into_iter();
+        let charts = charts.flat_map(|drawing| match drawing {
+            Drawing::Levels(chart) => {
+                chart.small_multiples(points).into_iter().map(Drawing::Levels).collect()
+            }
+            Drawing::Course(_) => vec![drawing],
+        });
+        self.charts = charts.take(if is_default { CHARTS_MAX } else { usize::MAX }).collect();
+    }
+
+    /// A table and charts of the deciding figure of each pattern.
     ///
     /// Rows and horizontal axes are the levels of the payload or, if that does not vary, of the factor with most levels;
     /// compared levels are side by side. Each combination of the other factors is a group of the table and a chart of its
     /// own.
-    pub(crate) fn fill(&mut self, points: &[Point], compared: &[Factor]) {
-        if !self.tables.is_empty() || !self.charts.is_empty() {
-            return;
-        }
+    fn fill(&mut self, points: &[Point], compared: &[Factor]) {
         let mut figures: Vec<Figure> = points.iter().map(Figure::deciding).collect();
         figures.sort_unstable();
         figures.dedup();
@@ -182,7 +230,7 @@ impl Presentation {
             title: String::new(),
             figure,
             filter: Filter::new(),
-            rows: rows.unwrap_or(Factor::Payload),
+            rows: vec![rows.unwrap_or(Factor::Payload)],
             columns: columns.clone(),
             published: None,
         });
@@ -201,31 +249,15 @@ impl Presentation {
                 split.push(factor);
             }
         }
-        let mut filters: Vec<Filter> = vec![Filter::new()];
-        for factor in split {
-            let with = |filter: &Filter, level: Level| {
-                let mut filter = filter.clone();
-                filter.insert(factor, vec![level]);
-                filter
-            };
-            filters = filters
-                .iter()
-                .flat_map(|filter| levels(factor).into_iter().map(move |level| with(filter, level)))
-                .collect();
-        }
-        filters.retain(|filter| points.iter().any(|point| point.is_among(filter)));
-        let room = CHARTS_MAX.saturating_sub(self.charts.len());
-        self.charts.extend(filters.into_iter().take(room).map(|filter| {
-            let of: Vec<&str> = filter.values().flatten().map(String::as_str).collect();
-            let title = [figure.spec().label].into_iter().chain(of).collect::<Vec<_>>().join(", ");
-            let is_number = matches!(
-                x.spec().kind,
-                Kind::Number(..) | Kind::Size(_) | Kind::Duration(..) | Kind::Rate
-            );
-            let kind = if is_number { ChartKind::Lines } else { ChartKind::Bars };
-            let series = columns.clone();
-            Drawing::Levels(Chart { title, kind, figure, filter, x, series, published: None })
-        }));
+        let is_number = matches!(
+            x.spec().kind,
+            Kind::Number(..) | Kind::Size(_) | Kind::Duration(..) | Kind::Rate
+        );
+        let kind = if is_number { ChartKind::Lines } else { ChartKind::Bars };
+        let (title, filter) = (String::new(), Filter::new());
+        let (series, axis, published) = (columns, None, None);
+        let chart = Chart { title, kind, figure, filter, x, series, split, axis, published };
+        self.charts.push(Drawing::Levels(chart));
     }
 }
 
@@ -242,13 +274,13 @@ mod tests {
         let Presentation { tables, charts, .. } =
             parse("t", text, Size::Full, &[]).unwrap().presentation;
         let shapes: Vec<_> =
-            tables.iter().map(|table| (table.figure, table.rows, table.columns.clone())).collect();
+            tables.iter().map(|table| (table.figure, table.rows.clone(), table.columns.clone())).collect();
         let family = vec![Factor::Family];
         assert_eq!(
             shapes,
             [
-                (Figure::Goodput, Factor::Payload, family.clone()),
-                (Figure::TransactionRate, Factor::Payload, family)
+                (Figure::Goodput, vec![Factor::Payload], family.clone()),
+                (Figure::TransactionRate, vec![Factor::Payload], family)
             ]
         );
         let titles: Vec<&str> = charts.iter().map(Drawing::title).collect();
@@ -256,6 +288,22 @@ mod tests {
             titles,
             ["goodput, tcp", "goodput, udp", "transactions, tcp", "transactions, udp"]
         );
+    }
+
+    #[test]
+    fn a_chart_that_is_split_becomes_a_chart_for_each_combination_with_one_axis() {
+        let text = "title = 't'\n[factors]\npattern = 'stream'\ntransport = ['tcp', 'udp']\n\
+                    payload = [64, 1024]\nfamily = [4, 6]\n[settings]\nlink = 'veth'\ncongestion = 'cubic'\n\
+                    [[chart]]\ntitle = 'T'\nfigure = 'goodput'\nwhere = { family = 6 }\nsplit = 'transport'\n";
+        let Presentation { charts, .. } =
+            parse("t", text, Size::Full, &[]).unwrap().presentation;
+        let [Drawing::Levels(tcp), Drawing::Levels(udp)] = charts.as_slice() else {
+            panic!("{charts:?}");
+        };
+        assert_eq!([&*tcp.title, &*udp.title], ["T, tcp", "T, udp"]);
+        let six = Filter::from([(Factor::Family, vec!["6".to_owned()])]);
+        assert_eq!((&tcp.axis, &udp.axis), (&Some(six.clone()), &Some(six)));
+        assert_eq!(tcp.filter[&Factor::Transport], ["tcp"]);
     }
 
     #[test]

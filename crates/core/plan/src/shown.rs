@@ -140,12 +140,14 @@ impl Reader<'_, '_> {
 
     pub(crate) fn table(&mut self, mut section: Section<'_, '_>, levels: &Levels) -> Option<Table> {
         let shown = self.shown(&mut section, levels);
-        let rows = section.take("rows").map(|value| self.factor_name(value, levels));
+        let mut rows = self.factor_list(&mut section, "rows", levels);
+        if rows.is_empty() {
+            rows.push(Factor::Payload);
+        }
         let columns = self.factor_list(&mut section, "columns", levels);
         let published = self.published(&mut section);
         section.finish(self.source);
         let (title, figure, filter) = shown?;
-        let rows = rows.unwrap_or(Some(Factor::Payload))?;
         Some(Table { title, figure, filter, rows, columns, published })
     }
 
@@ -182,11 +184,12 @@ impl Reader<'_, '_> {
         let shown = self.shown(&mut section, levels);
         let x = section.take("x").map(|value| self.factor_name(value, levels));
         let series = self.factor_list(&mut section, "series", levels);
+        let split = self.factor_list(&mut section, "split", levels);
         let published = self.published(&mut section);
         section.finish(self.source);
         let (title, figure, filter) = shown?;
         let x = x.unwrap_or(Some(Factor::Payload))?;
-        Some(Chart { title, kind, figure, filter, x, series, published })
+        Some(Chart { title, kind, figure, filter, x, series, split, axis: None, published })
     }
 
     /// Reads a chart over time.

@@ -173,7 +173,10 @@ fn a_list_of_one_name_is_that_name_and_one_of_two_is_refused() {
         .replace("figure = \"goodput\"", "figure = [\"goodput\"]");
     assert_eq!(read(&listed, Size::Full).digest(), read(PLAN, Size::Full).digest());
     let [table] = &read(&listed, Size::Full).presentation.tables[..] else { panic!("one table") };
-    assert_eq!(table.rows.key(), "window");
-    let two = PLAN.replace("rows = \"window\"", "rows = [\"window\", \"rtt\"]");
+    assert_eq!(table.rows, [Factor::Window]);
+    let two = PLAN.replace("figure = \"goodput\"", "figure = [\"goodput\", \"send-rate\"]");
     assert!(problem(&two, Size::Full).contains("expected a string in quotes, found array"));
+    let rows = PLAN.replace("rows = \"window\"", "rows = [\"window\", \"rtt\"]");
+    let [table] = &read(&rows, Size::Full).presentation.tables[..] else { panic!("one table") };
+    assert_eq!(table.rows, [Factor::Window, Factor::Rtt]);
 }

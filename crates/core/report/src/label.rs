@@ -25,6 +25,17 @@ pub(crate) fn against(compare: &Compare) -> String {
     format!("{candidate} against {baseline}")
 }
 
+/// Levels at the head of a row, below the names of their factors.
+pub(crate) fn rows(factors: &[Factor], levels: &[Level]) -> String {
+    let words = factors.iter().zip(levels).map(|(&factor, level)| row(factor, level));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// Heading of the rows of a table.
+pub(crate) fn headings(factors: &[Factor]) -> String {
+    factors.iter().map(|&factor| heading(factor)).collect::<Vec<_>>().join(", ")
+}
+
 /// A level at the head of a row, below the name of its factor.
 pub(crate) fn row(factor: Factor, text: &str) -> String {
     match (factor.spec().kind, text.parse()) {

@@ -6,10 +6,10 @@ use fabricmark_plan::Table;
 use fabricmark_record::{Bottleneck, Record, Warning};
 
 use crate::cell::{Cell, Loss};
-use crate::label;
 use crate::number::{count, share};
 use crate::runs::{ByPoint, Runs, failure, without_numbers};
 use crate::table::Group;
+use crate::{label, select};
 
 /// Texts in order of first occurrence, with their counts.
 #[derive(Default)]
@@ -168,7 +168,7 @@ fn correlation(spec: &Table, group: &Group<'_>, runs: &ByPoint<'_>) -> Option<St
                 Warning::Correlated { lag1 } => Some(*lag1),
                 _ => None,
             })?;
-            Some((label::level(spec.rows, &cell.point.level(spec.rows)), lag))
+            Some((label::series(&spec.rows, &select::levels_of(cell.point, &spec.rows)), lag))
         })
         .collect();
     let (row, worst) = correlated.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;

@@ -23,6 +23,18 @@ pub(crate) fn levels(points: &[&Point], factor: Factor) -> Vec<Level> {
     found
 }
 
+/// Combinations of levels that occur, each factor in the order of [`levels`], the first outermost.
+pub(crate) fn rows(points: &[&Point], factors: &[Factor]) -> Vec<Vec<Level>> {
+    let order: Vec<Vec<Level>> = factors.iter().map(|&factor| levels(points, factor)).collect();
+    let mut found = combinations(points, factors);
+    found.sort_by_key(|row| {
+        let places = row.iter().zip(&order);
+        let place = |(level, order): (&Level, &Vec<Level>)| order.iter().position(|l| l == level);
+        places.map(place).collect::<Vec<_>>()
+    });
+    found
+}
+
 /// Combinations of levels that occur, in the plan's order; without factors one empty combination.
 pub(crate) fn combinations(points: &[&Point], factors: &[Factor]) -> Vec<Vec<Level>> {
     label::distinct(points.iter().map(|point| levels_of(point, factors)))
@@ -69,6 +81,15 @@ mod tests {
         let points = points(&plan, Figure::Goodput, &Filter::new());
         assert_eq!(levels(&points, Factor::Payload), ["4", "64", "1024"]);
         assert_eq!(levels(&points, Factor::Link), ["veth", "ethernet:1G"]);
+    }
+
+    #[test]
+    fn rows_of_two_factors_are_in_the_order_of_the_first_then_of_the_second() {
+        let plan = plan();
+        let points = points(&plan, Figure::Goodput, &Filter::new());
+        let found = rows(&points, &[Factor::Transport, Factor::Payload]);
+        let found: Vec<String> = found.iter().map(|row| row.join(" ")).collect();
+        assert_eq!(found, ["tcp 4", "tcp 64", "tcp 1024", "udp 4", "udp 64", "udp 1024"]);
     }
 
     #[test]

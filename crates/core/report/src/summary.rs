@@ -71,7 +71,7 @@ fn row(table: &TableView<'_>, row: &Row<'_>) -> Value {
         Some(cell(found.as_ref()?, figure, table.unit.key, published))
     });
     json!({
-        "level": row.level,
+        "levels": levels(&row.levels),
         "cells": cells.collect::<Vec<_>>(),
         "comparisons": comparisons.collect::<Vec<_>>(),
     })

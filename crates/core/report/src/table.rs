@@ -29,10 +29,10 @@ pub(crate) struct Group<'a> {
     pub rows: Vec<Row<'a>>,
 }
 
-/// Cells of one level of the row factor.
+/// Cells of one combination of levels of the row factors.
 pub(crate) struct Row<'a> {
     pub label: String,
-    pub level: Level,
+    pub levels: Vec<(Factor, Level)>,
     /// One per column; `None` if the plan has no such point.
     pub cells: Vec<Option<Cell<'a>>>,
     /// One per comparison in [`TableView::compared`].

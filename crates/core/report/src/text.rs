@@ -70,7 +70,7 @@ type Column = (String, Vec<String>);
 /// Columns of a group; the first has the row labels.
 fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
     let names = group.rows.iter().map(|row| row.label.clone()).collect();
-    let mut columns = vec![(label::heading(table.spec.rows), names)];
+    let mut columns = vec![(label::headings(&table.spec.rows), names)];
     for (place, heading) in group.columns.iter().enumerate() {
         let cells: Vec<Option<&Cell<'_>>> =
             group.rows.iter().map(|row| row.cells[place].as_ref()).collect();

@@ -46,7 +46,7 @@ impl<'a> Axes<'a> {
         let compared_factor =
             plan.compare.iter().map(|c| c.factor).find(|factor| spec.columns.contains(factor));
         let mut used = spec.columns.clone();
-        used.push(spec.rows);
+        used.extend(&spec.rows);
         let mut groups = select::missing_factors(points, &used);
         let side = compared_factor.or_else(|| spec.columns.last().copied());
         groups.extend(spec.columns.iter().filter(|&&factor| Some(factor) != side));
@@ -77,27 +77,28 @@ impl<'a> Axes<'a> {
             Some(factor) => select::levels(&points, factor),
             None => vec![Level::new()],
         };
-        let at = |row: &Level, side: &Level| {
+        let at = |row: &[Level], side: &Level| {
             points.iter().copied().find(|point| {
-                point.has(spec.rows, row) && self.side.is_none_or(|factor| point.has(factor, side))
+                select::levels_of(point, &spec.rows) == row
+                    && self.side.is_none_or(|factor| point.has(factor, side))
             })
         };
         let published =
             spec.published.as_deref().and_then(|name| Published::named(name, spec.figure));
-        let rows: Vec<Row<'a>> = select::levels(&points, spec.rows)
+        let rows: Vec<Row<'a>> = select::rows(&points, &spec.rows)
             .into_iter()
-            .map(|level| Row {
-                label: label::row(spec.rows, &level),
+            .map(|levels| Row {
+                label: label::rows(&spec.rows, &levels),
                 cells: side
                     .iter()
-                    .map(|side| at(&level, side))
+                    .map(|side| at(&levels, side))
                     .map(|point| point.map(|p| Cell::of(p, runs.get(p), spec.figure, &plan.stop)))
                     .collect(),
                 changes: self
                     .compared
                     .iter()
                     .map(|compare| {
-                        let of = |side| runs.get(at(&level, side)?);
+                        let of = |side| runs.get(at(&levels, side)?);
                         let both = of(&compare.baseline).zip(of(&compare.candidate));
                         let change = |(a, b)| Change::paired(a, b, spec.figure, &plan.stop);
                         both.map(change).unwrap_or_default()
@@ -105,9 +106,9 @@ impl<'a> Axes<'a> {
                     .collect(),
                 published: side
                     .iter()
-                    .map(|side| published?.value(spec.figure, at(&level, side)?))
+                    .map(|side| published?.value(spec.figure, at(&levels, side)?))
                     .collect(),
-                level,
+                levels: spec.rows.iter().copied().zip(levels).collect(),
             })
             .collect();
         let mut columns: Vec<String> = match self.side {
@@ -145,7 +146,7 @@ impl<'a> Axes<'a> {
         let mut words: Vec<String> =
             levels.iter().map(|(factor, level)| label::level(*factor, level)).collect();
         let links = select::levels(points, Factor::Link);
-        let is_named = spec.rows == Factor::Link
+        let is_named = spec.rows.contains(&Factor::Link)
             || self.side == Some(Factor::Link)
             || self.groups.contains(&Factor::Link);
         match (label::topology(plan), links.as_slice()) {

@@ -101,6 +101,10 @@ pub fn run_plan(
     history.finish().map(|()| true)
 }
 
+/// Shortest whole run in place of slices, an arbitrary choice: the slices of a level may add up to less than the start of
+/// a connection takes.
+const WHOLE_RUN_MIN: Nanos = Nanos::from_secs(1);
+
 /// What all runs of a plan share.
 pub(crate) struct Context<'a> {
     pub(crate) plan: &'a Plan,
@@ -153,11 +157,23 @@ impl Context<'_> {
         history: &mut History,
         progress: &mut dyn Progress,
     ) -> Result<Vec<Record>, PlanError> {
+        let Plan { warm_up_ns, duration_ns, .. } = *self.plan;
+        let duration = if step.warm_up { warm_up_ns } else { duration_ns };
+        self.run_for(duration, step, coordinator, history, progress)
+    }
+
+    fn run_for(
+        &self,
+        duration: Nanos,
+        step: &Step,
+        coordinator: &mut Coordinator,
+        history: &mut History,
+        progress: &mut dyn Progress,
+    ) -> Result<Vec<Record>, PlanError> {
         let Self { plan, interrupted, .. } = self;
         let points: Vec<Point> =
             step.points.iter().map(|&point| plan.points[point].clone()).collect();
         let points = points.as_slice();
-        let duration = if step.warm_up { plan.warm_up_ns } else { plan.duration_ns };
         let started = jiff::Timestamp::now().to_string();
         for point in points {
             coordinator.drain_link(point)?;
@@ -181,9 +197,11 @@ impl Context<'_> {
         };
         let mut records = Vec::new();
         if step.slice.is_some() && !matches!(result, RunResult::Finished(_)) {
-            // Only one of the levels is to blame for the failure: run each of them as a whole.
+            // One of the levels failed, or the control path is too long for slices: run each of them as a whole.
+            let duration = duration.max(WHOLE_RUN_MIN);
             for place in 0..points.len() {
-                records.extend(self.run(&step.alone(place), coordinator, history, progress)?);
+                let alone = step.alone(place);
+                records.extend(self.run_for(duration, &alone, coordinator, history, progress)?);
             }
             return Ok(records);
         }

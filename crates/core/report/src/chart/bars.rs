@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::Form;
 use super::frame::{Frame, LEFT, RIGHT};
-use super::plot::Plot;
+use super::plot::{Dot, Plot};
 use super::scale::Scale;
 use super::svg::{COLOURS, hatching, open_point, open_series};
 
@@ -12,7 +12,7 @@ use super::svg::{COLOURS, hatching, open_point, open_series};
 const FILLED: f64 = 0.78;
 
 pub(super) fn draw(plot: &Plot, stem: &str, form: Form) -> String {
-    let values = plot.dots().flat_map(|dot| [dot.value, dot.interval.map_or(0.0, |i| i.1)]);
+    let values = plot.dots().flat_map(Dot::values).chain(plot.covers.iter().copied());
     let frame = Frame::new(plot, Scale::linear(values), form);
     let group = (RIGHT - LEFT) / plot.x.len().max(1) as f64;
     let places: Vec<f64> = (0..plot.x.len()).map(|i| LEFT + group * (i as f64 + 0.5)).collect();

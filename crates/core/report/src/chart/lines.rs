@@ -46,10 +46,7 @@ pub(super) fn draw(plot: &Plot, form: Form) -> String {
 
 /// Values that the vertical axis must cover.
 fn values(plot: &Plot) -> impl Iterator<Item = f64> {
-    let of_dots = plot.dots().flat_map(|dot| {
-        let (low, high) = dot.interval.unwrap_or((dot.value, dot.value));
-        [Some(dot.value), Some(low), Some(high), dot.limit].into_iter().flatten()
-    });
+    let of_dots = plot.dots().flat_map(Dot::values).chain(plot.covers.iter().copied());
     // A bound far above all figures would compress them, so it does not extend the axis.
     let highest = plot.dots().map(|dot| dot.value).fold(0.0, f64::max);
     let near = plot.references.iter().flat_map(|reference| &reference.points);

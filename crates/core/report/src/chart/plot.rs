@@ -23,6 +23,8 @@ pub(crate) struct Plot {
     pub series: Vec<Series>,
     /// `ceiling` or `floor`; empty if no dot has a limit.
     pub limit: &'static str,
+    /// Values that the vertical axis covers besides those of the dots.
+    pub covers: Vec<f64>,
     /// Lines that are not runs.
     pub references: Vec<Reference>,
     /// Legend entries beside the series and their limits.
@@ -61,6 +63,14 @@ pub(crate) struct Dot {
     pub tip: String,
 }
 
+impl Dot {
+    /// Values that the vertical axis must cover.
+    pub(crate) fn values(&self) -> impl Iterator<Item = f64> + use<> {
+        let (low, high) = self.interval.unwrap_or((self.value, self.value));
+        [Some(self.value), Some(low), Some(high), self.limit].into_iter().flatten()
+    }
+}
+
 impl Plot {
     /// `None` if no point of the plan belongs to the chart.
     pub(crate) fn of(plan: &Plan, chart: &Chart, runs: &ByPoint<'_>) -> Option<Self> {
@@ -96,10 +106,18 @@ impl Plot {
             y_title: format!("{figure} ({unit})"),
             x: x_levels(chart.x, &levels),
             series,
+            covers: Self::covers(plan, chart, runs),
             limit: if chart.figure == Figure::Goodput { "ceiling" } else { "floor" },
             references: Reference::of(chart, &points, &levels, runs),
             ..Self::default()
         })
+    }
+
+    /// What the other charts with the same vertical axis plot.
+    fn covers(plan: &Plan, chart: &Chart, runs: &ByPoint<'_>) -> Vec<f64> {
+        let all = chart.axis.clone().map(|filter| Chart { filter, axis: None, ..chart.clone() });
+        let plot = all.and_then(|chart| Self::of(plan, &chart, runs));
+        plot.iter().flat_map(Self::dots).flat_map(Dot::values).collect()
     }
 
     pub(crate) fn dots(&self) -> impl Iterator<Item = &Dot> {

@@ -52,7 +52,7 @@ impl<'a> TablePart<'a> {
     }
 
     pub(super) fn heading(&self) -> String {
-        label::heading(self.table.spec.rows)
+        label::headings(&self.table.spec.rows)
     }
 }
 

@@ -55,7 +55,7 @@ fn row(experiment: &Fabricated) -> Value {
     let groups = table["groups"].as_array().unwrap().iter();
     let mut wired = groups.filter(|group| group["title"].as_str().unwrap().starts_with("ethernet"));
     let rows = wired.next().unwrap()["rows"].as_array().unwrap();
-    rows.iter().find(|row| row["level"] == "1024").unwrap().clone()
+    rows.iter().find(|row| row["levels"]["payload_bytes"] == 1024).unwrap().clone()
 }
 
 /// The line of that point in the terminal's table of TCP goodput.
