@@ -334,7 +334,7 @@ mod tests {
         places.sort_unstable();
         assert_eq!(places, [0, 2, 4]);
         for step in &steps {
-            assert!(!step.warm_up && step.slice == Some(Nanos::from_millis(4)));
+            assert!(!step.warm_up && step.slice == Some(Nanos::from_millis(1)));
             let mut points = step.points.clone();
             points.sort_unstable();
             assert!(plan.comparison_groups.contains(&points));

@@ -82,7 +82,9 @@ impl Chart {
             let whole = if self.title.is_empty() { self.figure.spec().label } else { &self.title };
             let title = [whole].into_iter().chain(named).collect::<Vec<_>>().join(", ");
             let mut filter = self.filter.clone();
-            filter.extend(self.split.iter().copied().zip(levels.into_iter().map(|level| vec![level])));
+            filter.extend(
+                self.split.iter().copied().zip(levels.into_iter().map(|level| vec![level])),
+            );
             let axis = Some(self.filter.clone());
             Self { title, filter, axis, split: Vec::new(), ..self.clone() }
         };
@@ -273,8 +275,10 @@ mod tests {
                     [[compare]]\nfactor = 'family'\nbaseline = 4\ncandidate = 6\n";
         let Presentation { tables, charts, .. } =
             parse("t", text, Size::Full, &[]).unwrap().presentation;
-        let shapes: Vec<_> =
-            tables.iter().map(|table| (table.figure, table.rows.clone(), table.columns.clone())).collect();
+        let shapes: Vec<_> = tables
+            .iter()
+            .map(|table| (table.figure, table.rows.clone(), table.columns.clone()))
+            .collect();
         let family = vec![Factor::Family];
         assert_eq!(
             shapes,
@@ -295,8 +299,7 @@ mod tests {
         let text = "title = 't'\n[factors]\npattern = 'stream'\ntransport = ['tcp', 'udp']\n\
                     payload = [64, 1024]\nfamily = [4, 6]\n[settings]\nlink = 'veth'\ncongestion = 'cubic'\n\
                     [[chart]]\ntitle = 'T'\nfigure = 'goodput'\nwhere = { family = 6 }\nsplit = 'transport'\n";
-        let Presentation { charts, .. } =
-            parse("t", text, Size::Full, &[]).unwrap().presentation;
+        let Presentation { charts, .. } = parse("t", text, Size::Full, &[]).unwrap().presentation;
         let [Drawing::Levels(tcp), Drawing::Levels(udp)] = charts.as_slice() else {
             panic!("{charts:?}");
         };

@@ -12,9 +12,10 @@ use crate::pace::{Pace, Rate};
 use crate::plan::{Plan, Testbed};
 use crate::transport::Transport;
 
-/// Shortest slice, an arbitrary choice. A shorter one averages out more drift of the machine. But between two slices
-/// orders and reports pass through both workers, and the first quarter of each slice of a stream does not count.
-const SLICE_MIN: Nanos = Nanos::from_millis(4);
+/// Shortest slice. With 1 ms instead of 4 ms the interval of a change is half as wide for UDP ping-pong, and 0.4 of
+/// the width for a UDP stream (docs/notebook/measured.md). Between two slices orders and reports pass through both
+/// workers, 0.3 ms.
+const SLICE_MIN: Nanos = Nanos::from_millis(1);
 
 /// Longest slice: TCP restarts with a small window after an idle time of one retransmission timeout, at least 200
 /// ms (RFC 5681, section 4.1).
@@ -26,9 +27,17 @@ const ROUND_MAX: Nanos = Nanos::from_millis(150);
 /// Smallest number of RTTs in a slice.
 const ROUND_TRIPS: u64 = 20;
 
-/// Slice of a stream over a link of known rate, of which the first quarter does not count: at 1 Gbit/s a token
-/// bucket of 64 KiB, full when the slice begins, holds 0.5 ms of the line rate.
-const STREAM_OVER_A_WIRE: Nanos = Nanos::from_millis(10);
+/// Bits that a link of known rate passes in a slice of a stream: nine times a token bucket of 64 KiB, which is full when
+/// the slice begins. Its first quarter does not count. With five times, TCP over 1 Gbit/s with MTU 9000 is 0.14 % above
+/// its ceiling.
+const STREAM_BITS: u64 = 9 * 8 * 65_536;
+
+/// Congestion controls with which a stream has its full rate at the start of a slice. BBR estimates its rate anew: over 1
+/// Gbit/s it reaches 26 % of the ceiling in slices, and 98 % in whole runs.
+const AT_FULL_RATE: [&str; 2] = ["cubic", "reno"];
+
+/// Rate assumed for a link without one.
+const UNLIMITED: u64 = 10_000_000_000;
 
 /// Shortest slice between hosts: [`ROUND_TRIPS`] times [`CONTROL_RTT_MAX`].
 const SLICE_MIN_OF_HOSTS: Nanos = Nanos::from_millis(20);
@@ -40,8 +49,8 @@ pub const CONTROL_RTT_MAX: Nanos = Nanos::from_millis(1);
 /// Largest number of flows of a level, an arbitrary choice: each slice registers all of them with epoll again.
 const FLOWS_MAX: u32 = 64;
 
-/// Datagrams in a slice of a stream; requests in a slice of other patterns.
-const MESSAGES: u64 = 100;
+/// Datagrams in a slice of a stream, or requests of an open loop.
+const MESSAGES: u64 = 40;
 
 impl Plan {
     /// Whether all points that the plan compares can take turns in slices.
@@ -94,29 +103,41 @@ impl Point {
             Transport::Quic | Transport::Sctp | Transport::Smc | Transport::Rsocket => false,
             Transport::Rc | Transport::Uc | Transport::Ud | Transport::Null => false,
         };
+        let starts_at_once = match &self.congestion {
+            Some(name) if is_stream => AT_FULL_RATE.contains(&name.as_str()),
+            _ => true,
+        };
         // A spinning thread uses its CPU during the slices of other levels, too.
         let is_quiet = !matches!(self.wait, Wait::Spin | Wait::BusyPoll);
         let is_one_load = self.direction != Some(Direction::Both) && self.probe.is_none();
         // Bursts and traces have periods of their own.
         let is_steady = matches!(self.pace, Pace::Closed | Pace::Fixed(_) | Pace::Poisson(_));
         let keeps_connections = self.pattern != Pattern::Crr && self.flows <= FLOWS_MAX;
-        leaves_at_once && keeps_connections && is_steady && is_quiet && is_one_load
+        leaves_at_once
+            && starts_at_once
+            && keeps_connections
+            && is_steady
+            && is_quiet
+            && is_one_load
     }
 
     /// Wanted length of a slice: enough RTTs, and enough messages at the rate of the link.
     fn slice_wanted(&self) -> Nanos {
         let round_trips = self.rtt.map_or(0, |rtt| rtt.0.saturating_mul(ROUND_TRIPS));
         let bits = 8 * self.payload.0.saturating_mul(u64::from(self.payloads_per_request()));
-        let messages = |count: u64, rate: u64| {
-            Nanos(count.saturating_mul(bits).saturating_mul(1_000_000_000) / rate.max(1))
+        let time = |bits: u64, rate: u64| {
+            let ns = u128::from(bits) * 1_000_000_000 / u128::from(rate.max(1));
+            Nanos(u64::try_from(ns).unwrap_or(u64::MAX))
         };
-        let of_link = match (self.link.rate(), self.pattern) {
-            (None, _) => Nanos(0),
-            (Some(rate), Pattern::Stream) if self.transport.is_lossy() => {
-                messages(MESSAGES, rate.0).max(STREAM_OVER_A_WIRE)
+        let messages = |count: u64, rate: u64| time(count.saturating_mul(bits), rate);
+        let rate = self.link.rate().map(|rate| rate.0);
+        let of_link = match (self.pattern, rate) {
+            (Pattern::Stream, _) => {
+                let bucket = rate.map_or(Nanos(0), |rate| time(STREAM_BITS, rate));
+                let is_lossy = self.transport.is_lossy();
+                bucket.max(messages(if is_lossy { MESSAGES } else { 0 }, rate.unwrap_or(UNLIMITED)))
             }
-            (Some(_), Pattern::Stream) => STREAM_OVER_A_WIRE,
-            (Some(rate), _) => messages(2 * MESSAGES, rate.0).min(SLICE_MAX),
+            (_, rate) => messages(2 * ROUND_TRIPS, rate.unwrap_or(UNLIMITED)).min(SLICE_MAX),
         };
         let of_pace = match self.pace {
             Pace::Fixed(Rate::Bits(rate)) | Pace::Poisson(Rate::Bits(rate)) => {
@@ -136,15 +157,15 @@ mod tests {
     use super::*;
     use crate::{Size, parse};
 
-    /// Length of the slices of a plan with two families, in milliseconds.
-    fn slice_ms(factors: &str) -> Option<u64> {
+    /// Length of the slices of a plan with two families, in microseconds.
+    fn slice_us(factors: &str) -> Option<u64> {
+        let cubic = if factors.contains("congestion") { "" } else { "congestion = [\"cubic\"]" };
         let text = format!(
             r#"title = "t"
             [factors]
             family = [4, 6]
             {factors}
-            [settings]
-            congestion = "cubic"
+            {cubic}
             [run]
             slices = true
             [[compare]]
@@ -155,33 +176,38 @@ mod tests {
         );
         let plan = parse("plan.toml", &text, Size::Full, &[]).unwrap();
         assert_eq!(plan.comparison_groups.len(), 1);
-        plan.slice(&plan.comparison_groups[0]).map(|Nanos(ns)| ns / 1_000_000)
+        plan.slice(&plan.comparison_groups[0]).map(|Nanos(ns)| ns / 1000)
     }
 
     #[test]
     fn a_slice_has_enough_round_trips_and_messages_and_is_no_longer_than_a_flow_may_be_idle() {
         let of = |pattern: &str, rest: &str| {
-            slice_ms(&format!(
+            slice_us(&format!(
                 "pattern = [\"{pattern}\"]\ntransport = [\"tcp\"]\npayload = [1024]\n{rest}"
             ))
         };
-        assert_eq!(of("stream", "link = [\"veth\"]"), Some(4));
-        assert_eq!(of("stream", "link = [\"ethernet:1G\"]"), Some(10));
-        assert_eq!(of("ping-pong", "link = [\"ethernet:100M\"]"), Some(16));
-        assert_eq!(of("ping-ping", "link = [\"veth\"]"), Some(4));
-        assert_eq!(of("rr", "link = [\"veth\"]\npace = [\"fixed:10000/s\"]"), Some(10));
-        let udp = |link: &str| {
-            slice_ms(&format!(
-                "pattern = [\"stream\"]\ntransport = [\"udp\"]\npayload = [1250]\nlink = [\"ethernet:{link}\"]"
+        assert_eq!(of("stream", "link = [\"veth\"]"), Some(1000));
+        assert_eq!(of("stream", "link = [\"ethernet:1G\"]"), Some(4718));
+        // 20 requests and responses.
+        assert_eq!(of("ping-pong", "link = [\"ethernet:100M\"]"), Some(3276));
+        assert_eq!(of("ping-ping", "link = [\"veth\"]"), Some(1000));
+        assert_eq!(of("rr", "link = [\"veth\"]\npace = [\"fixed:10000/s\"]"), Some(4000));
+        let udp = |payload: u32, link: &str| {
+            slice_us(&format!(
+                "pattern = [\"stream\"]\ntransport = [\"udp\"]\npayload = [{payload}]\nlink = [\"{link}\"]"
             ))
         };
-        assert_eq!([udp("1G"), udp("50M"), udp("10M")], [Some(10), Some(20), None]);
-        assert_eq!(of("ping-pong", "link = [\"ethernet:1G\"]\nrtt = [\"2ms\"]"), Some(40));
+        assert_eq!(udp(1250, "ethernet:100M"), Some(47_185));
+        assert_eq!(udp(1250, "ethernet:50M"), None);
+        // 40 datagrams, at 10 Gbit/s over a link without a rate.
+        assert_eq!(udp(32_768, "ethernet:1G"), Some(10_485));
+        assert_eq!(udp(32_768, "veth"), Some(1048));
+        assert_eq!(of("ping-pong", "link = [\"ethernet:1G\"]\nrtt = [\"2ms\"]"), Some(40_000));
         assert_eq!(of("ping-pong", "link = [\"ethernet:1G\"]\nrtt = [\"3ms\"]"), None);
-        let large = slice_ms(
+        let large = slice_us(
             "pattern = [\"ping-pong\"]\ntransport = [\"tcp\"]\npayload = [\"1MiB\"]\nlink = [\"ethernet:1G\"]",
         );
-        assert_eq!(large, Some(50));
+        assert_eq!(large, Some(50_000));
     }
 
     #[test]
@@ -203,9 +229,10 @@ mod tests {
             ("ping-pong", "tcp", "wait = [\"spin\"]"),
             ("stream", "tls", ""),
             ("stream", "tcp", "path = [\"io-uring\"]"),
+            ("stream", "tcp", "congestion = [\"bbr\"]"),
             ("stream", "quic", ""),
             ("stream", "tcp", "flows = [65]"),
-            ("stream", "udp", "pace = [\"fixed:1000/s\"]"),
+            ("stream", "udp", "pace = [\"fixed:100/s\"]"),
             ("stream", "udp", "pace = [\"burst:64KiB/10ms\"]"),
             ("stream", "tcp", "direction = [\"both\"]"),
             ("stream", "tcp", "probe = [\"udp\"]"),
@@ -213,7 +240,7 @@ mod tests {
             let text = format!(
                 "pattern = [\"{pattern}\"]\ntransport = [\"{transport}\"]\npayload = [1024]\nlink = [\"veth\"]\n{rest}"
             );
-            assert_eq!(slice_ms(&text), None, "{text}");
+            assert_eq!(slice_us(&text), None, "{text}");
         }
     }
 }

@@ -14,8 +14,11 @@ use crate::coordinator::{Coordinator, PairId};
 use crate::error::PlanError;
 use crate::progress::Progress;
 
-/// Rounds of slices at the start that do not count: they warm the flows up.
-const ROUNDS_OMITTED: u64 = 2;
+/// Slices of each level at the start that do not count: they warm its flow up.
+const WARM_UP: Nanos = Nanos::from_millis(8);
+
+/// The fewest of them.
+const ROUNDS_OMITTED_MIN: u64 = 2;
 
 /// Longest time between checks for an interrupt.
 const LOOK_EVERY: Nanos = Nanos::from_millis(100);
@@ -115,13 +118,14 @@ impl Run<'_> {
             return Ok(RunResult::Invalid(why));
         }
         let rounds = self.duration.0.div_ceil(slice.0).max(1);
+        let omitted = WARM_UP.0.div_ceil(slice.0).max(ROUNDS_OMITTED_MIN);
         let mut order: Vec<usize> = (0..talks.len()).collect();
         let mut stream = Stream::new(self.seed, "order of slices");
-        for round in 0..ROUNDS_OMITTED + rounds {
+        for round in 0..omitted + rounds {
             stream.shuffle(&mut order);
             for &turn in &order {
                 let now = coordinator.now();
-                let counts = round >= ROUNDS_OMITTED;
+                let counts = round >= omitted;
                 talks[turn].conversation.begin_slice(now, counts);
                 let is_over = |talk: &mut Talk| talk.ends_slice(counts);
                 let talk = std::slice::from_mut(&mut talks[turn]);

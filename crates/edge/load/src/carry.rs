@@ -232,6 +232,9 @@ fn receive<F: Flow>(
             Window::of_a_slice(prepare.duration_ns)
         }
         (None, Pace::Closed) => Window::of(prepare.duration_ns, prepare.omit_ns, prepare.hold()),
+        (None, _) if prepare.slice_ns.is_some() => {
+            Window::of_a_scheduled_slice(prepare.duration_ns)
+        }
         (None, _) => Window::of_a_schedule(prepare.omit_ns),
     };
     match alone(flows, prepare) {

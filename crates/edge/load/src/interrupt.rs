@@ -8,6 +8,10 @@
 /// How often a waiting thread checks its orders.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(5);
 
+/// Time to the first repetition of an interrupt; it doubles up to [`LOOK_EVERY`]. A system call takes less, so that the
+/// first repetition finds a thread blocked that was on its way into one.
+const REPEAT_AFTER: Duration = Duration::from_micros(200);
+
 #[expect(unsafe_code, reason = "handling and sending a signal")]
 mod sys;
 
@@ -43,7 +47,10 @@ struct Blocker {
     thread: Pid,
     /// How often it is to be interrupted without orders; `None` for never.
     look_every: Option<Duration>,
-    interrupted: Instant,
+    /// When it is to be interrupted next, if there are orders or it wants to look.
+    next: Instant,
+    /// Time from then to the next repetition.
+    repeat_after: Duration,
 }
 
 impl Interrupter {
@@ -59,7 +66,7 @@ impl Interrupter {
 
     /// Announces orders. They stay pending until forgotten, or until the load thread leaves.
     pub(crate) fn order(&self) {
-        self.tell(|state| state.has_orders = true);
+        self.tell(State::order);
     }
 
     /// Withdraws the orders given so far.
@@ -72,7 +79,9 @@ impl Interrupter {
     /// orders.
     pub(crate) fn block(&self, look_every: Option<Duration>) -> io::Result<Blocking<'_>> {
         sys::heed()?;
-        let blocker = Blocker { thread: gettid(), look_every, interrupted: Instant::now() };
+        let next = Instant::now() + look_every.unwrap_or(REPEAT_AFTER);
+        let (thread, repeat_after) = (gettid(), REPEAT_AFTER);
+        let blocker = Blocker { thread, look_every, next, repeat_after };
         self.tell(|state| state.blocker = Some(blocker));
         Ok(Blocking(self))
     }
@@ -92,7 +101,7 @@ impl Interrupter {
             }
             if state.ends.take_if(|ends| *ends <= now).is_some() {
                 stop.store(true, Relaxed);
-                state.has_orders = true;
+                state.order();
             }
             let next = [state.ends, state.interrupt(now)].into_iter().flatten().min();
             let pause = next.map_or(Duration::MAX, |next| next - now);
@@ -112,16 +121,25 @@ impl Interrupter {
 }
 
 impl State {
+    /// Makes the next interrupt due at once.
+    fn order(&mut self) {
+        self.has_orders = true;
+        if let Some(blocker) = &mut self.blocker {
+            (blocker.next, blocker.repeat_after) = (Instant::now(), REPEAT_AFTER);
+        }
+    }
+
     /// Interrupts the load thread if that is due; returns when it is due again.
     fn interrupt(&mut self, now: Instant) -> Option<Instant> {
         let blocker = self.blocker.as_mut()?;
-        let every = if self.has_orders { LOOK_EVERY } else { blocker.look_every? };
-        if now >= blocker.interrupted + every {
+        let every = if self.has_orders { blocker.repeat_after } else { blocker.look_every? };
+        if now >= blocker.next {
             // The thread still exists: it deregisters under this lock before it leaves.
             sys::interrupt(blocker.thread);
-            blocker.interrupted = now;
+            blocker.next = now + every;
+            blocker.repeat_after = (2 * blocker.repeat_after).min(LOOK_EVERY);
         }
-        Some(blocker.interrupted + every)
+        Some(blocker.next)
     }
 }
 
@@ -172,6 +190,22 @@ mod tests {
     #[test]
     fn an_order_interrupts_a_blocked_receiver() {
         assert_eq!(interrupted(None, Interrupter::order), (io::ErrorKind::Interrupted, false));
+    }
+
+    #[test]
+    fn orders_interrupt_at_once_and_again_after_pauses_that_double() {
+        let interrupter = Interrupter::default();
+        let _blocking = interrupter.block(None).unwrap();
+        assert_eq!(interrupter.lock().interrupt(Instant::now()), None);
+        interrupter.order();
+        let mut now = Instant::now();
+        let mut pauses = Vec::new();
+        for _ in 0..7 {
+            let next = interrupter.lock().interrupt(now).unwrap();
+            pauses.push((next - now).as_micros());
+            now = next;
+        }
+        assert_eq!(pauses, [200, 400, 800, 1600, 3200, 5000, 5000]);
     }
 
     #[test]

@@ -57,7 +57,7 @@ fn add(sum: &mut EndReport, part: EndReport, counts: bool, is_sender: bool) {
     if let Some(thread) = part.thread {
         *sum.thread.get_or_insert_default() += thread;
     }
-    if let Some(pacing) = part.pacing.filter(|_| counts) {
+    if let Some(pacing) = part.pacing.filter(|_| counts || is_sender) {
         match &mut sum.pacing {
             Some(sum) => *sum += &pacing,
             None => sum.pacing = Some(pacing),

@@ -61,9 +61,12 @@ const OPENING_WITHIN: Nanos = Nanos::from_millis(10);
 /// MiB buffer take 34 ms, but each arrival restarts the timer.
 const IDLE_BEYOND_TWO_RTT: Nanos = Nanos::from_millis(20);
 
-/// Silence, in addition to two RTTs, that ends a slice of datagrams: four times the longest time between two
-/// datagrams, that of a slice with a hundred datagrams in 50 ms.
-const SLICE_IDLE_BEYOND_TWO_RTT: Nanos = Nanos::from_millis(2);
+/// Silence, in addition to two RTTs, that ends a slice of datagrams, as a part of its length: a slice over a link has at
+/// least 40 datagrams, so this is four times the longest time between two of them.
+const SLICE_IDLE_SHARE: u64 = 10;
+
+/// The least such silence: ten times the delay of a wake-up on another CPU of a virtual machine.
+const SLICE_IDLE_MIN: Nanos = Nanos(500_000);
 
 /// Results of both ends of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -206,7 +209,7 @@ impl Conversation {
                         let is_known = start.least_rtt_ns.is_some();
                         let unknown = if is_known { Nanos(0) } else { CONTROL_RTT_MAX };
                         let rtt = start.point.rtt.unwrap_or(unknown);
-                        rtt + rtt + SLICE_IDLE_BEYOND_TWO_RTT
+                        rtt + rtt + SLICE_IDLE_MIN.max(Nanos(length.0 / SLICE_IDLE_SHARE))
                     }
                     false => FINISH_WITHIN,
                 },

@@ -67,8 +67,7 @@ fn records_of_slices(link: Wiring) -> Vec<Record> {
     let lab = Lab::of_link(&link, 1, None).unwrap();
     let agent = Agent::start_at("10.71.0.2:7477", &keys, &[], lab.namespace("server"));
     let plan = bench.plan(SLICES);
-    let mut command =
-        bench.command(&["run", plan.to_str().unwrap(), "--to", "peer=10.71.0.2"]);
+    let mut command = bench.command(&["run", plan.to_str().unwrap(), "--to", "peer=10.71.0.2"]);
     lab.namespace("client").unwrap().enter(&mut command);
     let output = command.env("FABRICMARK_KEY_FILE", keys.file()).output().unwrap();
     expect(&output, 0, &[]);
