@@ -61,10 +61,10 @@ const SLICES: &str = "title = 'slices'\n[factors]\npattern = 'ping-pong'\ntransp
     [stop]\nruns = 2\n[[compare]]\nfactor = 'family'\nbaseline = 4\ncandidate = 6\n";
 
 /// Records of [`SLICES`] between two hosts with a link between them.
-fn records_of_slices(link: Wiring) -> Vec<Record> {
+fn records_of_slices(link: &Wiring) -> Vec<Record> {
     let Some(bench) = bench("slices between hosts") else { return Vec::new() };
     let keys = Keys::more();
-    let lab = Lab::of_link(&link, 1, None).unwrap();
+    let lab = Lab::of_link(link, 1, None).unwrap();
     let agent = Agent::start_at("10.71.0.2:7477", &keys, &[], lab.namespace("server"));
     let plan = bench.plan(SLICES);
     let mut command = bench.command(&["run", plan.to_str().unwrap(), "--to", "peer=10.71.0.2"]);
@@ -78,7 +78,7 @@ fn records_of_slices(link: Wiring) -> Vec<Record> {
 #[test]
 fn levels_take_turns_between_two_hosts() {
     let veth: fabricmark_wire::Link = "veth".parse().unwrap();
-    for record in records_of_slices(veth.into()) {
+    for record in records_of_slices(&veth.into()) {
         assert_eq!(record.slice_ns, Some(Nanos::from_millis(20)), "{:?}", record.outcome);
     }
 }
@@ -87,7 +87,7 @@ fn levels_take_turns_between_two_hosts() {
 fn levels_run_one_after_the_other_if_orders_to_the_other_host_take_long() {
     let veth: fabricmark_wire::Link = "veth".parse().unwrap();
     let link = Wiring { words: Some("delay=4ms".parse().unwrap()), ..veth.into() };
-    for record in records_of_slices(link) {
+    for record in records_of_slices(&link) {
         assert_eq!((record.slice_ns, record.duration_ns), (None, Nanos::from_secs(1)));
         assert_eq!(record.outcome, Outcome::Completed);
     }
