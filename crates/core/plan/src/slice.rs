@@ -39,13 +39,6 @@ const AT_FULL_RATE: [&str; 2] = ["cubic", "reno"];
 /// Rate assumed for a link without one.
 const UNLIMITED: u64 = 10_000_000_000;
 
-/// Shortest slice between hosts: [`ROUND_TRIPS`] times [`CONTROL_RTT_MAX`].
-const SLICE_MIN_OF_HOSTS: Nanos = Nanos::from_millis(20);
-
-/// Longest RTT of the control path between hosts over which points take turns: orders and reports cross it twice in
-/// each slice, and the RTT of the flows is not known in advance.
-pub const CONTROL_RTT_MAX: Nanos = Nanos::from_millis(1);
-
 /// Largest number of flows of a level, an arbitrary choice: each slice registers all of them with epoll again.
 const FLOWS_MAX: u32 = 64;
 
@@ -62,7 +55,8 @@ impl Plan {
     /// Length of the slices in which these points of a comparison group take turns; `None` if they run one after
     /// the other.
     pub(crate) fn slice(&self, members: &[usize]) -> Option<Nanos> {
-        let is_asked = self.slices && members.len() > 1;
+        // Between hosts the RTT is not known in advance, and an iperf3 server opens its flows anew for each run.
+        let is_asked = self.slices && self.testbed == Testbed::Lab && members.len() > 1;
         if !is_asked
             || !self.groups.is_empty()
             || self.amount.is_some()
@@ -78,11 +72,7 @@ impl Plan {
         }) {
             return None;
         }
-        let least = match self.testbed {
-            Testbed::Lab => SLICE_MIN,
-            Testbed::Hosts => SLICE_MIN_OF_HOSTS,
-        };
-        let slice = points().map(Point::slice_wanted).max()?.max(least);
+        let slice = points().map(Point::slice_wanted).max()?;
         let round = Nanos(slice.0.saturating_mul(members.len() as u64));
         Some(slice).filter(|&slice| slice <= SLICE_MAX && round <= ROUND_MAX)
     }
@@ -148,7 +138,7 @@ impl Point {
             }
             Pace::Closed | Pace::Burst { .. } | Pace::Trace(_) => Nanos(0),
         };
-        Nanos(round_trips).max(of_link).max(of_pace)
+        SLICE_MIN.max(Nanos(round_trips)).max(of_link).max(of_pace)
     }
 }
 
@@ -208,18 +198,6 @@ mod tests {
             "pattern = [\"ping-pong\"]\ntransport = [\"tcp\"]\npayload = [\"1MiB\"]\nlink = [\"ethernet:1G\"]",
         );
         assert_eq!(large, Some(50_000));
-    }
-
-    #[test]
-    fn slices_between_hosts_have_twenty_round_trips_of_the_longest_control_path() {
-        assert_eq!(SLICE_MIN_OF_HOSTS, Nanos(ROUND_TRIPS * CONTROL_RTT_MAX.0));
-        let text = "title = 't'\n[factors]\npattern = 'rr'\ntransport = 'tcp'\npayload = 64\nfamily = [4, 6]\n\
-                    link = 'ethernet:10G'\n[settings]\ncongestion = 'cubic'\n[run]\nslices = true\n\
-                    [[compare]]\nfactor = 'family'\nbaseline = 4\ncandidate = 6\n";
-        let plan = parse("plan.toml", text, Size::Full, &[]).unwrap();
-        assert_eq!(plan.slice(&[0, 1]), Some(SLICE_MIN));
-        let plan = plan.to_host("there", None).unwrap();
-        assert_eq!(plan.slice(&[0, 1]), Some(SLICE_MIN_OF_HOSTS));
     }
 
     #[test]

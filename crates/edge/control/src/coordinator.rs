@@ -203,14 +203,6 @@ impl Coordinator {
         ))
     }
 
-    /// Shortest RTT of the longer of the control paths to a pair of workers; 0 for workers on this host.
-    pub(crate) fn control_rtt(&self, id: &PairId) -> Nanos {
-        let of = |pair: &Pair, role| pair.worker(role).carrier()?.facts().clock;
-        let pair = self.pairs.get(id);
-        let clocks = [Role::Client, Role::Server].into_iter().filter_map(|role| of(pair?, role));
-        Nanos(clocks.map(|clock| clock.rtt_min_ns).max().unwrap_or_default())
-    }
-
     /// Additional time that answers may take over the paths to agents.
     fn patience(&self, id: &PairId) -> Nanos {
         let of = |pair: &Pair, role| Some(pair.worker(role).carrier()?.facts().patience);

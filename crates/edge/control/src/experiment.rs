@@ -197,7 +197,7 @@ impl Context<'_> {
         };
         let mut records = Vec::new();
         if step.slice.is_some() && !matches!(result, RunResult::Finished(_)) {
-            // One of the levels failed, or the control path is too long for slices: run each of them as a whole.
+            // Only one of the levels is to blame for the failure: run each of them as a whole.
             let duration = duration.max(WHOLE_RUN_MIN);
             for place in 0..points.len() {
                 let alone = step.alone(place);
