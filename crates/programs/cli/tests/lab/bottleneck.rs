@@ -14,7 +14,7 @@ fn what_limits_a_stream_is_named_where_it_is_known() {
         ("wire", "lab:ethernet:100M --transport udp --payload 1000 -t 300ms".to_owned()),
         ("wire", format!("{long} -t 1s")),
         ("pace", "lab:veth --transport udp --payload 64 --pace fixed:1000/s -t 300ms".to_owned()),
-        ("cpu", "lab:veth --transport udp --payload 64 -t 300ms".to_owned()),
+        ("cpu", "lab:veth --transport udp --payload 64 -t 1s".to_owned()),
         ("window", format!("{long} --receive-buffer 16KiB -t 1s")),
         ("send-buffer", format!("{long} --send-buffer 16KiB -t 1s")),
         ("loss", format!("{long} --emulate loss=0.01 -t 2s")),
