@@ -339,7 +339,7 @@ fn settings_are_run_in_turn_and_judged_against_the_first() {
 fn settings_take_turns_in_slices_unless_the_length_of_a_run_is_said() {
     let settings = "rr loopback --vs payload=64 --vs payload=16KiB --runs 3";
     for (more, slice_ns, duration_ns) in
-        [("", Some(4_000_000), 120_000_000), (" -t 50ms", None, 50_000_000)]
+        [("", Some(1_000_000), 120_000_000), (" -t 50ms", None, 50_000_000)]
     {
         let answer = json(&format!("{settings}{more}"));
         let runs = answer["records"].as_array().unwrap();
