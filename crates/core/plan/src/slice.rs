@@ -12,8 +12,8 @@ use crate::pace::{Pace, Rate};
 use crate::plan::{Plan, Testbed};
 use crate::transport::Transport;
 
-/// Shortest slice. With 1 ms instead of 4 ms the interval of a change is half as wide for UDP ping-pong, and 0.4 of
-/// the width for a UDP stream (docs/notebook/measured.md). Between two slices orders and reports pass through both
+/// Shortest slice. With 1 ms instead of 4 ms the interval of a change has 0.7 of the width for UDP ping-pong, and
+/// 0.6 for a UDP stream (docs/notebook/measured.md). Between two slices orders and reports pass through both
 /// workers, 0.3 ms.
 const SLICE_MIN: Nanos = Nanos::from_millis(1);
 
