@@ -4,7 +4,6 @@ use fabricmark_plan::{Figure, Network, Pattern, Point, Wait};
 use fabricmark_record::{AT_CEILING, Bottleneck, Flow, Node, Record, TcpCounters};
 use fabricmark_units::Nanos;
 use fabricmark_wire::lfn::{self, Acks, Connection, Fit, Law};
-use fabricmark_wire::{Ceiling, Kind};
 
 /// Share of a ceiling, or of a time, from which on it limits: a choice, below 1 because of ramps and counter reads.
 const FULL: f64 = 0.9;
@@ -34,7 +33,7 @@ pub fn bottleneck(record: &Record) -> Option<Bottleneck> {
         return None;
     }
     let flow = record.load().next()?;
-    wire(record, flow)
+    wire(record)
         .or_else(|| pace(flow))
         .or_else(|| quota(record))
         .or_else(|| emulator(record, flow))
@@ -50,20 +49,11 @@ fn is_train(point: &Point) -> bool {
 }
 
 /// A ceiling or a floor that was reached.
-fn wire(record: &Record, flow: &Flow) -> Option<Bottleneck> {
-    let goodput_bps = record.figures.value(Figure::Goodput).filter(|_| is_train(&record.point));
-    let merges = flow.tcp.as_ref().is_some_and(TcpCounters::is_merged);
-    let is_of_wire = |ceiling: &&Ceiling| {
-        !ceiling.inputs.contains_key("window_bytes")
-            // The ceiling of single writes says nothing about merged ones.
-            && (ceiling.kind == Kind::Bound || !merges)
-    };
-    let ceilings = record.limits.ceilings.iter().filter(is_of_wire);
-    let reached = ceilings.filter_map(|ceiling| Some(goodput_bps? / ceiling.goodput_bps.as_f64()));
+fn wire(record: &Record) -> Option<Bottleneck> {
     let floor_ns = record.limits.rtt_floor.as_ref().map(|floor| floor.time_ns.as_f64());
     let mean_ns = record.figures.time_mean().map(|mean| mean.value);
     let of_floor = floor_ns.zip(mean_ns).map(|(floor_ns, mean_ns)| floor_ns / mean_ns);
-    let mut shares = reached.chain(of_floor);
+    let mut shares = record.ceiling_shares().chain(of_floor);
     // A goodput above a conditional ceiling shows that the ceiling does not apply.
     let share = shares.find(|share| (AT_CEILING..1.0 + DATAGRAM_LOSS).contains(share))?;
     Some(Bottleneck::Wire { share })

@@ -14,7 +14,7 @@
 //!    group that is compared in slices.
 //! 6. In block 0 each counted run follows a warm-up run of its point, if the plan has warm-ups. Slices have none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::figure::Figure;
@@ -66,12 +66,16 @@ pub struct Outcome {
     /// Value of the deciding figure, such as goodput in bit/s for streams and bursts or mean RTT in nanoseconds for
     /// ping-pong; `None` if the run was invalid.
     pub value: Option<Sample>,
+    /// Whether the run may have reached the rate of its link at times.
+    pub fills_link: bool,
 }
 
 /// Results of the counted runs of each point, by block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcomes {
     values: BTreeMap<usize, BTreeMap<u32, Option<Sample>>>,
+    /// Runs that did not fill their links: points, with their blocks.
+    far_from_ceiling: BTreeSet<(usize, u32)>,
     /// Points that cannot be run here, with the block in which they were skipped.
     skipped: BTreeMap<usize, u32>,
 }
@@ -79,6 +83,9 @@ pub struct Outcomes {
 impl Outcomes {
     /// Records the result of a run.
     pub fn add(&mut self, outcome: Outcome) {
+        if !outcome.fills_link {
+            self.far_from_ceiling.insert((outcome.point, outcome.block));
+        }
         self.values.entry(outcome.point).or_default().insert(outcome.block, outcome.value);
     }
 
@@ -100,6 +107,15 @@ impl Outcomes {
     fn invalid(&self, point: usize, before: u32) -> usize {
         let runs = self.values.get(&point).into_iter().flat_map(|runs| runs.range(..before));
         runs.filter(|(_, value)| value.is_none()).count()
+    }
+
+    /// Whether any of these points has filled its link in a block before `before`, or may fill it, since it has no run.
+    fn fill_link(&self, points: &[usize], before: u32) -> bool {
+        points.iter().any(|&point| {
+            let runs = self.values.get(&point).map(|runs| runs.range(..before));
+            let mut runs = runs.into_iter().flatten().map(|(&block, _)| (point, block)).peekable();
+            runs.peek().is_none() || runs.any(|run| !self.far_from_ceiling.contains(&run))
+        })
     }
 
     /// The valid values of a point in blocks before `before`, in the order of blocks.
@@ -179,7 +195,7 @@ pub fn block(plan: &Plan, block: u32, outcomes: &Outcomes) -> Vec<Step> {
         members.retain(|&point| plan.at_once(point).start == point);
         members.retain(|&point| !outcomes.is_left_out(plan, point, block));
         stream.shuffle(&mut members);
-        if let Some(slice) = plan.slice(&members) {
+        if let Some(slice) = plan.slice(&members, outcomes.fill_link(&members, block)) {
             let count = members.len() as u32;
             steps.push(Step { block, place, points: members, slice: Some(slice), warm_up: false });
             place += count;
@@ -238,7 +254,12 @@ mod tests {
         for number in 0..blocks {
             for step in block(plan, number, &outcomes).iter().filter(|step| !step.warm_up) {
                 let value = value(number, step.points[0]).map(Sample::from);
-                outcomes.add(Outcome { block: number, point: step.points[0], value });
+                outcomes.add(Outcome {
+                    block: number,
+                    point: step.points[0],
+                    value,
+                    fills_link: true,
+                });
             }
         }
         outcomes
@@ -304,7 +325,12 @@ mod tests {
         (plan.stop.runs_min, plan.stop.runs_max) = (1, 1);
         let mut outcomes = Outcomes::default();
         for step in block(&plan, 0, &outcomes).iter().filter(|step| !step.warm_up) {
-            outcomes.add(Outcome { block: 0, point: step.points[0], value: None });
+            outcomes.add(Outcome {
+                block: 0,
+                point: step.points[0],
+                value: None,
+                fills_link: true,
+            });
         }
         assert_eq!(block(&plan, 1, &outcomes), []);
     }
@@ -344,6 +370,27 @@ mod tests {
         outcomes.skip(0, plan.comparison_groups[0][0]);
         let steps = block(&plan, 1, &outcomes);
         assert_eq!(steps.iter().filter(|step| step.slice.is_none()).count(), 1);
+    }
+
+    #[test]
+    fn slices_are_shorter_from_the_block_on_in_which_no_point_fills_the_link() {
+        let mut plan = Plan { slices: true, ..plan(1) };
+        let link: fabricmark_wire::Link = "ethernet:1G".parse().unwrap();
+        plan.points.iter_mut().for_each(|point| point.link = link);
+        let [full, far, unknown] = [0, 1, 2].map(|group| plan.comparison_groups[group].clone());
+        let mut outcomes = nothing();
+        for &point in full.iter().chain(&far) {
+            // One point of a group is enough to keep the slices of both long.
+            let fills_link = point == full[0];
+            outcomes.add(Outcome { block: 0, point, value: Some(1.0.into()), fills_link });
+        }
+        let slice = |number: u32, group: &[usize]| {
+            let steps = block(&plan, number, &outcomes);
+            let step = steps.into_iter().find(|step| step.points.contains(&group[0])).unwrap();
+            step.slice.unwrap().0 / 1000
+        };
+        assert_eq!((slice(0, &far), slice(1, &far)), (4800, 1000));
+        assert_eq!((slice(1, &full), slice(1, &unknown)), (4800, 4800));
     }
 
     #[test]
@@ -397,7 +444,7 @@ mod tests {
         outcomes.skip(0, 2);
         let points = |number, outcomes: &Outcomes| {
             let steps = block(&plan, number, outcomes).into_iter();
-            steps.map(|step| step.points[0]).collect::<std::collections::BTreeSet<_>>()
+            steps.map(|step| step.points[0]).collect::<BTreeSet<_>>()
         };
         assert!(points(0, &outcomes).contains(&2));
         assert!(!points(1, &outcomes).contains(&2));

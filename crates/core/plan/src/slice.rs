@@ -1,9 +1,10 @@
 //! Which points can be compared in slices, and how long a slice is.
 //!
 //! Drift of the machine between runs exceeds the difference between two levels. Therefore the flows of all levels
-//! stay open side by side, and the levels take turns every few milliseconds, in random order: a longer disturbance
+//! stay open side by side, and the levels take turns in short slices, in random order: a longer disturbance
 //! affects all of them.
 
+use fabricmark_link::TokenBucket;
 use fabricmark_units::Nanos;
 
 use crate::choice::{Direction, Pattern, Wait};
@@ -12,10 +13,16 @@ use crate::pace::{Pace, Rate};
 use crate::plan::{Plan, Testbed};
 use crate::transport::Transport;
 
-/// Shortest slice. With 1 ms instead of 4 ms the interval of a change has 0.7 of the width for UDP ping-pong, and
-/// 0.6 for a UDP stream (docs/notebook/measured.md). Between two slices orders and reports pass through both
-/// workers, 0.3 ms.
+/// Shortest slice. Between two slices orders and reports pass through both workers, which takes 0.3 ms. What shorter
+/// slices gain is measured in docs/notebook/measured.md.
 const SLICE_MIN: Nanos = Nanos::from_millis(1);
+
+/// Slices are rounded up to a multiple of this, so that reports can print them.
+const SLICE_STEP: u64 = 100_000;
+
+/// Shortest whole run in place of slices, an arbitrary choice: the slices of a level may add up to less than the start
+/// of a connection takes.
+const WHOLE_RUN_MIN: Nanos = Nanos::from_secs(1);
 
 /// Longest slice: TCP restarts with a small window after an idle time of one retransmission timeout, at least 200
 /// ms (RFC 5681, section 4.1).
@@ -24,20 +31,24 @@ const SLICE_MAX: Nanos = Nanos::from_millis(50);
 /// Longest time for which a flow of a round is idle, well below that timeout.
 const ROUND_MAX: Nanos = Nanos::from_millis(150);
 
-/// Smallest number of RTTs in a slice.
+/// Smallest number of RTTs, or of requests with their responses, in a slice.
 const ROUND_TRIPS: u64 = 20;
 
-/// Bits that a link of known rate passes in a slice of a stream: nine times a token bucket of 64 KiB, which is full when
-/// the slice begins. Its first quarter does not count. With five times, TCP over 1 Gbit/s with MTU 9000 is 0.14 % above
-/// its ceiling.
-const STREAM_BITS: u64 = 9 * 8 * 65_536;
+/// Token buckets that pass in a slice of a stream. The bucket is full when the slice begins, and the first quarter of
+/// the slice does not count. With five, TCP over 1 Gbit/s with MTU 9000 is 0.14 % above its ceiling
+/// (docs/notebook/measured.md).
+const BUCKETS: u64 = 9;
 
-/// Congestion controls with which a stream has its full rate at the start of a slice. BBR estimates its rate anew: over 1
-/// Gbit/s it reaches 26 % of the ceiling in slices, and 98 % in whole runs.
-const AT_FULL_RATE: [&str; 2] = ["cubic", "reno"];
+/// Bits that a link passes in a slice of a stream, some 400 segments: what [`BUCKETS`] are at 1 Gbit/s. Fewer were not
+/// tried over slower links.
+const STREAM_BITS: u64 = BUCKETS * 8 * 65_536;
 
-/// Rate assumed for a link without one.
-const UNLIMITED: u64 = 10_000_000_000;
+/// Congestion controls with which a stream resumes at its full rate. BBR estimates its rate anew
+/// (docs/notebook/measured.md).
+const RESUMES_AT_FULL_RATE: [&str; 2] = ["cubic", "reno"];
+
+/// Rate in bit/s assumed for a link without a rate, an arbitrary choice: the order of UDP over veth.
+const RATE_ASSUMED: u64 = 10_000_000_000;
 
 /// Largest number of flows of a level, an arbitrary choice: each slice registers all of them with epoll again.
 const FLOWS_MAX: u32 = 64;
@@ -46,41 +57,47 @@ const FLOWS_MAX: u32 = 64;
 const MESSAGES: u64 = 40;
 
 impl Plan {
+    /// Requested duration of the run of one point, which does not take turns.
+    pub fn whole_run(&self) -> Nanos {
+        if self.slices { self.duration_ns.max(WHOLE_RUN_MIN) } else { self.duration_ns }
+    }
+
     /// Whether all points that the plan compares can take turns in slices.
     pub fn takes_turns(&self) -> bool {
-        let takes_turns = |group: &Vec<usize>| group.len() > 1 && self.slice(group).is_some();
+        let takes_turns = |group: &Vec<usize>| group.len() > 1 && self.slice(group, true).is_some();
         !self.comparison_groups.is_empty() && self.comparison_groups.iter().all(takes_turns)
     }
 
     /// Length of the slices in which these points of a comparison group take turns; `None` if they run one after
-    /// the other.
-    pub(crate) fn slice(&self, members: &[usize]) -> Option<Nanos> {
+    /// the other. `fills_link` is false if they are known to stay below the rate of their link.
+    pub(crate) fn slice(&self, members: &[usize], fills_link: bool) -> Option<Nanos> {
+        if !self.slices || members.len() < 2 {
+            return None;
+        }
         // Between hosts the RTT is not known in advance, and an iperf3 server opens its flows anew for each run.
-        let is_asked = self.slices && self.testbed == Testbed::Lab && members.len() > 1;
-        if !is_asked
-            || !self.groups.is_empty()
-            || self.amount.is_some()
-            || self.interval_ns.is_some()
-        {
+        let is_lab = self.testbed == Testbed::Lab;
+        let is_plain =
+            self.groups.is_empty() && self.amount.is_none() && self.interval_ns.is_none();
+        if !is_lab || !is_plain {
             return None;
         }
         let points = || members.iter().map(|&point| &self.points[point]);
         let first = points().next()?;
         let is_reverse = |point: &Point| point.direction == Some(Direction::Reverse);
-        if !points().all(|point| {
-            point.keeps_open_between_slices() && is_reverse(point) == is_reverse(first)
-        }) {
+        if !points().all(|point| point.supports_slices() && is_reverse(point) == is_reverse(first))
+        {
             return None;
         }
-        let slice = points().map(Point::slice_wanted).max()?;
+        let slice = points().map(|point| point.slice_wanted(fills_link)).max()?;
+        let slice = Nanos(slice.0.next_multiple_of(SLICE_STEP));
         let round = Nanos(slice.0.saturating_mul(members.len() as u64));
         Some(slice).filter(|&slice| slice <= SLICE_MAX && round <= ROUND_MAX)
     }
 }
 
 impl Point {
-    /// Whether flows of this point can stay open, at no cost, during the slices of other levels.
-    fn keeps_open_between_slices(&self) -> bool {
+    /// Whether this point can be measured in slices.
+    fn supports_slices(&self) -> bool {
         let is_stream = self.pattern == Pattern::Stream;
         let leaves_at_once = match self.transport {
             Transport::Tcp
@@ -93,8 +110,8 @@ impl Point {
             Transport::Quic | Transport::Sctp | Transport::Smc | Transport::Rsocket => false,
             Transport::Rc | Transport::Uc | Transport::Ud | Transport::Null => false,
         };
-        let starts_at_once = match &self.congestion {
-            Some(name) if is_stream => AT_FULL_RATE.contains(&name.as_str()),
+        let resumes_at_full_rate = match &self.congestion {
+            Some(name) if is_stream => RESUMES_AT_FULL_RATE.contains(&name.as_str()),
             _ => true,
         };
         // A spinning thread uses its CPU during the slices of other levels, too.
@@ -104,7 +121,7 @@ impl Point {
         let is_steady = matches!(self.pace, Pace::Closed | Pace::Fixed(_) | Pace::Poisson(_));
         let keeps_connections = self.pattern != Pattern::Crr && self.flows <= FLOWS_MAX;
         leaves_at_once
-            && starts_at_once
+            && resumes_at_full_rate
             && keeps_connections
             && is_steady
             && is_quiet
@@ -112,26 +129,30 @@ impl Point {
     }
 
     /// Wanted length of a slice: enough RTTs, and enough messages at the rate of the link.
-    fn slice_wanted(&self) -> Nanos {
+    fn slice_wanted(&self, fills_link: bool) -> Nanos {
         let round_trips = self.rtt.map_or(0, |rtt| rtt.0.saturating_mul(ROUND_TRIPS));
-        let bits = 8 * self.payload.0.saturating_mul(u64::from(self.payloads_per_request()));
-        let time = |bits: u64, rate: u64| {
-            let ns = u128::from(bits) * 1_000_000_000 / u128::from(rate.max(1));
-            Nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+        let request = self.payload.0.saturating_mul(u64::from(self.payloads_per_request()));
+        let response = self.response.unwrap_or(self.payload).0;
+        let rate = self.link.rate().map_or(RATE_ASSUMED, |rate| rate.0).max(1);
+        let at_rate = |count: u64, bytes: u64, rate: u64| {
+            let bits = 8 * u128::from(count) * u128::from(bytes);
+            Nanos(u64::try_from(bits * 1_000_000_000 / u128::from(rate.max(1))).unwrap_or(u64::MAX))
         };
-        let messages = |count: u64, rate: u64| time(count.saturating_mul(bits), rate);
-        let rate = self.link.rate().map(|rate| rate.0);
-        let of_link = match (self.pattern, rate) {
-            (Pattern::Stream, _) => {
-                let bucket = rate.map_or(Nanos(0), |rate| time(STREAM_BITS, rate));
-                let is_lossy = self.transport.is_lossy();
-                bucket.max(messages(if is_lossy { MESSAGES } else { 0 }, rate.unwrap_or(UNLIMITED)))
+        let of_link = match self.pattern {
+            Pattern::Stream => {
+                let datagrams = if self.transport.is_lossy() { MESSAGES } else { 0 };
+                // A flow below the rate never empties the bucket.
+                let bytes = match TokenBucket::of(&self.link).filter(|_| fills_link) {
+                    Some(bucket) => (BUCKETS * bucket.bucket_bytes()).max(STREAM_BITS / 8),
+                    None => 0,
+                };
+                at_rate(1, bytes, rate).max(at_rate(datagrams, request, rate))
             }
-            (_, rate) => messages(2 * ROUND_TRIPS, rate.unwrap_or(UNLIMITED)).min(SLICE_MAX),
+            _ => at_rate(ROUND_TRIPS, request.saturating_add(response), rate).min(SLICE_MAX),
         };
         let of_pace = match self.pace {
             Pace::Fixed(Rate::Bits(rate)) | Pace::Poisson(Rate::Bits(rate)) => {
-                messages(MESSAGES, rate.0)
+                at_rate(MESSAGES, request, rate.0)
             }
             Pace::Fixed(Rate::PerSecond(count)) | Pace::Poisson(Rate::PerSecond(count)) => {
                 Nanos(MESSAGES * 1_000_000_000 / count.max(1))
@@ -166,7 +187,7 @@ mod tests {
         );
         let plan = parse("plan.toml", &text, Size::Full, &[]).unwrap();
         assert_eq!(plan.comparison_groups.len(), 1);
-        plan.slice(&plan.comparison_groups[0]).map(|Nanos(ns)| ns / 1000)
+        plan.slice(&plan.comparison_groups[0], true).map(|Nanos(ns)| ns / 1000)
     }
 
     #[test]
@@ -177,9 +198,9 @@ mod tests {
             ))
         };
         assert_eq!(of("stream", "link = [\"veth\"]"), Some(1000));
-        assert_eq!(of("stream", "link = [\"ethernet:1G\"]"), Some(4718));
+        assert_eq!(of("stream", "link = [\"ethernet:1G\"]"), Some(4800));
         // 20 requests and responses.
-        assert_eq!(of("ping-pong", "link = [\"ethernet:100M\"]"), Some(3276));
+        assert_eq!(of("ping-pong", "link = [\"ethernet:100M\"]"), Some(3300));
         assert_eq!(of("ping-ping", "link = [\"veth\"]"), Some(1000));
         assert_eq!(of("rr", "link = [\"veth\"]\npace = [\"fixed:10000/s\"]"), Some(4000));
         let udp = |payload: u32, link: &str| {
@@ -187,11 +208,13 @@ mod tests {
                 "pattern = [\"stream\"]\ntransport = [\"udp\"]\npayload = [{payload}]\nlink = [\"{link}\"]"
             ))
         };
-        assert_eq!(udp(1250, "ethernet:100M"), Some(47_185));
+        assert_eq!(udp(1250, "ethernet:100M"), Some(47_200));
         assert_eq!(udp(1250, "ethernet:50M"), None);
+        // Nine buckets of 256 KiB.
+        assert_eq!(udp(1250, "ethernet:10G"), Some(1900));
         // 40 datagrams, at 10 Gbit/s over a link without a rate.
-        assert_eq!(udp(32_768, "ethernet:1G"), Some(10_485));
-        assert_eq!(udp(32_768, "veth"), Some(1048));
+        assert_eq!(udp(32_768, "ethernet:1G"), Some(10_500));
+        assert_eq!(udp(32_768, "veth"), Some(1100));
         assert_eq!(of("ping-pong", "link = [\"ethernet:1G\"]\nrtt = [\"2ms\"]"), Some(40_000));
         assert_eq!(of("ping-pong", "link = [\"ethernet:1G\"]\nrtt = [\"3ms\"]"), None);
         let large = slice_us(

@@ -3,13 +3,14 @@
 use fabricmark_plan::{Figure, Point, Purpose, Testbed, Transport};
 use fabricmark_stats::Sample;
 use fabricmark_units::Nanos;
+use fabricmark_wire::{Ceiling, Kind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::bottleneck::Bottleneck;
 use crate::calibration::Emulation;
 use crate::figure::{Figures, Limits};
-use crate::flow::Flow;
+use crate::flow::{Flow, TcpCounters};
 use crate::node::Node;
 use crate::warning::Warning;
 
@@ -134,6 +135,20 @@ impl Record {
     pub fn deciding_sample(&self) -> Option<Sample> {
         let value = self.deciding_value()?;
         self.sample(Figure::deciding(&self.point)).or(Some(value.into()))
+    }
+
+    /// Shares of the ceilings of the wire that the goodput of a stream or of bursts reached.
+    pub fn ceiling_shares(&self) -> impl Iterator<Item = f64> {
+        let is_goodput = Figure::deciding(&self.point) == Figure::Goodput;
+        let goodput_bps = self.figures.value(Figure::Goodput).filter(|_| is_goodput);
+        let merges = self.load().any(|flow| flow.tcp.as_ref().is_some_and(TcpCounters::is_merged));
+        let is_of_wire = move |ceiling: &&Ceiling| {
+            !ceiling.inputs.contains_key("window_bytes")
+                // The ceiling of single writes says nothing about merged ones.
+                && (ceiling.kind == Kind::Bound || !merges)
+        };
+        let ceilings = self.limits.ceilings.iter().filter(is_of_wire);
+        ceilings.filter_map(move |ceiling| Some(goodput_bps? / ceiling.goodput_bps.as_f64()))
     }
 
     /// Main result of the run, whether it counts or not: goodput of streams and bursts, mean RTT of ping-pong, send

@@ -108,8 +108,8 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
         ("Runs", runs),
         (
             "Figures",
-            "Goodput is the application bytes received per second after the first 5 % of a run; \
-             for bursts, the bytes of answered bursts over the whole run. An RTT lasts from the \
+            "Goodput is the application bytes received per second after the first 5 % of a run, or \
+             after the first quarter of a slice; for bursts, the bytes of answered bursts over the whole run. An RTT lasts from the \
              first byte of a request or burst until the whole response has arrived. RTT/2 is half \
              of the mean RTT, not a one-way delay. Percentiles are medians over runs with \
              order-statistic intervals. Service demand is the CPU time of the whole machine per \
@@ -158,7 +158,8 @@ fn slices(e: &Experiment<'_>) -> String {
     format!(
         " {which} consist of slices of {lengths}: the connections of all compared levels stay \
          open, and the levels take turns in random order. Each block opens new connections, and \
-         intervals are computed over blocks."
+         intervals are computed over blocks. A stream that a CPU limits is slower in slices than \
+         in a whole run; the changes between levels agree."
     )
 }
 

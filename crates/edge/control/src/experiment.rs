@@ -101,10 +101,6 @@ pub fn run_plan(
     history.finish().map(|()| true)
 }
 
-/// Shortest whole run in place of slices, an arbitrary choice: the slices of a level may add up to less than the start of
-/// a connection takes.
-const WHOLE_RUN_MIN: Nanos = Nanos::from_secs(1);
-
 /// What all runs of a plan share.
 pub(crate) struct Context<'a> {
     pub(crate) plan: &'a Plan,
@@ -157,8 +153,11 @@ impl Context<'_> {
         history: &mut History,
         progress: &mut dyn Progress,
     ) -> Result<Vec<Record>, PlanError> {
-        let Plan { warm_up_ns, duration_ns, .. } = *self.plan;
-        let duration = if step.warm_up { warm_up_ns } else { duration_ns };
+        let duration = match (step.warm_up, step.slice) {
+            (true, _) => self.plan.warm_up_ns,
+            (false, Some(_)) => self.plan.duration_ns,
+            (false, None) => self.plan.whole_run(),
+        };
         self.run_for(duration, step, coordinator, history, progress)
     }
 
@@ -197,8 +196,8 @@ impl Context<'_> {
         };
         let mut records = Vec::new();
         if step.slice.is_some() && !matches!(result, RunResult::Finished(_)) {
-            // Only one of the levels is to blame for the failure: run each of them as a whole.
-            let duration = duration.max(WHOLE_RUN_MIN);
+            // It is unknown which level caused the failure: run each of them as a whole.
+            let duration = self.plan.whole_run();
             for place in 0..points.len() {
                 let alone = step.alone(place);
                 records.extend(self.run_for(duration, &alone, coordinator, history, progress)?);

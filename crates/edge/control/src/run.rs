@@ -14,10 +14,10 @@ use crate::coordinator::{Coordinator, PairId};
 use crate::error::PlanError;
 use crate::progress::Progress;
 
-/// Slices of each level at the start that do not count: they warm its flow up.
+/// Warm-up of each level at the start of a block, in slices that do not count: an arbitrary choice.
 const WARM_UP: Nanos = Nanos::from_millis(8);
 
-/// The fewest of them.
+/// Smallest number of warm-up rounds.
 const ROUNDS_OMITTED_MIN: u64 = 2;
 
 /// Longest time between checks for an interrupt.

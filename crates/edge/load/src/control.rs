@@ -117,8 +117,7 @@ impl Default for Control {
 }
 
 impl Control {
-    /// How often a waiting load thread checks for orders, and how often a blocked one is interrupted while there are
-    /// some.
+    /// Interval at which a waiting load thread checks for orders.
     pub(crate) const LOOK_EVERY: Duration = LOOK_EVERY;
 
     /// Creates a control that passes the events of its run to `listener`.

@@ -5,11 +5,11 @@
 //! transactions (20 pairs of 0.7 s). A signal that arrives between check and call has no effect, so it is repeated
 //! until the thread has left its pattern.
 
-/// How often a waiting thread checks its orders.
+/// Interval at which a waiting thread checks its orders, and the longest pause between two interrupts of a blocked one.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// Time to the first repetition of an interrupt; it doubles up to [`LOOK_EVERY`]. A system call takes less, so that the
-/// first repetition finds a thread blocked that was on its way into one.
+/// Pause before an interrupt is repeated; it doubles up to [`LOOK_EVERY`]. A thread that was about to block when the
+/// first signal arrived is blocked by then.
 const REPEAT_AFTER: Duration = Duration::from_micros(200);
 
 #[expect(unsafe_code, reason = "handling and sending a signal")]
@@ -49,7 +49,7 @@ struct Blocker {
     look_every: Option<Duration>,
     /// When it is to be interrupted next, if there are orders or it wants to look.
     next: Instant,
-    /// Time from then to the next repetition.
+    /// Pause after the next interrupt.
     repeat_after: Duration,
 }
 
@@ -66,7 +66,7 @@ impl Interrupter {
 
     /// Announces orders. They stay pending until forgotten, or until the load thread leaves.
     pub(crate) fn order(&self) {
-        self.tell(State::order);
+        self.tell(|state| state.order(Instant::now()));
     }
 
     /// Withdraws the orders given so far.
@@ -101,7 +101,7 @@ impl Interrupter {
             }
             if state.ends.take_if(|ends| *ends <= now).is_some() {
                 stop.store(true, Relaxed);
-                state.order();
+                state.order(now);
             }
             let next = [state.ends, state.interrupt(now)].into_iter().flatten().min();
             let pause = next.map_or(Duration::MAX, |next| next - now);
@@ -122,10 +122,10 @@ impl Interrupter {
 
 impl State {
     /// Makes the next interrupt due at once.
-    fn order(&mut self) {
+    fn order(&mut self, now: Instant) {
         self.has_orders = true;
         if let Some(blocker) = &mut self.blocker {
-            (blocker.next, blocker.repeat_after) = (Instant::now(), REPEAT_AFTER);
+            (blocker.next, blocker.repeat_after) = (now, REPEAT_AFTER);
         }
     }
 
@@ -206,6 +206,16 @@ mod tests {
             now = next;
         }
         assert_eq!(pauses, [200, 400, 800, 1600, 3200, 5000, 5000]);
+    }
+
+    #[test]
+    fn an_order_given_at_the_end_of_a_run_is_due_at_that_moment() {
+        let interrupter = Interrupter::default();
+        let _blocking = interrupter.block(None).unwrap();
+        let now = Instant::now();
+        let mut state = interrupter.lock();
+        state.order(now);
+        assert_eq!(state.interrupt(now), Some(now + REPEAT_AFTER));
     }
 
     #[test]

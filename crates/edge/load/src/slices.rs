@@ -1,5 +1,5 @@
-//! Runs in slices. The flows of several levels are open side by side, and one level at a time runs its pattern for a
-//! few milliseconds. To a pattern, a slice is a run of its own.
+//! Runs in slices. The flows of several levels are open side by side, and one level at a time runs its pattern for
+//! 1 to 50 ms. To a pattern, a slice is a run of its own.
 
 use fabricmark_plan::Pattern;
 use fabricmark_proto::{EndReport, Failure, Prepare};

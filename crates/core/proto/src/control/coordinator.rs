@@ -61,11 +61,11 @@ const OPENING_WITHIN: Nanos = Nanos::from_millis(10);
 /// MiB buffer take 34 ms, but each arrival restarts the timer.
 const IDLE_BEYOND_TWO_RTT: Nanos = Nanos::from_millis(20);
 
-/// Silence, in addition to two RTTs, that ends a slice of datagrams, as a part of its length: a slice over a link has at
-/// least 40 datagrams, so this is four times the longest time between two of them.
-const SLICE_IDLE_SHARE: u64 = 10;
+/// A slice of datagrams ends after a silence of two RTTs and its length divided by this. The plan puts at least 40
+/// datagrams into a slice, so the silence is four times the mean time between two of them.
+const SLICE_IDLE_DIVISOR: u64 = 10;
 
-/// The least such silence: ten times the delay of a wake-up on another CPU of a virtual machine.
+/// Shortest such silence beyond two RTTs: an arbitrary choice, longer than the wake-up of a thread.
 const SLICE_IDLE_MIN: Nanos = Nanos(500_000);
 
 /// Results of both ends of a run.
@@ -207,7 +207,7 @@ impl Conversation {
                 idle: match start.point.transport.is_lossy() {
                     true => {
                         let rtt = start.point.rtt.unwrap_or_default();
-                        rtt + rtt + SLICE_IDLE_MIN.max(Nanos(length.0 / SLICE_IDLE_SHARE))
+                        rtt + rtt + SLICE_IDLE_MIN.max(Nanos(length.0 / SLICE_IDLE_DIVISOR))
                     }
                     false => FINISH_WITHIN,
                 },

@@ -67,7 +67,7 @@ impl Window {
     }
 
     /// Window of a slice, of which the first quarter does not count: a token bucket has refilled since the previous
-    /// slice, and passes 64 KiB faster than its rate.
+    /// slice, and passes its content faster than its rate.
     pub fn of_a_slice(slice: Nanos) -> Self {
         let ramp = Nanos(slice.0 / Self::SLICE_RAMP_SHARE);
         Self { is_slice: true, ..Self::of(slice, ramp, Nanos(0)) }

@@ -26,7 +26,7 @@ fn assert_in_order(bench: &Bench) {
             let (point, value) = (record.place.point as usize, record.deciding_sample());
             match record.outcome {
                 Outcome::Skipped(_) => outcomes.skip(number, point),
-                _ => outcomes.add(RunOutcome { block: number, point, value }),
+                _ => outcomes.add(RunOutcome { block: number, point, value, fills_link: true }),
             }
         }
     }

@@ -37,7 +37,7 @@ fn levels_over_two_links_take_turns_and_a_known_difference_is_found() {
     let Some(bench) = bench("slices over two links") else { return };
     let factors = "pattern = 'stream'\ntransport = 'udp'\nfamily = 4\npayload = 1024";
     let records = records(&bench, &plan(factors, "link", ["ethernet:100M", "ethernet:200M"]));
-    assert!(records.iter().all(|record| record.slice_ns == Some(Nanos(47_185_920))));
+    assert!(records.iter().all(|record| record.slice_ns == Some(Nanos(47_200_000))));
     let of = |text: &str| blocks(&records, |record| record.point.link.to_string().contains(text));
     // Twice the rate is twice the goodput: decided at the first look, unless a run is invalid.
     assert!((&of("100M") & &of("200M")).len() >= 3);
