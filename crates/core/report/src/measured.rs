@@ -99,6 +99,8 @@ pub fn measured_text(m: &Measured<'_>, width: usize) -> String {
     if let [only] = settings.as_slice() {
         lines.extend(only.cell.bottleneck.map(|by| ("limited by", label::limited(by))));
     }
+    let changes = settings.iter().map(|setting| &setting.change);
+    lines.extend(notes::beyond_means(changes).map(|note| ("note", note)));
     lines.extend(notes::of_runs(&of_points).into_iter().map(|note| ("note", note)));
     for (name, requirement, kept) in m.judged() {
         let of = if settings.len() > 1 { format!(" by {name}") } else { String::new() };

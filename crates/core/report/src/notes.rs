@@ -8,7 +8,7 @@ use fabricmark_record::{Bottleneck, Record, Warning};
 use crate::cell::{Cell, Loss};
 use crate::number::{count, share};
 use crate::runs::{ByPoint, Runs, failure, without_numbers};
-use crate::table::Group;
+use crate::table::{Change, Group};
 use crate::{label, select};
 
 /// Texts in order of first occurrence, with their counts.
@@ -61,14 +61,7 @@ pub(crate) fn of_table(spec: &Table, groups: &[Group<'_>], runs: &ByPoint<'_>) -
         );
     }
     let changes = groups.iter().flat_map(|group| &group.rows).flat_map(|row| &row.changes);
-    let beyond = changes.filter(|change| change.is_beyond_means).count();
-    if beyond > 0 {
-        notes.push(format!(
-            "in {} the change over rounds of slices and the change of the means differ by more \
-             than the interval of the means",
-            count(beyond, "row")
-        ));
-    }
+    notes.extend(beyond_means(changes));
     notes.extend(groups.iter().filter_map(limited));
     notes.extend(groups.iter().filter_map(loss));
     let shown: Vec<&Runs<'_>> =
@@ -84,6 +77,18 @@ pub(crate) fn of_table(spec: &Table, groups: &[Group<'_>], runs: &ByPoint<'_>) -
     notes.extend(of_runs(&shown));
     notes.extend(groups.iter().filter_map(|group| correlation(spec, group, runs)));
     notes
+}
+
+/// A note if changes over rounds of slices differ from those of the means, as rare stalls of one level cause it.
+pub(crate) fn beyond_means<'a>(changes: impl Iterator<Item = &'a Change>) -> Option<String> {
+    let beyond = changes.filter(|change| change.is_beyond_means).count();
+    (beyond > 0).then(|| {
+        format!(
+            "in {} the change over rounds of slices and the change of the means differ by more \
+             than the interval of the means: stalls may have slowed one of the levels",
+            count(beyond, "row")
+        )
+    })
 }
 
 /// Warnings of the runs, and reasons of skipped and invalid runs.
@@ -173,8 +178,8 @@ fn correlation(spec: &Table, group: &Group<'_>, runs: &ByPoint<'_>) -> Option<St
         .collect();
     let (row, worst) = correlated.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     Some(format!(
-        "{}: in {} consecutive runs are correlated (lag 1: {worst:.2} at {row}): the intervals are \
-         too narrow",
+        "{}: in {} consecutive runs are correlated (lag 1: {worst:.2} at {row}): the intervals of \
+         these means are too narrow",
         group.title,
         count(correlated.len(), "cell"),
     ))
