@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 
-use fabricmark_plan::{Delivery, Pace, Path, Pattern, Point, Role, Wait};
+use fabricmark_plan::{Delivery, Pace, Path, Pattern, Role, Wait};
 use fabricmark_proto::{EndReport, Failure, Prepare};
 use fabricmark_record::{Counts, Fairness, Instrument, ThreadTime};
 use fabricmark_telemetry::clock::{now_ns, thread_cpu_ns};
@@ -95,8 +95,7 @@ fn carry_once<F: Flow>(
     control: &Control,
     begin: &dyn Fn(),
 ) -> Result<EndReport, Failure> {
-    let interrupting =
-        blocks(&prepare.point).then(|| control.interrupter.block(look_every(prepare)));
+    let interrupting = blocks(prepare).then(|| control.interrupter.block(look_every(prepare)));
     let interrupting = interrupting.transpose().map_err(system("handle SIGURG"))?;
     if prepare.is_active() {
         begin();
@@ -136,11 +135,16 @@ pub(crate) fn finish<F: Flow>(flows: &mut [F]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether calls may block indefinitely. Calls of io_uring and QUIC return by themselves.
-fn blocks(point: &Point) -> bool {
-    matches!(point.wait, Wait::Block | Wait::BusyPoll)
-        && !point.path.is_uring()
-        && point.transport.traits().blocks
+/// Whether calls are to be interrupted by orders: those that may block indefinitely and, in slices, waits in epoll,
+/// which end by themselves after as long as several slices. Calls of io_uring and QUIC return by themselves.
+fn blocks(prepare: &Prepare) -> bool {
+    let Prepare { point, slice_ns, .. } = prepare;
+    let is_waiting = match point.wait {
+        Wait::Block | Wait::BusyPoll => true,
+        Wait::Epoll => slice_ns.is_some(),
+        Wait::Spin => false,
+    };
+    is_waiting && !point.path.is_uring() && point.transport.traits().blocks
 }
 
 /// Interval at which a blocked client is interrupted to look for lost responses or a silent server. `None` if this
