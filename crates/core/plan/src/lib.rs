@@ -56,5 +56,6 @@ pub use presentation::{
 pub use problem::{Contradiction, Problem, Problems};
 pub use resolve::{check_order, resolve};
 pub use settings::{overlay, settings};
+pub use slice::CONTROL_RTT_MAX;
 pub use transport::{Congestion, Delivery, Headers, Network, Socket, Traits, Transport};
 pub use window::Window;

@@ -50,6 +50,13 @@ const RESUMES_AT_FULL_RATE: [&str; 2] = ["cubic", "reno"];
 /// Rate in bit/s assumed for a link without a rate, an arbitrary choice: the order of UDP over veth.
 const RATE_ASSUMED: u64 = 10_000_000_000;
 
+/// Longest RTT of the control paths to both ends over which points take turns between hosts: orders and reports cross
+/// them twice in each slice. The path of the flows is taken to be no longer.
+pub const CONTROL_RTT_MAX: Nanos = Nanos::from_millis(1);
+
+/// Shortest slice between hosts, whose RTT a plan does not know: [`ROUND_TRIPS`] times [`CONTROL_RTT_MAX`].
+const SLICE_MIN_OF_HOSTS: Nanos = Nanos(ROUND_TRIPS * CONTROL_RTT_MAX.0);
+
 /// Largest number of flows of a level, an arbitrary choice: each slice registers all of them with epoll again.
 const FLOWS_MAX: u32 = 64;
 
@@ -74,11 +81,7 @@ impl Plan {
         if !self.slices || members.len() < 2 {
             return None;
         }
-        // Between hosts the RTT is not known in advance, and an iperf3 server opens its flows anew for each run.
-        let is_lab = self.testbed == Testbed::Lab;
-        let is_plain =
-            self.groups.is_empty() && self.amount.is_none() && self.interval_ns.is_none();
-        if !is_lab || !is_plain {
+        if !self.groups.is_empty() || self.amount.is_some() || self.interval_ns.is_some() {
             return None;
         }
         let points = || members.iter().map(|&point| &self.points[point]);
@@ -88,7 +91,11 @@ impl Plan {
         {
             return None;
         }
-        let slice = points().map(|point| point.slice_wanted(fills_link)).max()?;
+        let least = match self.testbed {
+            Testbed::Lab => SLICE_MIN,
+            Testbed::Hosts => SLICE_MIN_OF_HOSTS,
+        };
+        let slice = points().map(|point| point.slice_wanted(fills_link)).max()?.max(least);
         let slice = Nanos(slice.0.next_multiple_of(SLICE_STEP));
         let round = Nanos(slice.0.saturating_mul(members.len() as u64));
         Some(slice).filter(|&slice| slice <= SLICE_MAX && round <= ROUND_MAX)
@@ -159,7 +166,7 @@ impl Point {
             }
             Pace::Closed | Pace::Burst { .. } | Pace::Trace(_) => Nanos(0),
         };
-        SLICE_MIN.max(Nanos(round_trips)).max(of_link).max(of_pace)
+        Nanos(round_trips).max(of_link).max(of_pace)
     }
 }
 
@@ -221,6 +228,17 @@ mod tests {
             "pattern = [\"ping-pong\"]\ntransport = [\"tcp\"]\npayload = [\"1MiB\"]\nlink = [\"ethernet:1G\"]",
         );
         assert_eq!(large, Some(50_000));
+    }
+
+    #[test]
+    fn slices_between_hosts_have_twenty_round_trips_of_the_longest_control_path() {
+        let text = "title = 't'\n[factors]\npattern = 'rr'\ntransport = 'tcp'\npayload = 64\nfamily = [4, 6]\n\
+                    link = 'ethernet:10G'\n[settings]\ncongestion = 'cubic'\n[run]\nslices = true\n\
+                    [[compare]]\nfactor = 'family'\nbaseline = 4\ncandidate = 6\n";
+        let plan = parse("plan.toml", text, Size::Full, &[]).unwrap();
+        assert_eq!(plan.slice(&[0, 1], true), Some(Nanos::from_millis(1)));
+        let plan = plan.to_host("there", None).unwrap();
+        assert_eq!(plan.slice(&[0, 1], true), Some(Nanos::from_millis(20)));
     }
 
     #[test]

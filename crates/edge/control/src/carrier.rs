@@ -53,6 +53,8 @@ fn lock(facts: &Mutex<PathFacts>) -> MutexGuard<'_, PathFacts> {
 pub(crate) struct Carrier {
     host: String,
     facts: Arc<Mutex<PathFacts>>,
+    /// Time that the kernel took to open the connection: an RTT, or two if it had to resolve the address.
+    pub(crate) rtt: Nanos,
     /// What the agent reported about itself.
     pub(crate) welcome: Welcome,
 }
@@ -92,7 +94,7 @@ impl Carrier {
                 lock(&facts).end.take().unwrap_or_else(|| "closed the connection".to_owned()),
             ));
         };
-        Ok((Self { host: host.to_owned(), facts, welcome }, ours))
+        Ok((Self { host: host.to_owned(), facts, rtt, welcome }, ours))
     }
 
     pub(crate) fn facts(&self) -> PathFacts {

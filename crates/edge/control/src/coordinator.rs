@@ -203,6 +203,14 @@ impl Coordinator {
         ))
     }
 
+    /// Sum of the RTTs of the control paths to a pair of workers; 0 for workers on this host.
+    pub(crate) fn control_rtt(&self, id: &PairId) -> Nanos {
+        let of = |pair: &Pair, role| Some(pair.worker(role).carrier()?.rtt);
+        let pair = self.pairs.get(id);
+        let ends = [Role::Client, Role::Server].into_iter();
+        Nanos(ends.filter_map(|role| of(pair?, role)).map(|rtt| rtt.0).sum())
+    }
+
     /// Additional time that answers may take over the paths to agents.
     fn patience(&self, id: &PairId) -> Nanos {
         let of = |pair: &Pair, role| Some(pair.worker(role).carrier()?.facts().patience);

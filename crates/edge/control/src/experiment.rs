@@ -196,7 +196,7 @@ impl Context<'_> {
         };
         let mut records = Vec::new();
         if step.slice.is_some() && !matches!(result, RunResult::Finished(_)) {
-            // It is unknown which level caused the failure: run each of them as a whole.
+            // One of the levels failed, or orders take too long: run each of them as a whole.
             let duration = self.plan.whole_run();
             for place in 0..points.len() {
                 let alone = step.alone(place);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fabricmark_judge::{Part, slice_rate};
 use fabricmark_load::foreign::poll_for;
-use fabricmark_plan::{Pace, Pattern, Plan, Point, Purpose, Role};
+use fabricmark_plan::{CONTROL_RTT_MAX, Pace, Pattern, Plan, Point, Purpose, Role};
 use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Order};
 use fabricmark_record::{Interval, Series};
 use fabricmark_units::{Nanos, Stream};
@@ -110,6 +110,12 @@ impl Run<'_> {
             self.until(coordinator, &mut talks, progress, |talk| talk.conversation.has_begun())?
         {
             return Ok(failed);
+        }
+        let rtt = talks.iter().map(|talk| coordinator.control_rtt(&talk.pair)).max();
+        if let Some(rtt) = rtt.filter(|&rtt| rtt > CONTROL_RTT_MAX) {
+            self.give_up(coordinator, &mut talks)?;
+            let why = format!("slices need a shorter RTT of the control path than {rtt}");
+            return Ok(RunResult::Invalid(why));
         }
         let rounds = self.duration.0.div_ceil(slice.0).max(1);
         let omitted = WARM_UP.0.div_ceil(slice.0).max(ROUNDS_OMITTED_MIN);

@@ -38,7 +38,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use fabricmark_plan::{Pattern, Role};
+use fabricmark_plan::{CONTROL_RTT_MAX, Pattern, Role};
 use fabricmark_record::{Counts, Interval};
 use fabricmark_units::{Instant, Nanos};
 
@@ -206,7 +206,9 @@ impl Conversation {
                 has_receiver: start.point.pattern == Pattern::Stream,
                 idle: match start.point.transport.is_lossy() {
                     true => {
-                        let rtt = start.point.rtt.unwrap_or_default();
+                        let is_known = start.least_rtt_ns.is_some();
+                        let unknown = if is_known { Nanos(0) } else { CONTROL_RTT_MAX };
+                        let rtt = start.point.rtt.unwrap_or(unknown);
                         rtt + rtt + SLICE_IDLE_MIN.max(Nanos(length.0 / SLICE_IDLE_DIVISOR))
                     }
                     false => FINISH_WITHIN,

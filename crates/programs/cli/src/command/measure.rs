@@ -234,8 +234,9 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
         let link = plan.points[0].link;
         plan = plan.to_host(&name, Some(link))?;
     }
-    // A given duration means whole runs, not slices.
-    plan.slices = options.duration.is_none() && options.omit.is_none();
+    // A given duration means whole runs, not slices, and an iperf3 server opens new flows for each run.
+    let is_iperf3 = matches!(target.peer, Peer::Iperf3(_));
+    plan.slices = options.duration.is_none() && options.omit.is_none() && !is_iperf3;
     if plan.takes_turns() {
         (plan.stop.runs_min, plan.stop.runs_max) = (RUNS_IN_SLICES, RUNS_IN_SLICES);
         plan.duration_ns = IN_SLICES;

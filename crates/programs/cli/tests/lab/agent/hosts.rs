@@ -3,9 +3,10 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fabricmark_lab::Lab;
+use fabricmark_lab::{Lab, Wiring};
 use fabricmark_plan::Testbed;
-use fabricmark_record::{Carrier, Outcome};
+use fabricmark_record::{Carrier, Outcome, Record};
+use fabricmark_units::Nanos;
 
 use super::{Agent, Keys};
 use crate::support::{PLAN, bench, expect, program, stderr, stdout};
@@ -52,6 +53,44 @@ fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
         assert!(clock.offset_ns.unsigned_abs() <= clock.uncertainty_ns, "{clock:?}");
     }
     agent.ends_well();
+}
+
+/// A plan that compares two families in slices.
+const SLICES: &str = "title = 'slices'\n[factors]\npattern = 'ping-pong'\ntransport = 'udp'\n\
+    payload = 64\nfamily = [4, 6]\nlink = 'ethernet:1G'\n[run]\nduration = '100ms'\nslices = true\n\
+    [stop]\nruns = 2\n[[compare]]\nfactor = 'family'\nbaseline = 4\ncandidate = 6\n";
+
+/// Records of [`SLICES`] between two hosts with a link between them.
+fn records_of_slices(link: &Wiring) -> Vec<Record> {
+    let Some(bench) = bench("slices between hosts") else { return Vec::new() };
+    let keys = Keys::more();
+    let lab = Lab::of_link(link, 1, None).unwrap();
+    let agent = Agent::start_at("10.71.0.2:7477", &keys, &[], lab.namespace("server"));
+    let plan = bench.plan(SLICES);
+    let mut command = bench.command(&["run", plan.to_str().unwrap(), "--to", "peer=10.71.0.2"]);
+    lab.namespace("client").unwrap().enter(&mut command);
+    let output = command.env("FABRICMARK_KEY_FILE", keys.file()).output().unwrap();
+    expect(&output, 0, &[]);
+    agent.ends_well();
+    bench.records()
+}
+
+#[test]
+fn levels_take_turns_between_two_hosts() {
+    let veth: fabricmark_wire::Link = "veth".parse().unwrap();
+    for record in records_of_slices(&veth.into()) {
+        assert_eq!(record.slice_ns, Some(Nanos::from_millis(20)), "{:?}", record.outcome);
+    }
+}
+
+#[test]
+fn levels_run_one_after_the_other_if_orders_to_the_other_host_take_long() {
+    let veth: fabricmark_wire::Link = "veth".parse().unwrap();
+    let link = Wiring { words: Some("delay=4ms".parse().unwrap()), ..veth.into() };
+    for record in records_of_slices(&link) {
+        assert_eq!((record.slice_ns, record.duration_ns), (None, Nanos::from_secs(1)));
+        assert_eq!(record.outcome, Outcome::Completed);
+    }
 }
 
 /// Three hosts on a switch: one is the coordinator, the others measure.
