@@ -474,7 +474,7 @@ pub struct Measure {
     /// Duration of a warm-up run before the first counted run; 0s for none
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     pub warm_up: Nanos,
-    /// Runs of each setting [default: 1; with --vs 16 in slices, else 10]
+    /// Runs of each setting [default: 1; with --vs 12 in slices, else 10]
     #[arg(long, visible_alias = "repeat", value_name = "N", value_parser = runs)]
     pub runs: Option<usize>,
     /// Report every TIME during a run, every 100ms if no TIME is given [default: every 1s for a single setting on a

@@ -35,8 +35,8 @@ use crate::watch::{Telling, Watch};
 /// Runs of each compared setting: the fewest from which a plan draws a conclusion.
 const RUNS_TO_COMPARE: usize = 10;
 
-/// Runs of each setting in slices, and their length: two settings take 5 to 6 s.
-const RUNS_IN_SLICES: usize = 16;
+/// Runs of each setting in slices, and their length: two settings take 5 s.
+const RUNS_IN_SLICES: usize = 12;
 const IN_SLICES: Nanos = Nanos::from_millis(120);
 
 /// Default interval on a terminal, as in iperf3.
