@@ -65,6 +65,7 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     let target = target(options)?;
     let mut plan = plan(options, &target)?;
     read_files(&mut plan, Path::new(""))?;
+    choose_runs(&mut plan, options, &target);
     let is_on_link = plan.points.iter().any(|point| point.link != Link::Loopback);
     if is_on_link && matches!(target.peer, Peer::Here) {
         // The user namespace must be entered before the first thread starts.
@@ -234,6 +235,12 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
         let link = plan.points[0].link;
         plan = plan.to_host(&name, Some(link))?;
     }
+    Ok(plan)
+}
+
+/// Chooses slices or whole runs, and their number. The files of the plan have been read, since the RTT of a path through
+/// a topology may be too long for slices.
+fn choose_runs(plan: &mut Plan, options: &Measure, target: &Target) {
     // A given duration means whole runs, not slices, and an iperf3 server opens new flows for each run.
     let is_iperf3 = matches!(target.peer, Peer::Iperf3(_));
     plan.slices = options.duration.is_none() && options.omit.is_none() && !is_iperf3;
@@ -244,7 +251,6 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     if let Some(runs) = options.runs {
         (plan.stop.runs_min, plan.stop.runs_max) = (runs, runs);
     }
-    Ok(plan)
 }
 
 /// The remote end, and the network that leads to it.

@@ -81,3 +81,19 @@ fn a_budget_ends_a_run_and_the_same_command_continues_it() {
     let (first, second) = (run(), run());
     assert!(first.len() < 64 && first.is_subset(&second) && second.len() > first.len());
 }
+
+#[test]
+fn a_path_whose_rtt_is_too_long_is_compared_in_whole_runs() {
+    let Some(bench) = bench("a path of a topology") else { return };
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../plans/labs/dumbbell.toml");
+    let line =
+        format!("ping-pong lab:{file}:client1,server2 --vs payload=64 --vs payload=128 --runs 2");
+    let measured = bench.measure(&line);
+    let records = measured["records"].as_array().unwrap().iter();
+    let durations: BTreeSet<u64> = records
+        .filter(|record| record["place"]["warm_up"] == false)
+        .map(|record| record["duration_ns"].as_u64().unwrap())
+        .collect();
+    // Slices would last 120 ms in all, and whole runs in place of slices 1 s.
+    assert_eq!(durations, BTreeSet::from([2_000_000_000]));
+}
