@@ -18,10 +18,10 @@ use crate::transport::Transport;
 const SLICE_MIN: Nanos = Nanos::from_millis(1);
 
 /// Slices are rounded up to a multiple of this, so that reports can print them.
-const SLICE_STEP: u64 = 100_000;
+const SLICE_STEP: Nanos = Nanos(100_000);
 
-/// Shortest whole run in place of slices, an arbitrary choice: the slices of a level may add up to less than the start
-/// of a connection takes.
+/// Shortest whole run in place of slices, an arbitrary choice: in the total time of the slices of a level a new
+/// connection may not reach its rate.
 const WHOLE_RUN_MIN: Nanos = Nanos::from_secs(1);
 
 /// Longest slice: TCP restarts with a small window after an idle time of one retransmission timeout, at least 200
@@ -34,14 +34,14 @@ const ROUND_MAX: Nanos = Nanos::from_millis(150);
 /// Smallest number of RTTs, or of requests with their responses, in a slice.
 const ROUND_TRIPS: u64 = 20;
 
-/// Token buckets that pass in a slice of a stream. The bucket is full when the slice begins, and the first quarter of
-/// the slice does not count. With five, TCP over 1 Gbit/s with MTU 9000 is 0.14 % above its ceiling
-/// (docs/notebook/measured.md).
+/// Length of a slice of a stream, in bursts of the token bucket that emulates the link. The bucket is full when the slice
+/// begins, and its burst passes in the first quarter, which does not count. With five, TCP over 1 Gbit/s with MTU 9000
+/// is 0.14 % above its ceiling (docs/notebook/measured.md).
 const BUCKETS: u64 = 9;
 
-/// Bits that a link passes in a slice of a stream, some 400 segments: what [`BUCKETS`] are at 1 Gbit/s. Fewer were not
-/// tried over slower links.
-const STREAM_BITS: u64 = BUCKETS * 8 * 65_536;
+/// Smallest number of bytes that a link with a rate passes in a slice of a stream, some 400 segments: [`BUCKETS`] at 1
+/// Gbit/s. Slower links, whose buckets are smaller, were not measured with fewer.
+const STREAM_BYTES_MIN: u64 = BUCKETS * 65_536;
 
 /// Congestion controls with which a stream resumes at its full rate. BBR estimates its rate anew
 /// (docs/notebook/measured.md).
@@ -96,7 +96,7 @@ impl Plan {
             Testbed::Hosts => SLICE_MIN_OF_HOSTS,
         };
         let slice = points().map(|point| point.slice_wanted(fills_link)).max()?.max(least);
-        let slice = Nanos(slice.0.next_multiple_of(SLICE_STEP));
+        let slice = Nanos(slice.0.next_multiple_of(SLICE_STEP.0));
         let round = Nanos(slice.0.saturating_mul(members.len() as u64));
         Some(slice).filter(|&slice| slice <= SLICE_MAX && round <= ROUND_MAX)
     }
@@ -124,12 +124,15 @@ impl Point {
         // A spinning thread uses its CPU during the slices of other levels, too.
         let is_quiet = !matches!(self.wait, Wait::Spin | Wait::BusyPoll);
         let is_one_load = self.direction != Some(Direction::Both) && self.probe.is_none();
+        // A retransmission timeout is longer than a slice, and would delay a few rounds instead of the whole run.
+        let is_lossless = !self.words().is_some_and(|words| words.needs_single_packets());
         // Bursts and traces have periods of their own.
         let is_steady = matches!(self.pace, Pace::Closed | Pace::Fixed(_) | Pace::Poisson(_));
         let keeps_connections = self.pattern != Pattern::Crr && self.flows <= FLOWS_MAX;
         leaves_at_once
             && resumes_at_full_rate
             && keeps_connections
+            && is_lossless
             && is_steady
             && is_quiet
             && is_one_load
@@ -150,7 +153,7 @@ impl Point {
                 let datagrams = if self.transport.is_lossy() { MESSAGES } else { 0 };
                 // A flow below the rate never empties the bucket.
                 let bytes = match TokenBucket::of(&self.link).filter(|_| fills_link) {
-                    Some(bucket) => (BUCKETS * bucket.bucket_bytes()).max(STREAM_BITS / 8),
+                    Some(bucket) => (BUCKETS * bucket.bucket_bytes()).max(STREAM_BYTES_MIN),
                     None => 0,
                 };
                 at_rate(1, bytes, rate).max(at_rate(datagrams, request, rate))
@@ -245,6 +248,7 @@ mod tests {
     fn what_is_not_over_with_its_slice_or_does_not_leave_the_processor_alone_is_run_as_a_whole() {
         for (pattern, transport, rest) in [
             ("crr", "tcp", ""),
+            ("rr", "tcp", "emulate = [\"loss=1%\"]"),
             ("ping-pong", "tcp", "wait = [\"spin\"]"),
             ("stream", "tls", ""),
             ("stream", "tcp", "path = [\"io-uring\"]"),
