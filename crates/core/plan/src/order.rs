@@ -74,8 +74,8 @@ pub struct Outcome {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcomes {
     values: BTreeMap<usize, BTreeMap<u32, Option<Sample>>>,
-    /// Runs that did not fill their links: points, with their blocks.
-    far_from_ceiling: BTreeSet<(usize, u32)>,
+    /// Runs that filled their links, or may have: points, with their blocks.
+    fills_link: BTreeSet<(usize, u32)>,
     /// Points that cannot be run here, with the block in which they were skipped.
     skipped: BTreeMap<usize, u32>,
 }
@@ -83,8 +83,8 @@ pub struct Outcomes {
 impl Outcomes {
     /// Records the result of a run.
     pub fn add(&mut self, outcome: Outcome) {
-        if !outcome.fills_link {
-            self.far_from_ceiling.insert((outcome.point, outcome.block));
+        if outcome.fills_link {
+            self.fills_link.insert((outcome.point, outcome.block));
         }
         self.values.entry(outcome.point).or_default().insert(outcome.block, outcome.value);
     }
@@ -112,9 +112,9 @@ impl Outcomes {
     /// Whether any of these points has filled its link in a block before `before`, or may fill it, since it has no run.
     fn fill_link(&self, points: &[usize], before: u32) -> bool {
         points.iter().any(|&point| {
-            let runs = self.values.get(&point).map(|runs| runs.range(..before));
-            let mut runs = runs.into_iter().flatten().map(|(&block, _)| (point, block)).peekable();
-            runs.peek().is_none() || runs.any(|run| !self.far_from_ceiling.contains(&run))
+            let has_run =
+                self.values.get(&point).is_some_and(|runs| runs.range(..before).next().is_some());
+            !has_run || self.fills_link.range((point, 0)..(point, before)).next().is_some()
         })
     }
 

@@ -12,8 +12,8 @@ use crate::progress::Position;
 /// Number of consecutive runs of a point without a measured value, after which it is skipped.
 const FAILED_MAX: u32 = 3;
 
-/// Share of a ceiling from which on a stream may empty a token bucket at times: a choice. Over 1 Gbit/s a CPU limits
-/// streams of 4 B, and UDP of 64 B, at shares of 0.05 to 0.4 (`make demo`).
+/// Share of a ceiling from which on a stream may empty a token bucket at times: an arbitrary choice. Over 1 Gbit/s a CPU
+/// limits streams of 4 B, and UDP of 64 B, at shares of 0.05 to 0.46 (`make demo`).
 const FILLS_LINK: f64 = 0.5;
 
 /// State of an experiment, derived from its records.
