@@ -5,6 +5,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,6 +15,7 @@ use std::time::Duration;
 use fabricmark_load::foreign::poll_for;
 use fabricmark_proto::{Answer, Caller, FrameReader, News, Order, SessionId, Welcome, encode};
 use fabricmark_record::ClockOffset;
+use fabricmark_telemetry::tcp_info;
 use fabricmark_trust::{TrustError, client_connection};
 use fabricmark_units::Nanos;
 use rustix::event::{PollFd, PollFlags};
@@ -53,7 +55,7 @@ fn lock(facts: &Mutex<PathFacts>) -> MutexGuard<'_, PathFacts> {
 pub(crate) struct Carrier {
     host: String,
     facts: Arc<Mutex<PathFacts>>,
-    /// Time that the kernel took to open the connection: an RTT, or two if it had to resolve the address.
+    /// RTT of the connection, as the kernel measured it by the handshake.
     pub(crate) rtt: Nanos,
     /// What the agent reported about itself.
     pub(crate) welcome: Welcome,
@@ -70,6 +72,7 @@ impl Carrier {
         let fail = |why: String| AgentError { host: host.to_owned(), why };
         let (tcp, rtt) = connect(addresses).map_err(fail)?;
         let system = |error: io::Error| fail(format!("cannot be reached: {error}"));
+        let measured = tcp_info::sample(tcp.as_fd()).map_err(system)?.min_rtt_ns;
         let (ours, theirs) = UnixStream::pair().map_err(system)?;
         for prepared in [tcp.set_nonblocking(true), tcp.set_nodelay(true)] {
             prepared.map_err(system)?;
@@ -94,7 +97,7 @@ impl Carrier {
                 lock(&facts).end.take().unwrap_or_else(|| "closed the connection".to_owned()),
             ));
         };
-        Ok((Self { host: host.to_owned(), facts, rtt, welcome }, ours))
+        Ok((Self { host: host.to_owned(), facts, rtt: measured.map_or(rtt, Nanos), welcome }, ours))
     }
 
     pub(crate) fn facts(&self) -> PathFacts {

@@ -114,7 +114,7 @@ impl Run<'_> {
         let rtt = talks.iter().map(|talk| coordinator.control_rtt(&talk.pair)).max();
         if let Some(rtt) = rtt.filter(|&rtt| rtt > CONTROL_RTT_MAX) {
             self.give_up(coordinator, &mut talks)?;
-            let why = format!("slices need a shorter RTT of the control path than {rtt}");
+            let why = format!("the RTT of the control path, {rtt}, is too long for slices");
             return Ok(RunResult::Invalid(why));
         }
         let rounds = self.duration.0.div_ceil(slice.0).max(1);

@@ -72,7 +72,9 @@ fn records_of_slices(link: &Wiring) -> Vec<Record> {
     let output = command.env("FABRICMARK_KEY_FILE", keys.file()).output().unwrap();
     expect(&output, 0, &[]);
     agent.ends_well();
-    bench.records()
+    let records = bench.records();
+    assert!(records.len() >= 4, "two runs of two levels: {}", records.len());
+    records
 }
 
 #[test]
