@@ -83,16 +83,21 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
             }
         },
     };
+    // Slices have no warm-up run.
+    let warm_up = match e.records.iter().any(|record| record.place.warm_up) {
+        true => format!(" after one warm-up of {} each", e.plan.warm_up_ns),
+        false => String::new(),
+    };
     vec![
         (
             "Settings",
             format!(
-                "{}; {} in {}; runs of {} after one warm-up of {} each.",
+                "{}; {} in {}; runs of {}{}.",
                 testbed,
                 count(e.plan.points.len(), "point"),
                 count(e.plan.comparison_groups.len(), "comparison group"),
                 e.plan.duration_ns,
-                e.plan.warm_up_ns
+                warm_up
             ),
         ),
         ("Factors", factors(e)),
@@ -155,11 +160,15 @@ fn slices(e: &Experiment<'_>) -> String {
         true => "All runs".to_owned(),
         false => format!("{} of {}", of_slices.len(), count(runs, "run")),
     };
+    let others = match of_slices.len() == runs {
+        true => String::new(),
+        false => format!(" The other runs last {}.", e.plan.whole_run()),
+    };
     format!(
         " {which} consist of slices of {lengths}: the connections of all compared levels stay \
          open, and the levels take turns in random order. Each block opens new connections, and \
          intervals are computed over blocks. A stream that a CPU limits is slower in slices than \
-         in a whole run; the changes between levels agree."
+         in a whole run; the changes between levels agree.{others}"
     )
 }
 

@@ -482,7 +482,7 @@ pub struct Measure {
     #[arg(long, short = 'i', value_name = "TIME", num_args = 0..=1, default_missing_value = "100ms")]
     pub interval: Option<Nanos>,
     /// Setting to compare: levels that override the other options, such as path=gso. Repeat it; the first one is the
-    /// baseline. Settings alternate in short slices where possible, or in whole runs with -t
+    /// baseline. Settings alternate in slices of 1 to 50 ms where possible, or in whole runs with -t
     #[arg(long, value_name = "FACTOR=LEVEL,..")]
     pub vs: Vec<String>,
     /// Threshold that every setting must meet, such as goodput>=9G or rtt-p99<=50us; exit with 1 if one
