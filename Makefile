@@ -28,7 +28,7 @@ bench: rust
 
 build: rust
 	@scripts/need cc=build-essential
-	@[ -e target/release/fabricmark ] || echo 'the first build takes about four minutes on two CPUs'
+	@[ -e target/release/fabricmark ] || echo 'the first build takes two to four minutes on two CPUs'
 	cargo build --release --locked --package fabricmark
 
 # Without verbs, whose libraries a static program cannot load. For another architecture name its target and linker:

@@ -30,7 +30,7 @@ use crate::path::mmsg::MmsgFlow;
 use crate::path::pages::Pages;
 use crate::path::uring::{self, bytes::UringBytes, datagrams::UringDatagrams};
 use crate::sockets::{allow_files, bound, side, socket_drops, waiting};
-use crate::transport::Flow;
+use crate::transport::{AnyFlow, Flow};
 use crate::transport::bytes::{ByteFlow, ByteStream, PathStream, TcpPath};
 use crate::transport::null::NullFlow;
 use crate::transport::rsocket::RsocketFlow;
@@ -90,7 +90,7 @@ impl Endpoint {
     pub fn run(self, peer_at: Option<SocketAddr>, control: &Control) -> Result<EndReport, Failure> {
         let Self { prepare, socket, .. } = self;
         carry_out(&prepare, peer_at, control, |run| match (socket, prepare.point.pattern) {
-            (None, _) => run.flows(vec![NullFlow::default()]),
+            (None, _) => run.flows(&mut [NullFlow::default()]),
             (Some(socket), Pattern::Crr) => run.by_connections(socket),
             (Some(socket), _) => run.by_flows(socket),
         })
@@ -188,7 +188,7 @@ impl Run<'_> {
             Transport::Udp => self.udp(socket),
             Transport::Quic => self.quic(socket),
             Transport::Rc | Transport::Uc | Transport::Ud => self.verbs(self.open(socket)?),
-            Transport::Null => self.flows(vec![NullFlow::default()]),
+            Transport::Null => self.flows(&mut [NullFlow::default()]),
         }
     }
 
@@ -226,7 +226,11 @@ impl Run<'_> {
             (Path::SendFile, true) => |_, bytes| Pages::sendfile(bytes),
             (Path::Splice, _) => |_, bytes| Pages::splice(bytes),
             (Path::Trunc, false) => |_, _| Ok(Pages::Trunc),
-            _ => return self.bytes(streams),
+            _ if point.path.is_uring() => return self.bytes(streams),
+            _ => {
+                let mut flows: Vec<_> = streams.into_iter().map(ByteFlow::new).collect();
+                return self.flows(&mut flows);
+            }
         };
         self.by_path(streams, format!("set up path={}", point.path), |stream| lay(stream, bytes))
     }
@@ -246,7 +250,7 @@ impl Run<'_> {
     fn bytes<S: ByteStream>(&self, streams: Vec<S>) -> Result<EndReport, Failure> {
         let point = &self.prepare.point;
         if !point.path.is_uring() {
-            return self.flows(streams.into_iter().map(ByteFlow::new).collect());
+            return self.flows_of(streams, |stream| Ok(ByteFlow::new(stream)));
         }
         self.flows_of(streams, |s| UringBytes::new(s, point, send_bytes(self.prepare)))
     }
@@ -257,20 +261,21 @@ impl Run<'_> {
         streams: Vec<S>,
         open: impl FnMut(S) -> Result<F, Failure>,
     ) -> Result<EndReport, Failure> {
-        self.flows(streams.into_iter().map(open).collect::<Result<_, Failure>>()?)
+        let mut flows = streams.into_iter().map(open).collect::<Result<Vec<_>, Failure>>()?;
+        self.flows(&mut AnyFlow::of(&mut flows))
     }
 
-    fn flows<F: Flow>(&self, mut flows: Vec<F>) -> Result<EndReport, Failure> {
+    fn flows<F: Flow>(&self, flows: &mut [F]) -> Result<EndReport, Failure> {
         let point = &self.prepare.point;
         if point.pattern == Pattern::Stream && !self.prepare.is_active() {
-            let sockets = tcp::sockets(&flows, point);
+            let sockets = tcp::sockets(flows, point);
             sockets.into_iter().try_for_each(|socket| tcp::forget_opening(socket, point))?;
         }
-        let mut report = self.carry(&mut flows)?;
+        let mut report = self.carry(flows)?;
         // An aborted run does not wait for acknowledgements.
         self.control.check()?;
         if self.prepare.is_active() {
-            let sockets = tcp::sockets(&flows, point);
+            let sockets = tcp::sockets(flows, point);
             if !sockets.is_empty() {
                 let writes = report.counts.calls * u64::from(point.payloads_per_request());
                 report.tcp = tcp::counters(sockets.into_iter(), writes, self.prepare)?;
@@ -286,6 +291,11 @@ impl Run<'_> {
             report.side = side(&first, self.prepare.cpu);
         }
         Ok(report)
+    }
+
+    /// As [`Self::carry`], by virtual calls.
+    fn carry_any<F: Flow>(&self, flows: &mut [F]) -> Result<EndReport, Failure> {
+        self.carry(&mut AnyFlow::of(flows))
     }
 
     /// Opens a queue pair for each TCP connection, which stays open beside it.
@@ -307,7 +317,7 @@ impl Run<'_> {
                 let open = |stream| MessageFlow::open(&adapter, stream, prepare, control);
                 let flows: Result<Vec<_>, Failure> = streams.into_iter().map(open).collect();
                 let mut flows = flows?;
-                let mut report = self.carry(&mut flows)?;
+                let mut report = self.carry_any(&mut flows)?;
                 for flow in flows.iter().filter(|_| !prepare.is_active()) {
                     add_sequence(&mut report, flow.sequence());
                 }
@@ -340,26 +350,27 @@ impl Run<'_> {
         match (point.path, point.timestamps.filter(|_| self.prepare.is_active())) {
             (Path::Mmsg, _) => {
                 let bytes = point.payload.0 as usize;
-                self.datagrams(flows.map(|udp| MmsgFlow::new(udp, bytes)).collect(), MmsgFlow::udp)
+                let flows = flows.map(|udp| MmsgFlow::new(udp, bytes)).collect();
+                self.datagrams(flows, MmsgFlow::udp, Self::carry_any)
             }
             (Path::Gso, _) => {
                 let lay =
                     if self.prepare.is_active() { GsoFlow::sending } else { GsoFlow::receiving };
                 let flows: io::Result<_> = flows.map(|udp| lay(udp, point)).collect();
                 let flows = flows.map_err(system(format!("set up path={}", point.path)))?;
-                self.datagrams(flows, GsoFlow::udp)
+                self.datagrams(flows, GsoFlow::udp, Self::carry_any)
             }
             (Path::Uring | Path::UringZeroCopy, _) => {
                 let lay = |udp| UringDatagrams::new(udp, point, send_bytes(self.prepare));
                 let flows: Result<_, Failure> = flows.map(lay).collect();
-                self.datagrams(flows?, UringDatagrams::udp)
+                self.datagrams(flows?, UringDatagrams::udp, Self::carry_any)
             }
             (_, Some(source)) => {
                 let flows: io::Result<_> = flows.map(|udp| StampedUdp::new(udp, source)).collect();
                 let flows = flows.map_err(system("set SO_TIMESTAMPING"))?;
-                self.datagrams(flows, StampedUdp::udp)
+                self.datagrams(flows, StampedUdp::udp, Self::carry_any)
             }
-            (_, None) => self.datagrams(flows.collect(), |udp| udp),
+            (_, None) => self.datagrams(flows.collect(), |udp| udp, Self::carry),
         }
     }
 
@@ -367,6 +378,7 @@ impl Run<'_> {
         &self,
         mut flows: Vec<F>,
         udp: fn(&F) -> &UdpFlow,
+        carry: fn(&Self, &mut [F]) -> Result<EndReport, Failure>,
     ) -> Result<EndReport, Failure> {
         let check_mtu = |flows: &[F]| match flows.first() {
             Some(first) => {
@@ -376,7 +388,7 @@ impl Run<'_> {
             None => Ok(()),
         };
         check_mtu(&flows)?;
-        let carried = self.carry(&mut flows);
+        let carried = carry(self, &mut flows);
         // The path MTU may have shrunk during the run.
         let mut report = carried.or_else(|failure| check_mtu(&flows).and(Err(failure)))?;
         let is_receiver = !self.prepare.is_active();

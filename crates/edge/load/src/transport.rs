@@ -179,6 +179,42 @@ macro_rules! passes_on {
 }
 pub(crate) use passes_on;
 
+/// A flow of any kind, by virtual calls. The patterns are compiled once for all flows that are used through it, and
+/// once more for each other kind of flow, which takes a second of the release build.
+pub(crate) struct AnyFlow<'a> {
+    flow: &'a mut dyn Flow,
+}
+
+impl<'a> AnyFlow<'a> {
+    pub(crate) fn of<F: Flow>(flows: &'a mut [F]) -> Vec<Self> {
+        flows.iter_mut().map(|flow| Self { flow }).collect()
+    }
+}
+
+impl Flow for AnyFlow<'_> {
+    passes_on!();
+
+    fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
+        self.flow.send(payload)
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved> {
+        self.flow.receive(buffer)
+    }
+
+    fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()> {
+        self.flow.send_message(message, number)
+    }
+
+    fn answered(&mut self) {
+        self.flow.answered();
+    }
+
+    fn settle(&mut self) -> io::Result<Moved> {
+        self.flow.settle()
+    }
+}
+
 /// Whether an error only means that nothing has arrived yet: would block, timed out or interrupted.
 pub fn is_timeout(error: &io::Error) -> bool {
     matches!(

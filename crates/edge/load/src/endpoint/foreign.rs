@@ -11,7 +11,7 @@ use crate::control::{Control, Event};
 use crate::opening::unconnected;
 use crate::options::labelled;
 use crate::sockets::{bound, peer_within};
-use crate::transport::Flow;
+use crate::transport::{AnyFlow, Flow};
 
 pub use crate::flow_set::poll_for;
 pub use crate::options::set_dont_fragment;
@@ -31,7 +31,7 @@ pub fn connect(prepare: &Prepare, peer_at: SocketAddr) -> Result<Socket, Failure
 /// the amount of the run is used up, a receiver when it is told to drain.
 pub fn run<F: Flow>(
     prepare: &Prepare,
-    flows: Vec<F>,
+    mut flows: Vec<F>,
     opening_rtt_ns: u64,
     control: &Control,
 ) -> Result<EndReport, Failure> {
@@ -41,6 +41,6 @@ pub fn run<F: Flow>(
         if !prepare.is_active() {
             control.tell(Event::Begun);
         }
-        run.flows(flows)
+        run.flows(&mut AnyFlow::of(&mut flows))
     })
 }

@@ -45,7 +45,7 @@ impl Run<'_> {
         let does_wait = point.wait == Wait::Block && !(is_paced && self.prepare.is_active());
         flows.iter_mut().for_each(|flow| flow.set_wait(does_wait));
         let mut flows: Vec<_> = flows.into_iter().map(ByteFlow::new).collect();
-        let mut report = self.carry(&mut flows)?;
+        let mut report = self.carry_any(&mut flows)?;
         if self.prepare.is_active() {
             report.quic = QuicCounters::of(flows.iter().map(|flow| flow.stream().counters()));
         }
