@@ -20,7 +20,7 @@ use std::ops::Range;
 use crate::figure::Figure;
 use crate::pair::Pair;
 use crate::plan::Plan;
-use fabricmark_stats::Sample;
+use fabricmark_stats::{Comparison, Sample};
 use fabricmark_units::{Nanos, Stream};
 
 /// Largest number of invalid runs of a point that are repeated.
@@ -68,6 +68,8 @@ pub struct Outcome {
     pub value: Option<Sample>,
     /// Whether the run may have reached the rate of its link at times.
     pub fills_link: bool,
+    /// Whether it was a whole run, and no turns in slices.
+    pub is_whole: bool,
 }
 
 /// Results of the counted runs of each point, by block.
@@ -76,6 +78,8 @@ pub struct Outcomes {
     values: BTreeMap<usize, BTreeMap<u32, Option<Sample>>>,
     /// Runs that filled their links, or may have: points, with their blocks.
     fills_link: BTreeSet<(usize, u32)>,
+    /// Whole runs: points, with their blocks.
+    whole: BTreeSet<(usize, u32)>,
     /// Points that cannot be run here, with the block in which they were skipped.
     skipped: BTreeMap<usize, u32>,
 }
@@ -85,6 +89,9 @@ impl Outcomes {
     pub fn add(&mut self, outcome: Outcome) {
         if outcome.fills_link {
             self.fills_link.insert((outcome.point, outcome.block));
+        }
+        if outcome.is_whole {
+            self.whole.insert((outcome.point, outcome.block));
         }
         self.values.entry(outcome.point).or_default().insert(outcome.block, outcome.value);
     }
@@ -116,6 +123,12 @@ impl Outcomes {
                 self.values.get(&point).is_some_and(|runs| runs.range(..before).next().is_some());
             !has_run || self.fills_link.range((point, 0)..(point, before)).next().is_some()
         })
+    }
+
+    /// Whether any of these points had a whole run in a block before `before`.
+    fn were_whole(&self, points: &[usize], before: u32) -> bool {
+        let mut points = points.iter();
+        points.any(|&point| self.whole.range((point, 0)..(point, before)).next().is_some())
     }
 
     /// The valid values of a point in blocks before `before`, in the order of blocks.
@@ -153,6 +166,21 @@ pub fn unfinished_groups(plan: &Plan, block: u32, outcomes: &Outcomes) -> Vec<us
     let families = if plan.stop.decides { plan.families() } else { BTreeMap::new() };
     let is_finished = |group: &usize| group_is_finished(plan, *group, block, outcomes, &families);
     (0..plan.comparison_groups.len()).filter(|group| !is_finished(group)).collect()
+}
+
+/// What the pairs of a comparison group have shown before block `block`. A pair with fewer than two ratios is left out.
+pub fn comparisons(
+    plan: &Plan,
+    group: usize,
+    block: u32,
+    outcomes: &Outcomes,
+) -> Vec<(Pair, Comparison)> {
+    let pairs = plan.pairs(&plan.comparison_groups[group]);
+    let compared = |pair: Pair| {
+        let comparison = pair.compared(plan, &outcomes.log_ratios(&pair, block))?;
+        Some((pair, comparison))
+    };
+    pairs.into_iter().filter_map(compared).collect()
 }
 
 /// Whether a comparison group needs no run in block `block`.
@@ -195,7 +223,11 @@ pub fn block(plan: &Plan, block: u32, outcomes: &Outcomes) -> Vec<Step> {
         members.retain(|&point| plan.at_once(point).start == point);
         members.retain(|&point| !outcomes.is_left_out(plan, point, block));
         stream.shuffle(&mut members);
-        if let Some(slice) = plan.slice(&members, outcomes.fill_link(&members, block)) {
+        // Slices that have failed once would fail again, and both methods would be mixed.
+        let slice = plan
+            .slice(&members, outcomes.fill_link(&members, block))
+            .filter(|_| !outcomes.were_whole(&members, block));
+        if let Some(slice) = slice {
             let count = members.len() as u32;
             steps.push(Step { block, place, points: members, slice: Some(slice), warm_up: false });
             place += count;
@@ -259,6 +291,7 @@ mod tests {
                     point: step.points[0],
                     value,
                     fills_link: true,
+                    is_whole: step.slice.is_none(),
                 });
             }
         }
@@ -330,6 +363,7 @@ mod tests {
                 point: step.points[0],
                 value: None,
                 fills_link: true,
+                is_whole: true,
             });
         }
         assert_eq!(block(&plan, 1, &outcomes), []);
@@ -382,7 +416,8 @@ mod tests {
         for &point in full.iter().chain(&far) {
             // One point of a group is enough to keep the slices of both long.
             let fills_link = point == full[0];
-            outcomes.add(Outcome { block: 0, point, value: Some(1.0.into()), fills_link });
+            let value = Some(1.0.into());
+            outcomes.add(Outcome { block: 0, point, value, fills_link, is_whole: false });
         }
         let slice = |number: u32, group: &[usize]| {
             let steps = block(&plan, number, &outcomes);
@@ -391,6 +426,25 @@ mod tests {
         };
         assert_eq!((slice(0, &far), slice(1, &far)), (4800, 1000));
         assert_eq!((slice(1, &full), slice(1, &unknown)), (4800, 4800));
+    }
+
+    #[test]
+    fn a_comparison_stays_with_whole_runs_once_its_slices_have_failed() {
+        let plan = Plan { slices: true, ..plan(1) };
+        let [failed, other] = [0, 1].map(|group| plan.comparison_groups[group].clone());
+        let mut outcomes = nothing();
+        for (group, is_whole) in [(&failed, true), (&other, false)] {
+            for &point in group {
+                let value = Some(1.0.into());
+                outcomes.add(Outcome { block: 0, point, value, fills_link: true, is_whole });
+            }
+        }
+        let steps = block(&plan, 1, &outcomes);
+        let is_in_slices = |group: &[usize]| {
+            let mut own = steps.iter().filter(|step| step.points.contains(&group[0]));
+            own.any(|step| step.slice.is_some())
+        };
+        assert_eq!((is_in_slices(&failed), is_in_slices(&other)), (false, true));
     }
 
     #[test]

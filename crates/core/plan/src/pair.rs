@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabricmark_stats::{Verdict, paired_ratios};
+use fabricmark_stats::{Comparison, Verdict, paired_ratios};
 
 use crate::factor::{Factor, Point};
 use crate::figure::Figure;
@@ -64,11 +64,16 @@ impl Pair {
     /// Whether these logarithms of ratios, one per block, decide the pair, which is one of `rows` in its family: they
     /// show a difference even by the strictest step of Holm's correction, or they show that it is within the tie band.
     pub(crate) fn is_decided(&self, plan: &Plan, log_ratios: &[f64], rows: usize) -> bool {
-        let (_, figure) = self.family(plan);
-        let (better, tie) = figure.judged_by();
-        paired_ratios(log_ratios, &plan.stop, better, tie).is_some_and(|comparison| {
+        self.compared(plan, log_ratios).is_some_and(|comparison| {
             comparison.verdict == Verdict::Same
                 || comparison.p_t * rows as f64 <= 1.0 - plan.stop.confidence
         })
+    }
+
+    /// The comparison of the pair by these logarithms of ratios, without Holm's correction.
+    pub(crate) fn compared(&self, plan: &Plan, log_ratios: &[f64]) -> Option<Comparison> {
+        let (_, figure) = self.family(plan);
+        let (better, tie) = figure.judged_by();
+        paired_ratios(log_ratios, &plan.stop, better, tie)
     }
 }

@@ -196,13 +196,8 @@ impl Context<'_> {
         };
         let mut records = Vec::new();
         if step.slice.is_some() && !matches!(result, RunResult::Finished(_)) {
-            // One of the levels failed, or orders take too long: run each of them as a whole.
-            let duration = self.plan.whole_run();
-            for place in 0..points.len() {
-                let alone = step.alone(place);
-                records.extend(self.run_for(duration, &alone, coordinator, history, progress)?);
-            }
-            return Ok(records);
+            // One of the levels failed, or orders take too long.
+            return self.run_whole(step, coordinator, history, progress);
         }
         for (place, before) in before.iter().enumerate() {
             let mut record = self.record(step, place, Outcome::Completed);
@@ -239,6 +234,15 @@ impl Context<'_> {
             }
             records.push(record);
         }
+        let exceeds = |record: &Record| {
+            let is_invalid = matches!(record.outcome, Outcome::Invalid(_));
+            is_invalid && record.ceiling_shares().any(|share| share > 1.0)
+        };
+        if step.slice.is_some() && records.iter().any(exceeds) {
+            // A flow that is little faster than its link takes most of a slice to empty the token bucket, which was
+            // filled while others had their turn.
+            return self.run_whole(step, coordinator, history, progress);
+        }
         all_or_none(&mut records);
         for record in &mut records {
             let point = record.place.point as usize;
@@ -248,6 +252,23 @@ impl Context<'_> {
                 record.warnings.extend(correlated(&values));
             }
             history.give_up(record);
+        }
+        Ok(records)
+    }
+
+    /// Runs each point of a step whose slices have failed as a whole.
+    fn run_whole(
+        &self,
+        step: &Step,
+        coordinator: &mut Coordinator,
+        history: &mut History,
+        progress: &mut dyn Progress,
+    ) -> Result<Vec<Record>, PlanError> {
+        let mut records = Vec::new();
+        for place in 0..step.points.len() {
+            let alone = step.alone(place);
+            let duration = self.plan.whole_run();
+            records.extend(self.run_for(duration, &alone, coordinator, history, progress)?);
         }
         Ok(records)
     }

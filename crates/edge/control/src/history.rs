@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use fabricmark_plan::{Outcome as RunOutcome, Outcomes, Plan, Step, unfinished_groups};
+use fabricmark_plan::{
+    Compare, Outcome as RunOutcome, Outcomes, Plan, Step, comparisons, unfinished_groups,
+};
 use fabricmark_record::{Outcome, Record};
 use fabricmark_units::Nanos;
 
@@ -31,6 +33,9 @@ pub(crate) struct History {
     reason: Option<String>,
     /// Whether this host lacks something that the last failed run of this process needs.
     pub(crate) is_missing: bool,
+    /// Comparison groups that were not finished at the last call of [`Self::position`].
+    unfinished: Vec<usize>,
+    last_verdict: Option<String>,
 }
 
 impl History {
@@ -68,7 +73,8 @@ impl History {
         let value = record.deciding_sample();
         let fills_link =
             value.is_none() || record.ceiling_shares().any(|share| share >= FILLS_LINK);
-        self.outcomes.add(RunOutcome { block, point, value, fills_link });
+        let is_whole = record.slice_ns.is_none();
+        self.outcomes.add(RunOutcome { block, point, value, fills_link, is_whole });
     }
 
     fn failed_in_a_row(&self, point: usize) -> u32 {
@@ -103,11 +109,17 @@ impl History {
         }
     }
 
-    pub(crate) fn position(&self, plan: &Plan, number: u32, rest: &[Step]) -> Position {
+    pub(crate) fn position(&mut self, plan: &Plan, number: u32, rest: &[Step]) -> Position {
         let runs_min = u32::try_from(plan.stop.runs_min).unwrap_or(u32::MAX);
         let later_blocks = u64::from(runs_min.saturating_sub(number + 1));
         let unfinished = unfinished_groups(plan, number, &self.outcomes);
         let all = plan.comparison_groups.len();
+        if plan.stop.decides && self.unfinished != unfinished {
+            let decided = self.unfinished.iter().rfind(|group| !unfinished.contains(group));
+            let verdict = decided.and_then(|&group| verdict(plan, group, number, &self.outcomes));
+            self.last_verdict = verdict.or(self.last_verdict.take());
+            self.unfinished.clone_from(&unfinished);
+        }
         let decided = plan.stop.decides.then_some((all - unfinished.len(), all));
         let members: Vec<usize> = unfinished
             .into_iter()
@@ -129,8 +141,28 @@ impl History {
             rest.iter().map(|step| step.slice.map_or(1, |_| step.points.len())).sum();
         let runs = now_runs + later_blocks as usize * members.len();
         let done = self.done.len() / plan.groups.len().max(1);
-        Position { done, planned: done + runs, block: number, left, decided, budget_left: None }
+        Position {
+            done,
+            planned: done + runs,
+            block: number,
+            left,
+            decided,
+            last_verdict: self.last_verdict.clone(),
+            budget_left: None,
+        }
     }
+}
+
+/// The verdict on a comparison group, as a sentence; `None` if it was not compared.
+fn verdict(plan: &Plan, group: usize, block: u32, outcomes: &Outcomes) -> Option<String> {
+    let (pair, comparison) = comparisons(plan, group, block, outcomes).pop()?;
+    let Compare { factor, baseline, candidate } = &plan.compare[pair.compare];
+    let point = &plan.points[pair.baseline];
+    let change = 100.0 * (comparison.ratio().value - 1.0);
+    Some(format!(
+        "{} {} {} B over {}: {factor} {candidate} against {baseline} {change:+.1} %, {}",
+        point.pattern, point.transport, point.payload.0, point.link, comparison.verdict
+    ))
 }
 
 #[cfg(test)]

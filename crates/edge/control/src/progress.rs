@@ -5,7 +5,7 @@ use fabricmark_record::{Interval, Record};
 use fabricmark_units::Nanos;
 
 /// Progress of a plan.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     /// Runs that are done, warm-ups included.
     pub done: usize,
@@ -17,6 +17,8 @@ pub struct Position {
     pub left: Nanos,
     /// Number of decided comparison groups, and of all; `None` unless the plan runs until they are decided.
     pub decided: Option<(usize, usize)>,
+    /// The verdict on the comparison that was decided last, as a sentence.
+    pub last_verdict: Option<String>,
     /// Remaining budget; `None` without one.
     pub budget_left: Option<Nanos>,
 }

@@ -1,22 +1,28 @@
-//! Progress of a plan: one line on a terminal, nothing elsewhere.
+//! Progress of a plan: one line that is overwritten on a terminal, a line every minute elsewhere.
 
 use std::io::{IsTerminal, Write, stderr};
+use std::time::{Duration, Instant};
 
 use fabricmark_control::{Position, Progress};
 use fabricmark_plan::{Figure, Point, Step, Unit};
 use fabricmark_record::{Outcome, Record};
 use fabricmark_units::Nanos;
 
+/// Time between lines where standard error is not a terminal.
+const EVERY: Duration = Duration::from_secs(60);
+
 /// A progress line on standard error.
 pub struct Line {
     is_terminal: bool,
     last: String,
+    printed: Instant,
 }
 
 impl Line {
-    /// A line that stays silent if standard error is not a terminal.
+    /// The line of a plan that begins now.
     pub fn new() -> Self {
-        Self { is_terminal: stderr().is_terminal(), last: String::new() }
+        let is_terminal = stderr().is_terminal();
+        Self { is_terminal, last: String::new(), printed: Instant::now() }
     }
 
     /// Erases the line.
@@ -46,7 +52,7 @@ fn minutes(time: Nanos) -> String {
 
 impl Progress for Line {
     fn begins(&mut self, position: Position, point: &Point, step: &Step) {
-        if !self.is_terminal {
+        if !self.is_terminal && self.printed.elapsed() < EVERY {
             return;
         }
         let how_far = match (position.decided, position.budget_left) {
@@ -58,6 +64,16 @@ impl Progress for Line {
                 format!("{done} of {planned} runs, at least {} left", minutes(left))
             }
         };
+        let last = position.last_verdict.map(|verdict| format!(" · last: {verdict}"));
+        if !self.is_terminal {
+            self.printed = Instant::now();
+            eprintln!("{how_far}{}", last.unwrap_or_default());
+            return;
+        }
+        if let Some(last) = last {
+            self.show(&format!("{how_far}{last}"));
+            return;
+        }
         self.show(&format!(
             "{how_far} · {}{} {} {} {} B over {}{}",
             if step.warm_up { "warm-up " } else { "" },

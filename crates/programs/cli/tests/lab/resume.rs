@@ -26,7 +26,13 @@ fn assert_in_order(bench: &Bench) {
             let (point, value) = (record.place.point as usize, record.deciding_sample());
             match record.outcome {
                 Outcome::Skipped(_) => outcomes.skip(number, point),
-                _ => outcomes.add(RunOutcome { block: number, point, value, fills_link: true }),
+                _ => outcomes.add(RunOutcome {
+                    block: number,
+                    point,
+                    value,
+                    fills_link: true,
+                    is_whole: record.slice_ns.is_none(),
+                }),
             }
         }
     }
