@@ -55,6 +55,7 @@ fn the_debian_package_is_installed_into_a_bare_root_and_leaves_nothing_when_it_i
     let expected = [
         "usr/bin/fabricmark",
         "usr/lib/systemd/system/fabricmark-agent.service",
+        "usr/lib/systemd/system/fabricmark-relay@.service",
         "usr/share/bash-completion/completions/fabricmark",
         "usr/share/doc/fabricmark/copyright",
         "usr/share/fish/vendor_completions.d/fabricmark.fish",
@@ -64,11 +65,11 @@ fn the_debian_package_is_installed_into_a_bare_root_and_leaves_nothing_when_it_i
     assert_eq!(files(&root), expected.map(PathBuf::from));
     let version = run(root.join("usr/bin/fabricmark"), &["--version".as_ref()]).stdout;
     assert_eq!(version, concat!("fabricmark ", env!("CARGO_PKG_VERSION"), "\n").as_bytes());
-    let unit = fs::read_to_string(root.join(expected[1])).unwrap();
-    assert!(
-        unit.contains("ExecStart=/usr/bin/fabricmark agent") && !unit.contains("/usr/local"),
-        "{unit}"
-    );
+    for (file, command) in [(expected[1], "agent"), (expected[2], "relay")] {
+        let unit = fs::read_to_string(root.join(file)).unwrap();
+        let start = format!("ExecStart=/usr/bin/fabricmark {command}");
+        assert!(unit.contains(&start) && !unit.contains("/usr/local"), "{unit}");
+    }
 
     dpkg(["--purge".as_ref(), "fabricmark".as_ref()]);
     assert_eq!(files(&root), Vec::<PathBuf>::new());

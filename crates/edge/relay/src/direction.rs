@@ -1,0 +1,314 @@
+//! The hot loop: moves what one end of a connection sent to the other one.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+
+use fabricmark_telemetry::clock::now_ns;
+use rustix::event::epoll::EventFlags;
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+
+use crate::settings::Path;
+use crate::transfer::Transfer;
+
+/// Receives of one direction before other connections get their turn.
+const RECEIVES_PER_TURN: usize = 16;
+
+/// Bytes that stalled directions of all threads together may hold before they receive less at a time.
+const HELD_MAX: usize = 32 << 20;
+
+/// Most bytes per receive then.
+const SHORT_RECEIVE_BYTES: usize = 16 << 10;
+
+/// Empty pipes that a thread keeps for its next connections.
+const PIPES_KEPT: usize = 64;
+
+/// One end of a connection, and what epoll has reported of it, edge-triggered.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) stream: TcpStream,
+    pub(crate) is_readable: bool,
+    pub(crate) is_writable: bool,
+    /// The other side has ended or reset the connection: a short read does not mean that there is no more to read.
+    has_ended: bool,
+}
+
+impl End {
+    pub(crate) fn new(stream: TcpStream) -> Self {
+        Self { stream, is_readable: false, is_writable: false, has_ended: false }
+    }
+
+    pub(crate) fn note(&mut self, flags: EventFlags) {
+        // The next call returns the error.
+        let broken = EventFlags::ERR | EventFlags::HUP;
+        self.is_readable |= flags.intersects(EventFlags::IN | EventFlags::RDHUP | broken);
+        self.is_writable |= flags.intersects(EventFlags::OUT | broken);
+        self.has_ended |= flags.intersects(EventFlags::RDHUP | broken);
+    }
+}
+
+/// A pipe that splice(2) moves bytes through.
+#[derive(Debug)]
+struct Pipe {
+    reader: OwnedFd,
+    writer: OwnedFd,
+}
+
+/// What a thread moves bytes with.
+#[derive(Debug)]
+pub(crate) struct Mover {
+    path: Path,
+    buffer: Vec<u8>,
+    pipes: Vec<Pipe>,
+    /// Bytes that directions hold, and from which number on they receive less at a time.
+    held: usize,
+    held_max: usize,
+    /// Bytes moved since [`Self::take_bytes`], by direction.
+    bytes: [u64; 2],
+}
+
+impl Mover {
+    pub(crate) fn new(path: Path, buffer_bytes: usize, threads: usize) -> Self {
+        let held_max = HELD_MAX / threads;
+        let buffer = vec![0; buffer_bytes];
+        Self { path, buffer, pipes: Vec::new(), held: 0, held_max, bytes: [0; 2] }
+    }
+
+    /// Most bytes of the next receive.
+    fn most(&self) -> usize {
+        let most = if self.held > self.held_max { SHORT_RECEIVE_BYTES } else { usize::MAX };
+        self.buffer.len().min(most)
+    }
+
+    /// Forgets what a direction held that has ended.
+    pub(crate) fn forget(&mut self, direction: &Direction) {
+        self.held -= direction.held.len();
+    }
+
+    pub(crate) fn take_bytes(&mut self) -> [u64; 2] {
+        std::mem::take(&mut self.bytes)
+    }
+
+    fn pipe(&mut self) -> io::Result<Pipe> {
+        if let Some(pipe) = self.pipes.pop() {
+            return Ok(pipe);
+        }
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        // Above the user's limit of pipe memory it keeps its size (pipe(7)).
+        let _ = fcntl_setpipe_size(&writer, self.buffer.len());
+        Ok(Pipe { reader, writer })
+    }
+}
+
+/// Whether a direction can go on at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It waits for an event of epoll.
+    Waits,
+    /// There may be more to move.
+    More,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Open,
+    /// The source has ended; what is held must still be sent.
+    Ended,
+    /// The end was passed on.
+    Shut,
+}
+
+/// One direction of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Direction {
+    state: State,
+    /// Bytes that were received and could not be sent yet, from `sent` on.
+    held: Vec<u8>,
+    sent: usize,
+    /// Bytes in the pipe.
+    piped: usize,
+    pipe: Option<Pipe>,
+    pub(crate) transfer: Transfer,
+}
+
+impl Direction {
+    /// Whether the end of the source was passed on.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.state == State::Shut
+    }
+
+    /// Sends these bytes, which are not counted, before everything else.
+    pub(crate) fn begin_with(&mut self, header: Vec<u8>, mover: &mut Mover) {
+        mover.held += header.len();
+        self.held = header;
+    }
+
+    /// Moves bytes until one end would block, the source has ended, or the turn is over. `number` is 0 from the client
+    /// to the target, and 1 back.
+    pub(crate) fn advance(
+        &mut self,
+        source: &mut End,
+        sink: &mut End,
+        mover: &mut Mover,
+        number: usize,
+    ) -> io::Result<Step> {
+        for _ in 0..RECEIVES_PER_TURN {
+            if self.is_holding() && !self.flush(sink, &mut mover.held)? {
+                return Ok(Step::Waits);
+            }
+            match self.state {
+                State::Open => {}
+                State::Ended => {
+                    sink.stream.shutdown(Shutdown::Write)?;
+                    self.state = State::Shut;
+                    if let Some(pipe) = self.pipe.take().filter(|_| mover.pipes.len() < PIPES_KEPT)
+                    {
+                        mover.pipes.push(pipe);
+                    }
+                    return Ok(Step::Waits);
+                }
+                State::Shut => return Ok(Step::Waits),
+            }
+            if !source.is_readable || !sink.is_writable {
+                return Ok(Step::Waits);
+            }
+            let most = mover.most();
+            let began_ns = if self.transfer.bytes == 0 { now_ns() } else { 0 };
+            let received = match mover.path {
+                Path::Copy => source.stream.read(&mut mover.buffer[..most]),
+                Path::Splice => self.fill(source, mover),
+            };
+            let received = match received {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    source.is_readable = false;
+                    self.stamp();
+                    return Ok(Step::Waits);
+                }
+                received => received?,
+            };
+            if received == 0 {
+                self.stamp();
+                self.state = State::Ended;
+                continue;
+            }
+            let transfer = &mut self.transfer;
+            if transfer.bytes == 0 {
+                transfer.receive_began_ns = began_ns;
+                transfer.send_began_ns = now_ns();
+            }
+            transfer.bytes += received as u64;
+            transfer.receives += 1;
+            mover.bytes[number] += received as u64;
+            // A stream socket that returned less than was asked for has no more (epoll(7)), except its end. With
+            // splice, it may be the pipe that is full.
+            let is_copy = mover.path == Path::Copy;
+            let is_short = received < most;
+            if is_copy && is_short {
+                source.is_readable = source.has_ended;
+            }
+            let is_stamped = is_short || !is_copy;
+            transfer.receive_ended_ns = if is_stamped { now_ns() } else { 0 };
+            transfer.send_ended_ns = 0;
+            if is_copy {
+                self.send(sink, &mover.buffer[..received])?;
+                mover.held += self.held.len();
+            } else {
+                self.piped = received;
+                self.flush(sink, &mut mover.held)?;
+            }
+            if is_stamped || self.is_holding() {
+                self.stamp();
+            }
+        }
+        self.stamp();
+        Ok(Step::More)
+    }
+
+    /// Sets the ends of the last receive and of the last send, if they are not set yet.
+    fn stamp(&mut self) {
+        let transfer = &mut self.transfer;
+        if transfer.bytes > 0 && (transfer.receive_ended_ns == 0 || transfer.send_ended_ns == 0) {
+            let now_ns = now_ns();
+            for ended_ns in [&mut transfer.receive_ended_ns, &mut transfer.send_ended_ns] {
+                if *ended_ns == 0 {
+                    *ended_ns = now_ns;
+                }
+            }
+        }
+    }
+
+    fn is_holding(&self) -> bool {
+        self.sent < self.held.len() || self.piped > 0
+    }
+
+    /// Splices what has arrived into the pipe, which is empty.
+    fn fill(&mut self, source: &End, mover: &mut Mover) -> io::Result<usize> {
+        if self.pipe.is_none() {
+            self.pipe = Some(mover.pipe()?);
+        }
+        let Some(pipe) = &self.pipe else { return Ok(0) };
+        let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
+        let moved = splice(&source.stream, None, &pipe.writer, None, mover.buffer.len(), flags)?;
+        Ok(moved)
+    }
+
+    /// Sends bytes, and holds what the sink does not take.
+    fn send(&mut self, sink: &mut End, bytes: &[u8]) -> io::Result<()> {
+        let sent = send_some(sink, bytes)?;
+        if sent < bytes.len() {
+            self.held = bytes[sent..].to_vec();
+            self.sent = 0;
+        }
+        Ok(())
+    }
+
+    /// Sends what is held; whether all of it was sent. `held` is the sum over all directions.
+    fn flush(&mut self, sink: &mut End, held: &mut usize) -> io::Result<bool> {
+        if !sink.is_writable {
+            return Ok(false);
+        }
+        if self.sent < self.held.len() {
+            self.sent += send_some(sink, &self.held[self.sent..])?;
+            if self.sent < self.held.len() {
+                return Ok(false);
+            }
+            *held -= self.held.len();
+            (self.held, self.sent) = (Vec::new(), 0);
+        }
+        while let Some(pipe) = self.pipe.as_ref().filter(|_| self.piped > 0) {
+            let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
+            match splice(&pipe.reader, None, sink.stream.as_fd(), None, self.piped, flags) {
+                Ok(moved) => self.piped -= moved,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => {
+                    sink.is_writable = false;
+                    return Ok(false);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if self.transfer.bytes > 0 {
+            self.transfer.send_ended_ns = now_ns();
+        }
+        Ok(true)
+    }
+}
+
+/// Sends as much as the sink takes.
+fn send_some(sink: &mut End, bytes: &[u8]) -> io::Result<usize> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match sink.stream.write(&bytes[sent..]) {
+            Ok(count) => sent += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                sink.is_writable = false;
+                return Ok(sent);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sent)
+}

@@ -1,0 +1,159 @@
+//! A layer-4 relay: accepts TCP connections, or UDP flows, at one address, opens one of its own to another address for
+//! each, and moves bytes between the two. The families of the addresses may differ.
+//!
+//! - [`Settings`]: what to relay, how, and the limits.
+//! - `worker`: a thread that accepts connections and serves its own; there is one per `threads`, each with a listening
+//!   socket of its own (SO_REUSEPORT).
+//! - `session`: one connection of a client and the relay's connection to the target.
+//! - `direction`: the hot loop. Moves what one end sent to the other, by `read` and `write` or by splice(2).
+//! - `udp`: the same for flows of datagrams.
+//! - [`Transfer`], [`Counters`]: what was moved, and the times of paper P5.
+//!
+//! A relay has no queue: it reads from a connection only if the other one can be written, so the windows of TCP hold
+//! back a sender that is faster than its receiver.
+
+mod counters;
+mod direction;
+mod session;
+mod settings;
+mod transfer;
+mod udp;
+mod worker;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+pub use counters::{Counters, Times};
+pub use session::Outcome;
+pub use settings::{Path, Protocol, RelayError, Settings};
+pub use transfer::{Ended, Transfer};
+
+use counters::Shared;
+
+/// Interval at which threads look whether they are to stop, and [`Relay::serve`] calls `look`.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Ended connections that wait to be read by [`Board::ended`]; more are counted in [`Counters::unreported`].
+const ENDED_MAX: usize = 4096;
+
+/// A relay that listens.
+#[derive(Debug)]
+pub struct Relay {
+    settings: Settings,
+    connections_max: usize,
+    sockets: settings::Sockets,
+}
+
+/// Open connections of all threads, and how many there may be.
+#[derive(Debug)]
+pub(crate) struct Limited {
+    count: AtomicUsize,
+    most: usize,
+}
+
+impl Limited {
+    /// Counts one more, if there may be.
+    fn add(&self) -> bool {
+        let has_room = self.count.fetch_add(1, Relaxed) < self.most;
+        if !has_room {
+            self.remove();
+        }
+        has_room
+    }
+
+    fn remove(&self) {
+        self.count.fetch_sub(1, Relaxed);
+    }
+
+    fn has_room(&self) -> bool {
+        self.count.load(Relaxed) < self.most
+    }
+}
+
+/// What a relay has done so far.
+#[derive(Debug)]
+pub struct Board<'a> {
+    shared: &'a [Shared],
+    ended: Receiver<Ended>,
+}
+
+impl Board<'_> {
+    /// The sum over all threads.
+    pub fn counters(&self) -> Counters {
+        let mut sum = Counters::default();
+        for thread in self.shared {
+            sum += &*thread.lock();
+        }
+        sum
+    }
+
+    /// Connections that have ended since the last call, if [`Settings::reports_ended`].
+    pub fn ended(&self) -> impl Iterator<Item = Ended> {
+        self.ended.try_iter()
+    }
+}
+
+impl Relay {
+    /// Opens the listening sockets.
+    pub fn listen(settings: Settings) -> Result<Self, RelayError> {
+        let connections_max = settings.check()?;
+        let sockets = settings.sockets()?;
+        Ok(Self { settings, connections_max, sockets })
+    }
+
+    /// Address that it listens at, with the port that the kernel chose if none was given.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.sockets.address()
+    }
+
+    /// Most connections that are open at a time.
+    pub fn connections_max(&self) -> usize {
+        self.connections_max
+    }
+
+    /// Serves until `stop` is set; then accepts nothing new, and returns when all connections have ended, at the
+    /// latest after [`Settings::drain_timeout`]. `look` is called ten times a second, and once at the end.
+    pub fn serve(
+        self,
+        stop: &AtomicBool,
+        look: &mut dyn FnMut(&Board<'_>),
+    ) -> io::Result<Counters> {
+        let Self { settings, connections_max, sockets } = self;
+        let shared: Vec<Shared> = (0..settings.threads).map(|_| Shared::default()).collect();
+        let (ended, reader) = sync_channel(ENDED_MAX);
+        let board = Board { shared: &shared, ended: reader };
+        let open = Limited { count: AtomicUsize::new(0), most: connections_max };
+        let (settings, open) = (&settings, &open);
+        let served: io::Result<()> = thread::scope(|scope| {
+            let mut threads = Vec::new();
+            match sockets {
+                settings::Sockets::Tcp(listeners) => {
+                    for (listener, shared) in listeners.into_iter().zip(board.shared) {
+                        let ended = ended.clone();
+                        let worker = worker::Worker::new(settings, listener, shared, open, ended)?;
+                        threads.push(scope.spawn(move || worker.run(stop)));
+                    }
+                }
+                settings::Sockets::Udp(sockets) => {
+                    for (socket, shared) in sockets.into_iter().zip(board.shared) {
+                        let worker = udp::Worker::new(settings, socket, shared, open)?;
+                        threads.push(scope.spawn(move || worker.run(stop)));
+                    }
+                }
+            }
+            while !threads.iter().all(thread::ScopedJoinHandle::is_finished) {
+                thread::sleep(TICK);
+                look(&board);
+            }
+            threads.into_iter().try_for_each(|thread| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+        });
+        look(&board);
+        served.map(|()| board.counters())
+    }
+}

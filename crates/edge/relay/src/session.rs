@@ -1,0 +1,233 @@
+//! One connection of a client and the relay's connection to the target.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use fabricmark_proto::{PROXY_BYTES_MAX, ProxyHeader};
+use fabricmark_telemetry::clock::now_ns;
+use rustix::event::epoll::EventFlags;
+use rustix::net::{RecvFlags, recv};
+
+use crate::direction::{Direction, End, Mover, Step};
+use crate::settings::{Settings, reset};
+use crate::transfer::Ended;
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Both ends closed it, or a UDP flow became idle.
+    Ended,
+    /// An end reset it; so was the other one.
+    Reset,
+    /// The target refused it or did not answer in time; the client was reset.
+    Refused,
+    /// No byte arrived for the idle timeout; both ends were reset.
+    Idle,
+    /// The client sent no valid PROXY header.
+    Rejected,
+    /// It was still open at the end of the drain; both ends were reset.
+    Aborted,
+}
+
+impl Outcome {
+    /// Key in JSON and in text.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Ended => "ended",
+            Self::Reset => "reset",
+            Self::Refused => "refused",
+            Self::Idle => "idle",
+            Self::Rejected => "rejected",
+            Self::Aborted => "aborted",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The PROXY header of the client has not arrived yet.
+    Header,
+    /// The connection to the target is not open yet.
+    Connecting,
+    Open,
+}
+
+/// The end of the client, and that of the target.
+pub(crate) const CLIENT: usize = 0;
+pub(crate) const TARGET: usize = 1;
+
+/// A client's connection, the relay's to the target, and what is between.
+#[derive(Debug)]
+pub(crate) struct Session {
+    ends: [End; 2],
+    directions: [Direction; 2],
+    stage: Stage,
+    is_connected: bool,
+    client: SocketAddr,
+    /// Address that the client connected to.
+    local: SocketAddr,
+    began_ns: u64,
+    /// When it last had an event.
+    active_ns: u64,
+    /// Whether it is in the queue of its thread.
+    pub(crate) is_queued: bool,
+}
+
+/// What a session needs next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Wait,
+    Again,
+    End(Outcome),
+}
+
+impl Session {
+    pub(crate) fn new(
+        client: TcpStream,
+        address: SocketAddr,
+        target: TcpStream,
+        settings: &Settings,
+    ) -> io::Result<Self> {
+        let (local, now_ns) = (client.local_addr()?, now_ns());
+        Ok(Self {
+            ends: [End::new(client), End::new(target)],
+            directions: Default::default(),
+            stage: if settings.accepts_proxy { Stage::Header } else { Stage::Connecting },
+            is_connected: false,
+            client: canonical(address),
+            local: canonical(local),
+            began_ns: now_ns,
+            active_ns: now_ns,
+            is_queued: false,
+        })
+    }
+
+    pub(crate) fn fd(&self, end: usize) -> BorrowedFd<'_> {
+        self.ends[end].stream.as_fd()
+    }
+
+    /// How the session ends if it has been opening or idle for too long.
+    pub(crate) fn overdue(
+        &self,
+        now_ns: u64,
+        connect_ns: u64,
+        idle_ns: Option<u64>,
+    ) -> Option<Outcome> {
+        let (age_ns, silent_ns) = (now_ns - self.began_ns, now_ns - self.active_ns);
+        if age_ns >= connect_ns && !self.is_connected {
+            return Some(Outcome::Refused);
+        }
+        if age_ns >= connect_ns && self.stage == Stage::Header {
+            return Some(Outcome::Rejected);
+        }
+        idle_ns.is_some_and(|idle_ns| silent_ns >= idle_ns).then_some(Outcome::Idle)
+    }
+
+    /// Takes what epoll reported of an end.
+    pub(crate) fn note(&mut self, end: usize, flags: EventFlags, at_ns: u64) -> Next {
+        self.active_ns = at_ns;
+        if flags.contains(EventFlags::ERR) {
+            let is_refused = end == TARGET && !self.is_connected;
+            return Next::End(if is_refused { Outcome::Refused } else { Outcome::Reset });
+        }
+        self.ends[end].note(flags);
+        Next::Wait
+    }
+
+    /// Goes on as far as it can. `connect_ns` is set when the connection to the target has opened.
+    pub(crate) fn advance(
+        &mut self,
+        mover: &mut Mover,
+        settings: &Settings,
+        connect_ns: &mut Option<u64>,
+    ) -> Next {
+        if !self.is_connected && self.ends[TARGET].is_writable {
+            self.is_connected = true;
+            *connect_ns = Some(now_ns() - self.began_ns);
+        }
+        if self.stage == Stage::Header {
+            match self.read_header() {
+                Ok(true) => self.stage = Stage::Connecting,
+                Ok(false) => return Next::Wait,
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    return Next::End(Outcome::Rejected);
+                }
+                Err(_) => return Next::End(Outcome::Reset),
+            }
+        }
+        if self.stage == Stage::Connecting {
+            if !self.is_connected {
+                return Next::Wait;
+            }
+            if settings.sends_proxy {
+                let header = ProxyHeader { source: self.client, destination: self.local };
+                self.directions[CLIENT].begin_with(header.emit(), mover);
+            }
+            self.stage = Stage::Open;
+        }
+        let [client, target] = &mut self.ends;
+        let [up, down] = &mut self.directions;
+        let steps = up
+            .advance(client, target, mover, CLIENT)
+            .and_then(|step| Ok([step, down.advance(target, client, mover, TARGET)?]));
+        match steps {
+            Err(_) => Next::End(Outcome::Reset),
+            Ok(_) if self.directions.iter().all(Direction::is_shut) => Next::End(Outcome::Ended),
+            Ok(steps) if steps.contains(&Step::More) => Next::Again,
+            Ok(_) => Next::Wait,
+        }
+    }
+
+    /// Reads the client's PROXY header; whether it is complete.
+    fn read_header(&mut self) -> io::Result<bool> {
+        let end = &mut self.ends[CLIENT];
+        if !end.is_readable {
+            return Ok(false);
+        }
+        let mut bytes = [0; PROXY_BYTES_MAX];
+        let (peeked, _) = match recv(&end.stream, &mut bytes, RecvFlags::PEEK) {
+            Err(rustix::io::Errno::AGAIN) => {
+                end.is_readable = false;
+                return Ok(false);
+            }
+            received => received?,
+        };
+        let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+        if peeked == 0 {
+            return Err(invalid());
+        }
+        let Some((header, length)) = ProxyHeader::parse(&bytes[..peeked]).map_err(|_| invalid())?
+        else {
+            // The next bytes are a new event.
+            end.is_readable = false;
+            return if peeked < bytes.len() { Ok(false) } else { Err(invalid()) };
+        };
+        recv(&end.stream, &mut bytes[..length], RecvFlags::empty())?;
+        if let Some(header) = header {
+            (self.client, self.local) = (header.source, header.destination);
+        }
+        Ok(true)
+    }
+
+    /// Closes both ends: in order if both have ended, else by a reset.
+    pub(crate) fn end(self, outcome: Outcome, mover: &mut Mover) -> Ended {
+        self.directions.iter().for_each(|direction| mover.forget(direction));
+        if outcome != Outcome::Ended {
+            self.ends.iter().for_each(|end| reset(&end.stream));
+        }
+        let [upstream, downstream] = self.directions;
+        Ended {
+            client: self.client,
+            outcome,
+            elapsed_ns: now_ns() - self.began_ns,
+            upstream: upstream.transfer,
+            downstream: downstream.transfer,
+        }
+    }
+}
+
+/// An IPv4-mapped IPv6 address as the IPv4 address that it stands for.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}

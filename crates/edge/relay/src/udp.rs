@@ -1,0 +1,238 @@
+//! Relays flows of datagrams. A flow is the datagrams of one client address and port; it has a socket of its own to the
+//! target, whose answers go back to that address, and ends when it is idle.
+
+use std::collections::HashMap;
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use fabricmark_telemetry::clock::now_ns;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use slab::Slab;
+
+use crate::counters::Shared;
+use crate::session::Outcome;
+use crate::settings::Settings;
+use crate::transfer::Transfer;
+use crate::{Limited, TICK};
+
+/// Events per epoll_wait(2).
+const EVENTS: usize = 256;
+
+/// Datagrams of one socket before others get their turn.
+const DATAGRAMS_PER_TURN: usize = 64;
+
+/// The longest UDP payload (RFC 768) is shorter.
+const BUFFER_BYTES: usize = 65_536;
+
+/// Idle time after which a flow ends, if none is given. RFC 4787, REQ-5, asks a NAT for at least two minutes.
+const IDLE: Duration = Duration::from_secs(120);
+
+/// Interval at which idle flows are looked for.
+const SWEEP: Duration = Duration::from_secs(1);
+
+const LISTENER: u64 = u64::MAX;
+
+struct Flow {
+    client: SocketAddr,
+    target: UdpSocket,
+    active_ns: u64,
+    upstream: Transfer,
+    downstream: Transfer,
+}
+
+pub(crate) struct Worker<'a> {
+    settings: &'a Settings,
+    epoll: OwnedFd,
+    socket: UdpSocket,
+    flows: Slab<Flow>,
+    indexes: HashMap<SocketAddr, usize>,
+    buffer: Vec<u8>,
+    bytes: [u64; 2],
+    dropped: u64,
+    shared: &'a Shared,
+    /// Open flows of all threads.
+    open: &'a Limited,
+}
+
+impl<'a> Worker<'a> {
+    pub(crate) fn new(
+        settings: &'a Settings,
+        socket: UdpSocket,
+        shared: &'a Shared,
+        open: &'a Limited,
+    ) -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &socket, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        Ok(Self {
+            settings,
+            epoll,
+            socket,
+            flows: Slab::new(),
+            indexes: HashMap::new(),
+            buffer: vec![0; BUFFER_BYTES],
+            bytes: [0; 2],
+            dropped: 0,
+            shared,
+            open,
+        })
+    }
+
+    /// Serves until `stop` is set: a flow has no end to wait for.
+    pub(crate) fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        let mut swept_ns = now_ns();
+        let idle_ns = self.settings.idle_timeout.unwrap_or(IDLE).as_nanos() as u64;
+        while !stop.load(Relaxed) {
+            let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(TICK.subsec_nanos()) };
+            events.clear();
+            let room: &mut [MaybeUninit<Event>] = events.spare_capacity_mut();
+            let events = match epoll::wait(&self.epoll, room, Some(&timeout)) {
+                Ok((events, _)) => &*events,
+                Err(rustix::io::Errno::INTR) => &[],
+                Err(error) => return Err(error.into()),
+            };
+            for event in events {
+                match event.data.u64() {
+                    LISTENER => self.send_on()?,
+                    index => self.send_back(index as usize),
+                }
+            }
+            let now_ns = now_ns();
+            if now_ns - swept_ns >= SWEEP.as_nanos() as u64 {
+                swept_ns = now_ns;
+                self.forget_idle(now_ns, idle_ns);
+            }
+            self.publish();
+        }
+        self.forget_idle(now_ns(), 0);
+        Ok(())
+    }
+
+    /// Sends datagrams of clients to the target.
+    fn send_on(&mut self) -> io::Result<()> {
+        for _ in 0..DATAGRAMS_PER_TURN {
+            let began_ns = now_ns();
+            let (length, client) = match self.socket.recv_from(&mut self.buffer) {
+                Ok(received) => received,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                // An ICMP error that a datagram to a client caused (udp(7)).
+                Err(_) => continue,
+            };
+            let received_ns = now_ns();
+            let Some(index) = self.flow(client, began_ns) else {
+                self.dropped += 1;
+                continue;
+            };
+            let flow = &mut self.flows[index];
+            flow.active_ns = received_ns;
+            match flow.target.send(&self.buffer[..length]) {
+                Ok(_) => {
+                    count(&mut flow.upstream, length, began_ns, received_ns);
+                    self.bytes[0] += length as u64;
+                }
+                Err(_) => self.dropped += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends datagrams of the target to the client of a flow.
+    fn send_back(&mut self, index: usize) {
+        let Some(flow) = self.flows.get_mut(index) else { return };
+        for _ in 0..DATAGRAMS_PER_TURN {
+            let began_ns = now_ns();
+            let length = match flow.target.recv(&mut self.buffer) {
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // The target's host answered that nothing listens there.
+                Err(_) => continue,
+            };
+            let received_ns = now_ns();
+            flow.active_ns = received_ns;
+            match self.socket.send_to(&self.buffer[..length], flow.client) {
+                Ok(_) => {
+                    count(&mut flow.downstream, length, began_ns, received_ns);
+                    self.bytes[1] += length as u64;
+                }
+                Err(_) => self.dropped += 1,
+            }
+        }
+    }
+
+    /// The flow of a client, which is opened if it is new; `None` if there is no room for it.
+    fn flow(&mut self, client: SocketAddr, now_ns: u64) -> Option<usize> {
+        if let Some(&index) = self.indexes.get(&client) {
+            return Some(index);
+        }
+        if !self.open.add() {
+            return None;
+        }
+        let entry = self.flows.vacant_entry();
+        let opened = connected(self.settings.forward).and_then(|target| {
+            let data = EventData::new_u64(entry.key() as u64);
+            epoll::add(&self.epoll, &target, data, EventFlags::IN)?;
+            Ok(target)
+        });
+        let mut counters = self.shared.lock();
+        let Ok(target) = opened else {
+            self.open.remove();
+            counters.exhausted += 1;
+            return None;
+        };
+        counters.accepted += 1;
+        let index = entry.key();
+        let (upstream, downstream) = (Transfer::default(), Transfer::default());
+        entry.insert(Flow { client, target, active_ns: now_ns, upstream, downstream });
+        self.indexes.insert(client, index);
+        Some(index)
+    }
+
+    fn forget_idle(&mut self, now_ns: u64, idle_ns: u64) {
+        let mut counters = self.shared.lock();
+        self.flows.retain(|_, flow| {
+            let is_idle = now_ns.saturating_sub(flow.active_ns) >= idle_ns;
+            if is_idle {
+                self.indexes.remove(&flow.client);
+                self.open.remove();
+                counters.count(Outcome::Ended, &flow.upstream, &flow.downstream);
+            }
+            !is_idle
+        });
+    }
+
+    fn publish(&mut self) {
+        let [upstream, downstream] = mem::take(&mut self.bytes);
+        let dropped = mem::take(&mut self.dropped);
+        if upstream + downstream + dropped > 0 {
+            let mut counters = self.shared.lock();
+            counters.upstream_bytes += upstream;
+            counters.downstream_bytes += downstream;
+            counters.dropped_datagrams += dropped;
+        }
+    }
+}
+
+fn count(transfer: &mut Transfer, bytes: usize, began_ns: u64, received_ns: u64) {
+    if transfer.receives == 0 {
+        (transfer.receive_began_ns, transfer.send_began_ns) = (began_ns, received_ns);
+    }
+    transfer.receives += 1;
+    transfer.bytes += bytes as u64;
+    (transfer.receive_ended_ns, transfer.send_ended_ns) = (received_ns, now_ns());
+}
+
+fn connected(target: SocketAddr) -> io::Result<UdpSocket> {
+    let any: SocketAddr = match target {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.set_nonblocking(true)?;
+    socket.connect(target)?;
+    Ok(socket)
+}

@@ -1,0 +1,296 @@
+//! A thread of the relay: accepts connections and serves them, with epoll.
+
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use fabricmark_telemetry::clock::now_ns;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use slab::Slab;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+
+use crate::counters::Shared;
+use crate::direction::Mover;
+use crate::session::{CLIENT, Next, Outcome, Session, TARGET};
+use crate::settings::{Settings, prepare, reset};
+use crate::transfer::Ended;
+use crate::{Limited, TICK};
+
+/// Events per epoll_wait(2).
+const EVENTS: usize = 256;
+
+/// Connections accepted before others get their turn.
+const ACCEPTS_PER_TURN: usize = 64;
+
+/// Event of the listening socket; those of sessions are twice their index, plus their end.
+const LISTENER: u64 = u64::MAX;
+
+/// Interval at which timeouts are looked for.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// Pause of accepting when descriptors or memory are missing, unless a connection ends before.
+const EXHAUSTED_FOR: Duration = Duration::from_millis(100);
+
+pub(crate) struct Worker<'a> {
+    settings: &'a Settings,
+    epoll: OwnedFd,
+    /// `None` once the relay is being stopped.
+    listener: Option<TcpListener>,
+    /// Whether the listening socket is registered with epoll.
+    is_listening: bool,
+    /// Accept nothing before this time.
+    paused_until_ns: u64,
+    sessions: Slab<Session>,
+    /// Sessions that have an event or can go on.
+    queue: Vec<usize>,
+    /// Sessions that have ended; their indexes stay in use until the events of this turn are handled.
+    ended: Vec<(usize, Outcome)>,
+    mover: Mover,
+    shared: &'a Shared,
+    /// Open connections of all threads.
+    open: &'a Limited,
+    reports: SyncSender<Ended>,
+}
+
+impl<'a> Worker<'a> {
+    pub(crate) fn new(
+        settings: &'a Settings,
+        listener: TcpListener,
+        shared: &'a Shared,
+        open: &'a Limited,
+        reports: SyncSender<Ended>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            settings,
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            listener: Some(listener),
+            is_listening: false,
+            paused_until_ns: 0,
+            sessions: Slab::new(),
+            queue: Vec::new(),
+            ended: Vec::new(),
+            mover: Mover::new(settings.path, settings.buffer_bytes, settings.threads),
+            shared,
+            open,
+            reports,
+        })
+    }
+
+    /// Serves until `stop` is set and all connections have ended, or the drain timeout is over.
+    pub(crate) fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        let mut swept_ns = now_ns();
+        let mut drain_until_ns = None;
+        loop {
+            self.listen()?;
+            let wait = if self.queue.is_empty() { TICK } else { Duration::ZERO };
+            let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(wait.subsec_nanos()) };
+            events.clear();
+            let room: &mut [MaybeUninit<Event>] = events.spare_capacity_mut();
+            let events = match epoll::wait(&self.epoll, room, Some(&timeout)) {
+                Ok((events, _)) => &*events,
+                Err(rustix::io::Errno::INTR) => &[],
+                Err(error) => return Err(error.into()),
+            };
+            let now_ns = now_ns();
+            for event in events {
+                match event.data.u64() {
+                    LISTENER => {
+                        self.accept()?;
+                    }
+                    data => self.note(data, event.flags, now_ns),
+                }
+            }
+            self.advance();
+            if now_ns - swept_ns >= SWEEP.as_nanos() as u64 {
+                swept_ns = now_ns;
+                self.sweep(now_ns);
+            }
+            if stop.load(Relaxed) && drain_until_ns.is_none() {
+                drain_until_ns = Some(now_ns + self.settings.drain_timeout.as_nanos() as u64);
+                // To the clients, connections that wait in the listening socket are open.
+                while self.accept()? {}
+                self.advance();
+                self.is_listening = false;
+                self.listener = None;
+            }
+            if drain_until_ns.is_some_and(|until_ns| now_ns >= until_ns) {
+                let left: Vec<_> = self.sessions.iter().map(|(index, _)| index).collect();
+                self.ended.extend(left.into_iter().map(|index| (index, Outcome::Aborted)));
+            }
+            self.bury();
+            if drain_until_ns.is_some() && self.sessions.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Registers the listening socket if there is room for a connection, or takes it out.
+    fn listen(&mut self) -> io::Result<()> {
+        let Some(listener) = &self.listener else { return Ok(()) };
+        let has_room =
+            self.open.has_room() && (self.paused_until_ns == 0 || now_ns() >= self.paused_until_ns);
+        if has_room != self.is_listening {
+            let data = EventData::new_u64(LISTENER);
+            if has_room {
+                epoll::add(&self.epoll, listener, data, EventFlags::IN)?;
+                self.paused_until_ns = 0;
+            } else {
+                epoll::delete(&self.epoll, listener)?;
+            }
+            self.is_listening = has_room;
+        }
+        Ok(())
+    }
+
+    /// Accepts connections; whether more may wait.
+    fn accept(&mut self) -> io::Result<bool> {
+        for _ in 0..ACCEPTS_PER_TURN {
+            let Some(listener) = &self.listener else { return Ok(false) };
+            if !self.open.add() {
+                return Ok(false);
+            }
+            let opened = match listener.accept() {
+                Ok(client) => {
+                    self.shared.lock().accepted += 1;
+                    self.open(client)
+                }
+                Err(error) => {
+                    self.open.remove();
+                    if error.kind() == io::ErrorKind::WouldBlock {
+                        return Ok(false);
+                    }
+                    Err(error)
+                }
+            };
+            // Other errors are those of one connection, or of the network (accept(2)).
+            if opened.is_err_and(|error| is_exhausted(&error)) {
+                self.shared.lock().exhausted += 1;
+                self.paused_until_ns = now_ns() + EXHAUSTED_FOR.as_nanos() as u64;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Opens the connection to the target of one that was accepted. If it fails, the client is reset.
+    fn open(&mut self, (client, address): (TcpStream, SocketAddr)) -> io::Result<()> {
+        let prepared = prepare(&SockRef::from(&client)).and_then(|()| self.connect());
+        let added = prepared.inspect_err(|_| reset(&client)).and_then(|target| {
+            let session = Session::new(client, address, target.into(), self.settings)?;
+            let entry = self.sessions.vacant_entry();
+            let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+            for end in [CLIENT, TARGET] {
+                let data = EventData::new_u64(2 * entry.key() as u64 + end as u64);
+                if let Err(error) = epoll::add(&self.epoll, session.fd(end), data, flags) {
+                    session.end(Outcome::Refused, &mut self.mover);
+                    return Err(error.into());
+                }
+            }
+            entry.insert(session);
+            Ok(())
+        });
+        if added.is_err() {
+            self.open.remove();
+            self.shared.lock().refused += 1;
+        }
+        added
+    }
+
+    /// Begins to connect to the target.
+    fn connect(&self) -> io::Result<Socket> {
+        let at = self.settings.forward;
+        let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
+        prepare(&socket)?;
+        match socket.connect(&at.into()) {
+            Err(error)
+                if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) =>
+            {
+                Err(error)
+            }
+            _ => Ok(socket),
+        }
+    }
+
+    /// Takes an event of a session.
+    fn note(&mut self, data: u64, flags: EventFlags, now_ns: u64) {
+        let (index, end) = ((data / 2) as usize, (data % 2) as usize);
+        let Some(session) = self.sessions.get_mut(index) else { return };
+        match session.note(end, flags, now_ns) {
+            Next::End(outcome) => self.ended.push((index, outcome)),
+            Next::Wait | Next::Again => {
+                if !mem::replace(&mut session.is_queued, true) {
+                    self.queue.push(index);
+                }
+            }
+        }
+    }
+
+    /// Serves the sessions in the queue; those that can go on are in it again.
+    fn advance(&mut self) {
+        for index in mem::take(&mut self.queue) {
+            let Some(session) = self.sessions.get_mut(index) else { continue };
+            session.is_queued = false;
+            let mut connect_ns = None;
+            let next = session.advance(&mut self.mover, self.settings, &mut connect_ns);
+            if let Some(ns) = connect_ns {
+                self.shared.lock().connect_ns.record(ns);
+            }
+            match next {
+                Next::Wait => {}
+                Next::Again => {
+                    session.is_queued = true;
+                    self.queue.push(index);
+                }
+                Next::End(outcome) => self.ended.push((index, outcome)),
+            }
+        }
+        let [upstream, downstream] = self.mover.take_bytes();
+        if upstream + downstream > 0 {
+            let mut counters = self.shared.lock();
+            counters.upstream_bytes += upstream;
+            counters.downstream_bytes += downstream;
+        }
+    }
+
+    /// Ends sessions whose target does not answer, and those that are idle.
+    fn sweep(&mut self, now_ns: u64) {
+        let connect_ns = self.settings.connect_timeout.as_nanos() as u64;
+        let idle_ns = self.settings.idle_timeout.map(|timeout| timeout.as_nanos() as u64);
+        for (index, session) in &self.sessions {
+            if let Some(outcome) = session.overdue(now_ns, connect_ns, idle_ns) {
+                self.ended.push((index, outcome));
+            }
+        }
+    }
+
+    /// Removes the sessions that have ended.
+    fn bury(&mut self) {
+        for (index, outcome) in mem::take(&mut self.ended) {
+            let Some(session) = self.sessions.try_remove(index) else { continue };
+            if session.is_queued {
+                self.queue.retain(|&queued| queued != index);
+            }
+            let ended = session.end(outcome, &mut self.mover);
+            self.open.remove();
+            self.paused_until_ns = 0;
+            let mut counters = self.shared.lock();
+            counters.count(outcome, &ended.upstream, &ended.downstream);
+            if self.settings.reports_ended && self.reports.try_send(ended).is_err() {
+                counters.unreported += 1;
+            }
+        }
+    }
+}
+
+/// Whether an error means that descriptors or memory are missing.
+fn is_exhausted(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let lacking = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::ADDRNOTAVAIL];
+    error.raw_os_error().is_some_and(|code| lacking.iter().any(|lack| lack.raw_os_error() == code))
+}

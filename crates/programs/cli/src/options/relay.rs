@@ -1,0 +1,68 @@
+//! Options of `relay`.
+
+use clap::Args;
+use fabricmark_relay::{Path, Protocol};
+use fabricmark_units::{BitRate, Bytes, Nanos};
+
+use super::choice;
+
+/// Options of `relay`.
+#[derive(Args, Debug)]
+pub struct Relay {
+    /// Address and port to listen at; [::] includes IPv4
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: String,
+    /// Where to connect to for each client
+    #[arg(long, value_name = "HOST:PORT")]
+    pub forward: String,
+    /// What to relay
+    #[arg(long, default_value = "tcp", value_parser = choice(&PROTOCOLS))]
+    pub transport: Protocol,
+    /// How the bytes pass through the relay
+    #[arg(long, default_value = "copy", value_parser = choice(&PATHS))]
+    pub path: Path,
+    /// Most bytes per receive, and size of the pipes of splice
+    #[arg(long, value_name = "SIZE", default_value = "256KiB")]
+    pub buffer: Bytes,
+    /// Number of threads, each with its own listening socket and connections
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub threads: usize,
+    /// Maximum number of open connections; others wait until one ends [default: 10000, or what the limit of open files
+    /// allows]
+    #[arg(long, value_name = "N")]
+    pub connections: Option<usize>,
+    /// Time for the connection to the target; a client whose target does not answer is reset
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub connect_timeout: Nanos,
+    /// Reset connections without traffic for this time [default: never; UDP flows end after 2 minutes]
+    #[arg(long, value_name = "TIME")]
+    pub idle_timeout: Option<Nanos>,
+    /// Time that open connections get to end after SIGTERM or Ctrl-C; a second one ends them at once
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub drain_timeout: Nanos,
+    /// Begin each connection to the target with a PROXY header, version 2, that names the client
+    #[arg(long)]
+    pub send_proxy: bool,
+    /// Expect such a header from each client; only for clients that are relays themselves
+    #[arg(long)]
+    pub accept_proxy: bool,
+    /// Print a line for each connection that has ended
+    #[arg(long)]
+    pub log: bool,
+    /// Rate of the link, for the ratio of the switching speed to it
+    #[arg(long, value_name = "RATE", requires = "log")]
+    pub line: Option<BitRate>,
+    /// Print JSON lines instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+const PROTOCOLS: [(&str, Protocol, &str); 2] = [
+    ("tcp", Protocol::Tcp, "connections"),
+    ("udp", Protocol::Udp, "datagrams; those of one client address and port are a flow"),
+];
+
+const PATHS: [(&str, Path, &str); 2] = [
+    ("copy", Path::Copy, "read(2) and write(2) with a buffer"),
+    ("splice", Path::Splice, "splice(2) through a pipe: the bytes stay in the kernel"),
+];

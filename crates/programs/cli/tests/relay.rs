@@ -1,0 +1,164 @@
+//! `fabricmark relay` as a process: what it prints, its signals and its exit codes.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabricmark"));
+    command.arg("relay").args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A relay to a listening socket of the test; killed on drop.
+struct Running {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    at: SocketAddr,
+    target: TcpListener,
+}
+
+impl Running {
+    fn start(words: &[&str]) -> Self {
+        let target = TcpListener::bind("127.0.0.1:0").unwrap();
+        let forward = target.local_addr().unwrap().to_string();
+        let always = ["--listen", "127.0.0.1:0", "--forward", &forward];
+        let mut child = command(&[&always[..], words].concat()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!((words[0], words[2], words[3]), ("relaying", "to", &*format!("{forward},")));
+        Self { child, out, at: words[1].parse().unwrap(), target }
+    }
+
+    /// Sends bytes through the relay, as a client that then ends the connection.
+    fn transfer(&self, bytes: usize) {
+        let mut client = TcpStream::connect(self.at).unwrap();
+        let (mut server, _) = self.target.accept().unwrap();
+        client.write_all(&vec![7; bytes]).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(server.read_to_end(&mut Vec::new()).unwrap(), bytes);
+        drop(server);
+        assert_eq!(client.read_to_end(&mut Vec::new()).unwrap(), 0);
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert_ne!(self.out.read_line(&mut line).unwrap(), 0, "it ended");
+        line
+    }
+
+    fn json(&mut self) -> Value {
+        serde_json::from_str(&self.line()).unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_transfer_is_logged_with_p5s_times_and_the_ratio_to_the_line() {
+    let mut relay = Running::start(&["--json", "--log", "--line", "100M", "--buffer", "8192B"]);
+    relay.transfer(7_990);
+    let logged = relay.json();
+    assert_eq!(logged["event"], "connection");
+    assert_eq!(logged["outcome"], "ended");
+    let (up, down) = (&logged["upstream"], &logged["downstream"]);
+    assert_eq!((&up["bytes"], &down["bytes"]), (&7_990.into(), &0.into()));
+    assert!(down["switching_ns"].is_null());
+    let ns = |key: &str| up[key].as_f64().unwrap();
+    assert!(ns("receiving_ns") <= ns("switching_ns") && ns("sending_ns") <= ns("switching_ns"));
+    let bps = 8e9 * 7_990.0 / ns("switching_ns");
+    assert!((ns("switching_bps") / bps - 1.0).abs() < 1e-9);
+    assert!((ns("switching_to_line") / (bps / 1e8) - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn counters_are_printed_at_a_signal_and_at_the_end_and_open_connections_are_awaited() {
+    let mut relay = Running::start(&["--json"]);
+    relay.transfer(100);
+    let mut client = TcpStream::connect(relay.at).unwrap();
+    let (server, _) = relay.target.accept().unwrap();
+    relay.signal("USR1");
+    let counters = relay.json();
+    assert_eq!(counters["event"], "counters");
+    assert_eq!((&counters["accepted"], &counters["open"]), (&2.into(), &1.into()));
+    assert_eq!(counters["upstream"]["bytes"], 100);
+    assert_eq!(counters["upstream"]["switching"]["count"], 1);
+    relay.signal("TERM");
+    client.write_all(b"still here").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    drop(server);
+    let counters = relay.json();
+    assert_eq!(counters["open"], 0);
+    assert_eq!(relay.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn text_names_the_counts() {
+    let mut relay = Running::start(&["--log"]);
+    relay.transfer(1_000);
+    let line = relay.line();
+    for part in [" ended after ", "upstream 1000 bytes in ", "downstream 0 bytes"] {
+        assert!(line.contains(part), "no {part:?} in {line}");
+    }
+    relay.signal("INT");
+    let line = relay.line();
+    assert!(line.starts_with("connections  1 accepted, 0 open, 1 ended"), "{line}");
+    assert_eq!(relay.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn what_cannot_be_relayed_is_refused_with_its_exit_code() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let refused = |words: &[&str]| -> Output { command(words).output().unwrap() };
+    for (words, code, part) in [
+        (&["--listen", "127.0.0.1:0"][..], 64, "--forward"),
+        (&["--listen", "here", "--forward", "[::1]:9"], 64, "`here` is not an address"),
+        (&["--listen", "127.0.0.1", "--forward", "[::1]:9"], 64, "has no port"),
+        (&["--listen", "127.0.0.1:0", "--forward", "127.0.0.1"], 64, "has no port"),
+        (&["--listen", &taken, "--forward", "[::1]:9"], 67, "cannot listen at"),
+        (
+            &["--listen", "127.0.0.1:0", "--forward", "[::1]:9", "--connections", "99999999999"],
+            66,
+            "99999999999 connections need 200000000064 descriptors",
+        ),
+        (
+            &[
+                "--listen",
+                "127.0.0.1:0",
+                "--forward",
+                "[::1]:9",
+                "--transport",
+                "udp",
+                "--send-proxy",
+            ],
+            64,
+            "PROXY headers are for TCP",
+        ),
+        (
+            &["--listen", "127.0.0.1:0", "--forward", "[::1]:9", "--buffer", "1GiB"],
+            64,
+            "use 1B to 16MiB",
+        ),
+    ] {
+        let output = refused(words);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
+        assert!(text.contains(part), "{words:?}: no {part:?} in {text}");
+    }
+}
