@@ -17,12 +17,14 @@ mod control {
     pub(crate) mod message;
     pub(crate) mod worker;
 }
+mod apdu;
 mod datagram;
 mod frame;
 pub mod iperf3;
 mod jitter;
 pub mod netperf;
 mod opening;
+mod proxy;
 mod reassembly;
 mod sequence;
 pub mod stamp;
@@ -34,6 +36,9 @@ pub use agent::clock::ClockFilter;
 pub use agent::connection::{AgentAction, Connection};
 pub use agent::message::{Answer, Request, SessionId, Welcome};
 pub use agent::quota::Quota;
+pub use apdu::{
+    APDU_BYTES, APDU_MULTICAST_BYTES, APDU_PADDED_BYTES, Apdu, ApduCounts, Echo, NotApdu, Peer,
+};
 pub use control::coordinator::{Conversation, ConversationError, Ends};
 pub use control::message::{EndReport, Failure, Order, Prepare, Report, SequenceCounts};
 pub use control::worker::{Action, Worker};
@@ -41,6 +46,7 @@ pub use datagram::DatagramHeader;
 pub use frame::{FrameError, FrameReader, encode};
 pub use jitter::Jitter;
 pub use opening::{OPENING_BYTES, Opening, OpeningKind, Token};
+pub use proxy::{NotProxy, PROXY_BYTES_MAX, ProxyHeader};
 pub use reassembly::Reassembly;
 pub use sequence::SequenceTracker;
 pub use validation::{Admission, Heard, Opened, Opener};

@@ -4,6 +4,7 @@
 //! None of these protocols authenticates its client by default, so each port is protected by a [`Guard`]: it serves
 //! only loopback unless configured otherwise, and limits rate, duration and number of clients.
 
+pub mod apdu;
 mod guard;
 pub mod iperf3;
 pub mod netperf;

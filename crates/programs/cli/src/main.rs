@@ -13,6 +13,7 @@ mod command {
     pub mod measure;
     pub mod pair;
     pub mod papers;
+    pub mod relay;
     pub mod report;
     pub mod rtt;
     pub mod run;
@@ -56,6 +57,7 @@ fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Doctor(options) => command::doctor::doctor(&options)?,
         Command::Agent(options) => command::agent::agent(&options)?,
         Command::Pair(options) => command::pair::pair(&options)?,
+        Command::Relay(options) => command::relay::relay(&options)?,
         Command::Rtt(options) => command::rtt::rtt(&options)?,
         Command::Ceiling(options) => command::ceiling::ceiling(&options)?,
         Command::Wire(options) => command::wire::wire(&options)?,

@@ -3,6 +3,7 @@
 pub mod ceiling;
 pub mod lab;
 pub mod lfn;
+pub mod relay;
 pub mod simulate;
 pub mod stack;
 pub mod wire;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fabricmark_interop::Network;
+use fabricmark_interop::apdu::Transport;
 use fabricmark_interop::stamp::Protocol;
 use fabricmark_plan::{Amount, Factor, Plan, Role};
 use fabricmark_report::Requirement;
@@ -56,6 +58,8 @@ pub enum Command {
     /// Create, change and remove emulated networks on this machine
     #[command(subcommand)]
     Lab(lab::Lab),
+    /// Relay TCP connections or UDP flows to another address, and time them
+    Relay(Box<relay::Relay>),
     /// Measure RTTs to a STAMP or TWAMP-Light reflector
     Rtt(Rtt),
     /// Compute the highest goodput and the lowest latency of a link, without traffic
@@ -182,12 +186,18 @@ fn choice<T: Copy + Send + Sync + 'static>(
 /// Options of `rtt`.
 #[derive(Args, Debug)]
 pub struct Rtt {
-    /// Host of the reflector [default port: 862]
+    /// Host of the reflector, or a multicast group with --protocol apdu [default port: 862, or 7479 with apdu]
     #[arg(value_name = "HOST[:PORT]")]
     pub target: String,
     /// Protocol of the reflector
     #[arg(long, default_value = "stamp", value_parser = choice(&PROTOCOLS))]
-    pub protocol: Protocol,
+    pub protocol: RttProtocol,
+    /// What carries the packets; TCP with --protocol apdu only
+    #[arg(long, default_value = "udp", value_parser = choice(&APDU_TRANSPORTS))]
+    pub transport: Transport,
+    /// Device of multicasts [default: by the routing table]
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<String>,
     /// Packets to send
     #[arg(long, short = 'c', value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..))]
     pub count: u32,
@@ -197,7 +207,7 @@ pub struct Rtt {
     /// Time after which a packet without a reply counts as lost
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub timeout: Nanos,
-    /// Padding of each packet in octets
+    /// Padding of each packet in octets; 0 or 999 with --protocol apdu
     #[arg(long, value_name = "N", default_value = "0")]
     pub padding: u16,
     /// DSCP of the packets
@@ -217,11 +227,24 @@ pub struct Rtt {
     pub json: bool,
 }
 
+/// Protocol of a reflector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RttProtocol {
+    /// STAMP or TWAMP Light.
+    Stamp(Protocol),
+    /// Paper P5's.
+    Apdu,
+}
+
 /// Protocols of `rtt`.
-const PROTOCOLS: [(&str, Protocol, &str); 2] = [
-    ("stamp", Protocol::Stamp, "RFC 8762 and RFC 8972"),
-    ("twamp-light", Protocol::TwampLight, "RFC 5357, appendix I"),
+const PROTOCOLS: [(&str, RttProtocol, &str); 3] = [
+    ("stamp", RttProtocol::Stamp(Protocol::Stamp), "RFC 8762 and RFC 8972"),
+    ("twamp-light", RttProtocol::Stamp(Protocol::TwampLight), "RFC 5357, appendix I"),
+    ("apdu", RttProtocol::Apdu, "paper P5: 25 or 1024 bytes, over UDP, multicast and TCP"),
 ];
+
+const APDU_TRANSPORTS: [(&str, Transport, &str); 2] =
+    [("udp", Transport::Udp, "datagrams"), ("tcp", Transport::Tcp, "one connection")];
 
 /// Options of `agent`.
 #[derive(Args, Debug)]
@@ -277,7 +300,13 @@ pub struct Agent {
     /// File with the shared key of STAMP; a trailing newline is not part of the key
     #[arg(long, value_name = "FILE", requires = "stamp")]
     pub stamp_key: Option<PathBuf>,
-    /// Network that may use the ports of iperf3, netperf and STAMP; may be repeated [default: only this host]
+    /// Also answer paper P5's APDUs on this UDP and TCP port, 7479 if none is given
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "7479")]
+    pub apdu: Option<u16>,
+    /// Multicast group in which to answer APDUs; may be repeated
+    #[arg(long, value_name = "ADDRESS", requires = "apdu")]
+    pub apdu_group: Vec<IpAddr>,
+    /// Network that may use the ports of iperf3, netperf, STAMP and APDUs; may be repeated [default: only this host]
     #[arg(long, value_name = "CIDR")]
     pub allow: Vec<Network>,
     /// Whose key the agent shows

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 
 use fabricmark_interop::iperf3::Authentication;
 use fabricmark_interop::stamp::{Key, Reflector};
-use fabricmark_interop::{Guard, iperf3, netperf, stamp};
+use fabricmark_interop::{Guard, apdu, iperf3, netperf, stamp};
 
 use crate::exit::{Code, Failure};
 use crate::options::Agent;
@@ -46,22 +46,45 @@ impl Services {
             _ => None,
         };
         let key = options.stamp_key.as_deref().map(stamp_key).transpose()?;
-        for listener in listen(options.iperf3, &guard, "iperf3", TcpListener::bind)? {
+        let is_public = !guard.allowed.is_empty();
+        for listener in listen(options.iperf3, is_public, "iperf3", TcpListener::bind)? {
             let (guard, authentication) = (guard.clone(), authentication.clone());
             services.serve(move |stop| iperf3::serve(&listener, &guard, authentication, stop));
         }
-        for listener in listen(options.netperf, &guard, "netperf", TcpListener::bind)? {
+        for listener in listen(options.netperf, is_public, "netperf", TcpListener::bind)? {
             let guard = guard.clone();
             services.serve(move |stop| netperf::serve(&listener, &guard, stop));
         }
-        for socket in listen(options.stamp, &guard, "STAMP", UdpSocket::bind)? {
+        for socket in listen(options.stamp, is_public, "STAMP", UdpSocket::bind)? {
             let guard = guard.clone();
             let reflector = Reflector::stateful(key.clone(), STAMP_SESSIONS);
             services.serve(move |stop| {
                 stamp::reflect(&socket, &guard, reflector, stop).map(|_served| ())
             });
         }
+        services.answer_apdus(options, &guard)?;
         Ok(services)
+    }
+
+    fn answer_apdus(&mut self, options: &Agent, guard: &Guard) -> Result<(), Failure> {
+        let groups = &options.apdu_group;
+        // Multicasts arrive only at a socket of all addresses; the guard still decides who is answered.
+        let bind = |at| {
+            let socket = UdpSocket::bind(at)?;
+            groups.iter().try_for_each(|&group| apdu::join(&socket, group))?;
+            Ok(socket)
+        };
+        let is_public = !guard.allowed.is_empty();
+        for socket in listen(options.apdu, is_public || !groups.is_empty(), "APDUs over UDP", bind)?
+        {
+            let guard = guard.clone();
+            self.serve(move |stop| apdu::reflect_datagrams(&socket, &guard, stop));
+        }
+        for listener in listen(options.apdu, is_public, "APDUs over TCP", TcpListener::bind)? {
+            let guard = guard.clone();
+            self.serve(move |stop| apdu::reflect_connections(&listener, &guard, stop));
+        }
+        Ok(())
     }
 
     fn serve(&mut self, serve: impl FnOnce(&AtomicBool) -> io::Result<()> + Send + 'static) {
@@ -89,17 +112,17 @@ impl Services {
     }
 }
 
-/// Sockets of a requested service: one per family on loopback, or one for both families on all addresses.
+/// Sockets of a requested service: one for both families on all addresses, or one per family on loopback.
 fn listen<S>(
     port: Option<u16>,
-    guard: &Guard,
+    is_everywhere: bool,
     name: &str,
-    bind: fn(SocketAddr) -> io::Result<S>,
+    bind: impl Fn(SocketAddr) -> io::Result<S>,
 ) -> Result<Vec<S>, Failure> {
     let Some(port) = port else { return Ok(Vec::new()) };
     let everywhere = [Ipv6Addr::UNSPECIFIED.into()];
     let loopback = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-    let at = if guard.allowed.is_empty() { &loopback[..] } else { &everywhere[..] };
+    let at = if is_everywhere { &everywhere[..] } else { &loopback[..] };
     let mut sockets = Vec::new();
     for address in at {
         let address = SocketAddr::new(*address, port);

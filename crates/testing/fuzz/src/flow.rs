@@ -1,6 +1,9 @@
 //! Data flows: opening messages, datagram headers, and sequence numbers.
 
-use fabricmark_proto::{DatagramHeader, Opening, Reassembly, SequenceTracker};
+use fabricmark_proto::{
+    APDU_PADDED_BYTES, Apdu, DatagramHeader, Opening, Peer, ProxyHeader, Reassembly,
+    SequenceTracker,
+};
 
 /// Parsing and emitting an opening gives the same bytes.
 pub fn opening(bytes: &[u8]) {
@@ -9,6 +12,38 @@ pub fn opening(bytes: &[u8]) {
         let acceptance = opening.acceptance();
         assert_eq!(Opening::parse(&acceptance.emit()), Some(acceptance));
     }
+}
+
+/// Parsing and emitting an APDU gives the same bytes, but for the padding, and no APDU makes a table grow beyond its
+/// bound.
+pub fn apdu(bytes: &[u8]) {
+    let mut peer = Peer::new();
+    // The first byte of each message is its length; 255 stands for a padded one.
+    let mut rest = bytes;
+    while let Some((&length, more)) = rest.split_first() {
+        let length = if length == 255 { APDU_PADDED_BYTES } else { usize::from(length) };
+        let (message, after) = more.split_at(length.min(more.len()));
+        rest = after;
+        let now_ns = peer.counts().received * 1_000 + 1;
+        peer.send(now_ns);
+        let Ok(apdu) = Apdu::parse(message) else { continue };
+        let emitted = apdu.emit(message.len() == APDU_PADDED_BYTES);
+        assert_eq!(emitted.len(), message.len());
+        assert_eq!(emitted[..message.len().min(25)], message[..message.len().min(25)]);
+        let rtt_ns = peer.on_apdu(&apdu, now_ns + 500);
+        assert!(rtt_ns.is_none_or(|ns| (0.0..=now_ns as f64 + 500.0).contains(&ns)));
+    }
+    let counts = peer.counts();
+    assert!(counts.answered + counts.implausible + counts.unknown <= counts.received);
+}
+
+/// A PROXY header lies within the bytes, and emitting it and parsing that gives the same header.
+pub fn proxy(bytes: &[u8]) {
+    let Ok(Some((header, length))) = ProxyHeader::parse(bytes) else { return };
+    assert!(length <= bytes.len());
+    let Some(header) = header else { return };
+    let emitted = header.emit();
+    assert_eq!(ProxyHeader::parse(&emitted), Ok(Some((Some(header), emitted.len()))));
 }
 
 /// Parsing and emitting a header gives the same bytes.

@@ -16,7 +16,7 @@ mod wire;
 
 pub use agent::{agent_answer, agent_request};
 pub use control::{control_order, control_report};
-pub use flow::{datagram_header, opening, reassembly, sequence};
+pub use flow::{apdu, datagram_header, opening, proxy, reassembly, sequence};
 pub use identity::identity;
 pub use iperf3::{iperf3_client, iperf3_server, iperf3_words};
 pub use netperf::netperf_server;
@@ -36,6 +36,7 @@ macro_rules! targets {
 pub const TARGETS: &[Target] = targets![
     agent_answer,
     agent_request,
+    apdu,
     capture,
     control_order,
     control_report,
@@ -49,6 +50,7 @@ pub const TARGETS: &[Target] = targets![
     netperf_server,
     opening,
     pairing,
+    proxy,
     sequence,
     stamp_reflector,
     stamp_sender,

@@ -69,7 +69,7 @@ pub fn agent(options: &Agent) -> Result<(), Failure> {
 }
 
 /// Notifies systemd, if it started this process.
-fn tell(states: &[NotifyState<'_>]) {
+pub fn tell(states: &[NotifyState<'_>]) {
     let _ = sd_notify::notify(states);
 }
 

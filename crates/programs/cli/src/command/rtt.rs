@@ -1,14 +1,21 @@
-//! `fabricmark rtt`: measures the RTT to a STAMP or TWAMP-Light reflector, of another vendor or of an agent.
+//! `fabricmark rtt`: measures the RTT to a STAMP or TWAMP-Light reflector, of another vendor or of an agent, or by paper
+//! P5's protocol.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use fabricmark_control::look_up;
-use fabricmark_interop::stamp::{self, MeasureError, Measured, Session, Settings, Spread, Wanted};
+use fabricmark_interop::apdu;
+use fabricmark_interop::stamp::{
+    self, MeasureError, Measured, Protocol, Session, Settings, Spread, Wanted,
+};
+use fabricmark_stats::Histogram;
+use fabricmark_telemetry::clock;
 use serde_json::{Value, json};
 
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
-use crate::options::Rtt;
+use crate::options::{Rtt, RttProtocol};
 use crate::{output, services};
 
 /// Quantiles in the output.
@@ -16,16 +23,30 @@ const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), 
 
 /// Measures and prints.
 pub fn rtt(options: &Rtt) -> Result<(), Failure> {
-    let found = look_up(&options.target, stamp::PORT)?;
+    let default = match options.protocol {
+        RttProtocol::Stamp(_) => stamp::PORT,
+        RttProtocol::Apdu => apdu::PORT,
+    };
+    let found = look_up(&options.target, default)?;
     let target = *found.first().ok_or_else(|| {
         Failure::new(Code::Unreachable, format!("{} has no address", options.target))
     })?;
+    match options.protocol {
+        RttProtocol::Stamp(protocol) => by_stamp(options, target, protocol),
+        RttProtocol::Apdu => by_apdu(options, target),
+    }
+}
+
+fn by_stamp(options: &Rtt, target: SocketAddr, protocol: Protocol) -> Result<(), Failure> {
+    if options.transport == apdu::Transport::Tcp || options.device.is_some() {
+        return Err(Failure::input("--transport tcp and --device are options of --protocol apdu"));
+    }
     let session = Session {
-        protocol: options.protocol,
+        protocol,
         key: options.stamp_key.as_deref().map(services::stamp_key).transpose()?,
         identifier: options.identifier,
         wanted: Wanted {
-            timestamp_information: options.protocol == stamp::Protocol::Stamp,
+            timestamp_information: protocol == Protocol::Stamp,
             answer_dscp: options.answer_dscp,
             padding_bytes: options.padding,
         },
@@ -51,6 +72,106 @@ pub fn rtt(options: &Rtt) -> Result<(), Failure> {
     Ok(())
 }
 
+fn by_apdu(options: &Rtt, target: SocketAddr) -> Result<(), Failure> {
+    /// Padding of P5's longer APDU.
+    const PADDING: u16 = 999;
+    let refuse = |message: &str| Err(Failure::input(message));
+    if ![0, PADDING].contains(&options.padding) {
+        return refuse("an APDU has 25 or 1024 bytes: use --padding 0 or --padding 999");
+    }
+    if options.dscp != 0 || options.answer_dscp.is_some() || options.identifier != 0 {
+        return refuse("--dscp, --answer-dscp and --identifier are not options of --protocol apdu");
+    }
+    if target.ip().is_multicast() && options.transport == apdu::Transport::Tcp {
+        return refuse("TCP has no multicast; use --transport udp");
+    }
+    if target.ip().is_multicast() && options.padding != 0 {
+        return refuse("a multicast APDU has 11 bytes and no padding");
+    }
+    let settings = apdu::Settings {
+        target,
+        transport: options.transport,
+        is_padded: options.padding == PADDING,
+        packets: options.count,
+        interval: options.interval,
+        timeout: options.timeout,
+        device: options.device.clone(),
+    };
+    let stop = interruptions()?;
+    let members = apdu::measure(&settings, &stop).map_err(|error| match error {
+        apdu::MeasureError::Closed { .. } => Failure::new(Code::Unreachable, error.to_string()),
+        apdu::MeasureError::Socket { .. } => Failure::new(Code::RunFailed, error.to_string()),
+    })?;
+    let as_json = || members.iter().map(|(from, measured)| apdu_as_json(*from, measured)).collect();
+    let as_text = || members.iter().map(|(from, measured)| apdu_as_text(*from, measured)).collect();
+    output::answer(options.json, as_json, as_text)?;
+    if members.values().all(|measured| measured.counts.answered == 0) {
+        let message = format!(
+            "no reply from {target}: start `fabricmark agent --apdu` there, with --apdu-group for a \
+             multicast and with --allow for other hosts"
+        );
+        return Err(Failure::new(Code::Unreachable, message));
+    }
+    Ok(())
+}
+
+fn rtt_as_json(rtt: &Histogram) -> Value {
+    let mut value = json!({"mean_ns": rtt.mean_ns(), "min_ns": rtt.min(), "max_ns": rtt.max()});
+    for (name, quantile) in QUANTILES {
+        value[format!("{name}_ns")] = json!(rtt.quantile(quantile));
+    }
+    value
+}
+
+fn apdu_as_json(from: SocketAddr, measured: &apdu::Measured) -> Value {
+    let apdu::Measured { counts, rtt } = measured;
+    json!({
+        "from": from.to_string(),
+        "sent": counts.sent,
+        "answered": counts.answered,
+        "lost": counts.sent - counts.answered.min(counts.sent),
+        "duplicates": counts.duplicates,
+        "reordered": counts.reordered,
+        "implausible": counts.implausible,
+        "unknown": counts.unknown,
+        "clock_read_ns": clock::facts().read_cost_ns,
+        "rtt": rtt_as_json(rtt),
+    })
+}
+
+fn apdu_as_text(from: SocketAddr, measured: &apdu::Measured) -> String {
+    let apdu::Measured { counts, rtt } = measured;
+    let lost = counts.sent - counts.answered.min(counts.sent);
+    let share = 100.0 * lost as f64 / counts.sent.max(1) as f64;
+    let packets =
+        format!("{} sent, {} answered, {lost} lost ({share:.1} %)", counts.sent, counts.answered);
+    let mut lines = vec![("from", from.to_string()), ("packets", packets)];
+    for (what, count) in [
+        ("duplicates", counts.duplicates),
+        ("reordered", counts.reordered),
+        ("implausible", counts.implausible),
+        ("unknown", counts.unknown),
+    ] {
+        if count > 0 {
+            lines.push((what, count.to_string()));
+        }
+    }
+    lines.extend(rtt_lines(rtt));
+    let cost_ns = clock::facts().read_cost_ns;
+    lines.push(("clock", format!("CLOCK_MONOTONIC, four readings of {cost_ns:.0} ns")));
+    lines.into_iter().map(|(what, value)| format!("{what:<15} {value}\n")).collect()
+}
+
+/// Minimum, mean, maximum and quantiles.
+fn rtt_lines(rtt: &Histogram) -> Vec<(&'static str, String)> {
+    let (Some(min), Some(mean), Some(max)) = (rtt.min(), rtt.mean_ns(), rtt.max()) else {
+        return Vec::new();
+    };
+    let of = |(name, quantile)| Some(format!("{name} {}", us(rtt.quantile(quantile)? as f64)));
+    let quantiles = QUANTILES.into_iter().filter_map(of).collect::<Vec<_>>().join(", ");
+    vec![("RTT", min_mean_max(min as f64, mean, max as f64)), ("", quantiles)]
+}
+
 fn as_json(measured: &Measured) -> Value {
     let Measured { counts, rtt, .. } = measured;
     let spread = |spread: &Spread| json!({"min_ns": spread.min_ns, "mean_ns": spread.mean_ns, "max_ns": spread.max_ns});
@@ -64,11 +185,6 @@ fn as_json(measured: &Measured) -> Value {
             "reflector_synchronised": ways.is_reflector_synchronised,
         })
     });
-    let mut round_trip =
-        json!({"mean_ns": rtt.mean_ns(), "min_ns": rtt.min(), "max_ns": rtt.max()});
-    for (name, quantile) in QUANTILES {
-        round_trip[format!("{name}_ns")] = json!(rtt.quantile(quantile));
-    }
     json!({
         "sent": counts.sent,
         "answered": counts.answered,
@@ -78,7 +194,7 @@ fn as_json(measured: &Measured) -> Value {
         "reordered": counts.reordered,
         "implausible": counts.implausible,
         "ignored": counts.ignored,
-        "rtt": round_trip,
+        "rtt": rtt_as_json(rtt),
         "one_way": one_way,
         "ttl": {"forward": measured.forward.ttl, "backward": measured.backward.ttl},
         "traffic_class": {
@@ -112,11 +228,7 @@ fn as_text(measured: &Measured) -> String {
             lines.push((what, count.to_string()));
         }
     }
-    if let (Some(min), Some(mean), Some(max)) = (rtt.min(), rtt.mean_ns(), rtt.max()) {
-        lines.push(("RTT", min_mean_max(min as f64, mean, max as f64)));
-        let of = |(name, quantile)| Some(format!("{name} {}", us(rtt.quantile(quantile)? as f64)));
-        lines.push(("", QUANTILES.into_iter().filter_map(of).collect::<Vec<_>>().join(", ")));
-    }
+    lines.extend(rtt_lines(rtt));
     let spread =
         |spread: &Spread| min_mean_max(spread.min_ns as f64, spread.mean_ns, spread.max_ns as f64);
     match &measured.one_way {

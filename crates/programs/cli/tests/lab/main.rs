@@ -17,6 +17,7 @@ mod outside;
 mod pace;
 mod page;
 mod resume;
+mod round_trip;
 mod rr;
 mod shapes;
 mod slices;

@@ -1,0 +1,289 @@
+//! The end that measures.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use fabricmark_proto::{APDU_BYTES, APDU_PADDED_BYTES, Apdu, ApduCounts, Peer};
+use fabricmark_stats::Histogram;
+use fabricmark_units::Nanos;
+use rustix::event::{PollFd, PollFlags};
+
+use super::{multicast, now_ns};
+use crate::socket::{is_passing, wait};
+
+/// How often the loop checks whether to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Most members of a multicast group that are measured: each has its own memory tables.
+const MEMBERS_MAX: usize = 64;
+
+/// What carries the APDUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Datagrams; to a group address as a multicast.
+    Udp,
+    /// One connection.
+    Tcp,
+}
+
+/// Parameters of a measurement.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The other end, or a multicast group.
+    pub target: SocketAddr,
+    /// What carries the APDUs.
+    pub transport: Transport,
+    /// Whether APDUs have 1024 instead of 25 bytes.
+    pub is_padded: bool,
+    /// Number of APDUs.
+    pub packets: u32,
+    /// Time between them.
+    pub interval: Nanos,
+    /// How long to wait for answers after the last one.
+    pub timeout: Nanos,
+    /// Device of multicasts; `None`: by the routing table.
+    pub device: Option<String>,
+}
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message explains its fields")]
+pub enum MeasureError {
+    #[error("nothing answers at {transport} port {} of {}: start `fabricmark agent --apdu` there", target.port(), target.ip())]
+    Closed { transport: &'static str, target: SocketAddr },
+    #[error("cannot exchange APDUs with {target}: {error}")]
+    Socket { target: SocketAddr, error: io::Error },
+}
+
+/// Results for one host.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// Messages by what happened to them.
+    pub counts: ApduCounts,
+    /// RTTs by equation 1.
+    pub rtt: Histogram,
+}
+
+/// The conversation with one host, and its RTTs.
+#[derive(Clone, Debug, Default)]
+struct Member {
+    peer: Peer,
+    rtt: Histogram,
+}
+
+impl Member {
+    fn on_apdu(&mut self, apdu: &Apdu, arrived_ns: u64) {
+        if let Some(ns) = self.peer.on_apdu(apdu, arrived_ns) {
+            self.rtt.record(ns.round() as u64);
+        }
+    }
+
+    fn measured(self) -> Measured {
+        Measured { counts: self.peer.counts(), rtt: self.rtt }
+    }
+}
+
+/// Sends APDUs at the interval and collects the answers. Returns the results by host: one, or the members of a group
+/// that have answered.
+///
+/// # Errors
+/// If the port is closed and nothing was answered before, or the kernel refuses to send.
+pub fn measure(
+    settings: &Settings,
+    stop: &AtomicBool,
+) -> Result<BTreeMap<SocketAddr, Measured>, MeasureError> {
+    let target = settings.target;
+    let measured = match settings.transport {
+        Transport::Udp if target.ip().is_multicast() => group(settings, stop),
+        Transport::Udp => datagrams(settings, stop),
+        Transport::Tcp => connection(settings, stop),
+    };
+    measured.map_err(|error| match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            let transport = if settings.transport == Transport::Udp { "UDP" } else { "TCP" };
+            MeasureError::Closed { transport, target }
+        }
+        _ => MeasureError::Socket { target, error },
+    })
+}
+
+/// When APDUs depart, and when to give up.
+struct Schedule<'a> {
+    settings: &'a Settings,
+    began_ns: u64,
+    sent: u32,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> Schedule<'a> {
+    fn begin(settings: &'a Settings, stop: &'a AtomicBool) -> Self {
+        Self { settings, began_ns: now_ns(), sent: 0, stop }
+    }
+
+    /// Whether an APDU is due; it counts as sent.
+    fn is_due(&mut self) -> bool {
+        let is_due = self.sent < self.settings.packets && now_ns() >= self.next_ns();
+        self.sent += u32::from(is_due);
+        is_due
+    }
+
+    /// When the next APDU departs, or the wait for the last answers ends.
+    fn next_ns(&self) -> u64 {
+        let Settings { packets, interval, timeout, .. } = self.settings;
+        if self.sent < *packets {
+            self.began_ns + interval.0.saturating_mul(u64::from(self.sent))
+        } else {
+            let last_ns = interval.0.saturating_mul(u64::from(self.sent.saturating_sub(1)));
+            self.began_ns.saturating_add(last_ns).saturating_add(timeout.0)
+        }
+    }
+
+    /// Time to wait for an answer; `None` at the end.
+    fn wait(&self) -> Option<Duration> {
+        let is_over = self.sent >= self.settings.packets && now_ns() >= self.next_ns();
+        if is_over || self.stop.load(Relaxed) {
+            return None;
+        }
+        Some(Duration::from_nanos(self.next_ns().saturating_sub(now_ns())).min(LOOK))
+    }
+}
+
+fn any(target: SocketAddr) -> SocketAddr {
+    match target {
+        SocketAddr::V4(_) => (IpAddr::from(Ipv4Addr::UNSPECIFIED), 0).into(),
+        SocketAddr::V6(_) => (IpAddr::from(Ipv6Addr::UNSPECIFIED), 0).into(),
+    }
+}
+
+fn datagrams(settings: &Settings, stop: &AtomicBool) -> io::Result<BTreeMap<SocketAddr, Measured>> {
+    let socket = UdpSocket::bind(any(settings.target))?;
+    socket.connect(settings.target)?;
+    socket.set_nonblocking(true)?;
+    let mut member = Member::default();
+    let mut buffer = [0; APDU_PADDED_BYTES + 1];
+    let mut schedule = Schedule::begin(settings, stop);
+    // A reflector that has answered may come back.
+    let passes = |error: &io::Error, member: &Member| {
+        let has_answered = member.peer.counts().received > 0;
+        is_passing(error) || has_answered && error.kind() == io::ErrorKind::ConnectionRefused
+    };
+    while let Some(within) = schedule.wait() {
+        while schedule.is_due() {
+            let apdu = member.peer.send(now_ns()).emit(settings.is_padded);
+            match socket.send(&apdu) {
+                Err(error) if !passes(&error, &member) => return Err(error),
+                _ => {}
+            }
+        }
+        wait(&mut [PollFd::new(&socket, PollFlags::IN)], within)?;
+        loop {
+            let arrived_ns = now_ns();
+            match socket.recv(&mut buffer) {
+                Ok(length) => {
+                    if let Ok(apdu) = Apdu::parse(&buffer[..length]) {
+                        member.on_apdu(&apdu, arrived_ns);
+                    }
+                }
+                Err(error) if passes(&error, &member) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if member.peer.counts().answered == u64::from(settings.packets) {
+            break;
+        }
+    }
+    Ok(BTreeMap::from([(settings.target, member.measured())]))
+}
+
+fn group(settings: &Settings, stop: &AtomicBool) -> io::Result<BTreeMap<SocketAddr, Measured>> {
+    let socket = UdpSocket::bind(any(settings.target))?;
+    socket.set_nonblocking(true)?;
+    if let Some(device) = &settings.device {
+        multicast::send_through(&socket, settings.target.ip(), device)?;
+    }
+    let (mut everyone, mut members) = (Member::default(), BTreeMap::<SocketAddr, Member>::new());
+    let mut buffer = [0; APDU_PADDED_BYTES + 1];
+    let mut schedule = Schedule::begin(settings, stop);
+    while let Some(within) = schedule.wait() {
+        while schedule.is_due() {
+            let departed_ns = now_ns();
+            let apdu = everyone.peer.send_multicast(departed_ns).emit(false);
+            for member in members.values_mut() {
+                member.peer.send_multicast(departed_ns);
+            }
+            match socket.send_to(&apdu, settings.target) {
+                Err(error) if !is_passing(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        wait(&mut [PollFd::new(&socket, PollFlags::IN)], within)?;
+        loop {
+            let arrived_ns = now_ns();
+            let (length, from) = match socket.recv_from(&mut buffer) {
+                Ok(received) => received,
+                Err(error) if is_passing(&error) => break,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
+                Err(error) => return Err(error),
+            };
+            let Ok(apdu) = Apdu::parse(&buffer[..length]) else { continue };
+            if members.len() < MEMBERS_MAX || members.contains_key(&from) {
+                members.entry(from).or_insert_with(|| everyone.clone()).on_apdu(&apdu, arrived_ns);
+            }
+        }
+    }
+    Ok(members.into_iter().map(|(from, member)| (from, member.measured())).collect())
+}
+
+fn connection(
+    settings: &Settings,
+    stop: &AtomicBool,
+) -> io::Result<BTreeMap<SocketAddr, Measured>> {
+    let mut stream = TcpStream::connect_timeout(&settings.target, settings.timeout.into())?;
+    stream.set_nodelay(true)?;
+    stream.set_nonblocking(true)?;
+    let bytes = if settings.is_padded { APDU_PADDED_BYTES } else { APDU_BYTES };
+    let mut member = Member::default();
+    let (mut buffer, mut filled, mut arrived_ns) = ([0; APDU_PADDED_BYTES], 0, 0);
+    let mut schedule = Schedule::begin(settings, stop);
+    while let Some(within) = schedule.wait() {
+        // The server learns the length of the APDUs from the first one, which must arrive alone.
+        let is_first = schedule.sent == 1 && member.peer.counts().received == 0;
+        if is_first && now_ns() - schedule.began_ns > settings.timeout.0 {
+            break;
+        }
+        while !is_first && schedule.is_due() {
+            // A server that answers keeps the send buffer empty.
+            stream.write_all(&member.peer.send(now_ns()).emit(settings.is_padded))?;
+            if schedule.sent == 1 {
+                break;
+            }
+        }
+        let within = if schedule.sent == 1 { LOOK } else { within };
+        wait(&mut [PollFd::new(&stream, PollFlags::IN)], within)?;
+        loop {
+            let ready_ns = now_ns();
+            match stream.read(&mut buffer[filled..bytes]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => filled += count,
+                Err(error) if is_passing(&error) => break,
+                Err(error) => return Err(error),
+            }
+            if arrived_ns == 0 {
+                arrived_ns = ready_ns;
+            }
+            if filled == bytes {
+                let apdu = Apdu::parse(&buffer[..bytes])
+                    .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+                member.on_apdu(&apdu, arrived_ns);
+                (filled, arrived_ns) = (0, 0);
+            }
+        }
+        if member.peer.counts().answered == u64::from(settings.packets) {
+            break;
+        }
+    }
+    Ok(BTreeMap::from([(settings.target, member.measured())]))
+}

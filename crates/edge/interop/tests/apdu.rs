@@ -1,0 +1,150 @@
+//! Both ends of paper P5's round-trip protocol over real sockets on this host.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use fabricmark_interop::Guard;
+use fabricmark_interop::apdu::{
+    MeasureError, Settings, Transport, measure, reflect_connections, reflect_datagrams,
+};
+use fabricmark_proto::{Apdu, Peer};
+use fabricmark_units::Nanos;
+
+const ADDRESSES: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
+
+fn settings(target: SocketAddr, transport: Transport, is_padded: bool) -> Settings {
+    Settings {
+        target,
+        transport,
+        is_padded,
+        packets: 20,
+        interval: Nanos::from_millis(1),
+        timeout: Nanos::from_secs(5),
+        device: None,
+    }
+}
+
+/// Runs a test beside the end that answers.
+fn answered(transport: Transport, address: &str, test: impl FnOnce(SocketAddr)) {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (stop, guard) = (&stop, Guard::default());
+        let at = match transport {
+            Transport::Udp => {
+                let socket = UdpSocket::bind(address).unwrap();
+                let at = socket.local_addr().unwrap();
+                scope.spawn(move || reflect_datagrams(&socket, &guard, stop).unwrap());
+                at
+            }
+            Transport::Tcp => {
+                let listener = TcpListener::bind(address).unwrap();
+                let at = listener.local_addr().unwrap();
+                scope.spawn(move || reflect_connections(&listener, &guard, stop).unwrap());
+                at
+            }
+        };
+        let _stop = StopAtEnd(stop);
+        test(at);
+    });
+}
+
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+#[test]
+fn both_lengths_are_answered_over_udp_and_tcp_and_either_family() {
+    for transport in [Transport::Udp, Transport::Tcp] {
+        for address in ADDRESSES {
+            for is_padded in [false, true] {
+                answered(transport, address, |at| {
+                    let stop = AtomicBool::new(false);
+                    let found = measure(&settings(at, transport, is_padded), &stop).unwrap();
+                    let measured = &found[&at];
+                    let counts = measured.counts;
+                    let what = format!("{transport:?} {address} {is_padded} {counts:?}");
+                    assert_eq!((counts.sent, counts.answered), (20, 20), "{what}");
+                    assert_eq!((counts.duplicates, counts.unknown, counts.implausible), (0, 0, 0));
+                    assert_eq!(measured.rtt.len(), 20, "{what}");
+                    assert!(measured.rtt.max() < Some(1_000_000_000), "{what}");
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn an_answer_is_as_long_as_its_request_and_names_it() {
+    answered(Transport::Udp, "127.0.0.1:0", |at| {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let mut peer = Peer::new();
+        let mut buffer = [0; 2000];
+        for (padded, length) in [(false, 25), (true, 1024)] {
+            let sent = peer.send(1);
+            socket.send_to(&sent.emit(padded), at).unwrap();
+            assert_eq!(socket.recv(&mut buffer).unwrap(), length);
+            let answer = Apdu::parse(&buffer[..length]).unwrap();
+            let echo = answer.echo.unwrap();
+            assert_eq!((echo.rsn, echo.mhz), (sent.ssn, 1000));
+            assert!(0 < echo.received && echo.received <= answer.sent);
+        }
+        // Of a multicast only its sender hears.
+        socket.send_to(&peer.send_multicast(1).emit(false), at).unwrap();
+        assert_eq!(socket.recv(&mut buffer).unwrap(), 25);
+    });
+}
+
+#[test]
+fn bytes_that_are_no_apdu_get_no_answer_and_end_a_connection() {
+    answered(Transport::Udp, "127.0.0.1:0", |at| {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        for length in [0, 24, 26, 1023, 1025, 9000] {
+            socket.send_to(&vec![0; length], at).unwrap();
+        }
+        socket.send_to(&Peer::new().send(1).emit(false), at).unwrap();
+        // The answer to the last one is the first.
+        let mut buffer = [0; 2000];
+        assert_eq!(socket.recv(&mut buffer).unwrap(), 25);
+        let answer = Apdu::parse(&buffer[..25]).unwrap();
+        assert_eq!(answer.ssn, 0);
+    });
+    answered(Transport::Tcp, "127.0.0.1:0", |at| {
+        let mut stream = TcpStream::connect(at).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        // A multicast of 25 bytes.
+        stream.write_all(&[0xff; 25]).unwrap();
+        let ended = stream.read(&mut [0; 1]);
+        assert!(matches!(ended, Ok(0) | Err(_)) && !is_timeout(&ended), "{ended:?}");
+    });
+}
+
+fn is_timeout(result: &std::io::Result<usize>) -> bool {
+    result.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+}
+
+#[test]
+fn a_closed_port_is_named() {
+    for (transport, name) in [(Transport::Udp, "UDP"), (Transport::Tcp, "TCP")] {
+        let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let stop = AtomicBool::new(false);
+        let error = measure(&settings(at, transport, false), &stop).unwrap_err();
+        assert!(matches!(error, MeasureError::Closed { .. }), "{error}");
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "nothing answers at {name} port {} of 127.0.0.1: start `fabricmark agent --apdu` there",
+                at.port()
+            )
+        );
+    }
+}
