@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
-use crate::options::{Rtt, RttProtocol};
+use crate::options::rtt::{Rtt, RttProtocol};
 use crate::{output, services};
 
 /// Quantiles in the output.
