@@ -12,7 +12,7 @@ use crate::emulator::Device;
 use crate::path::{self, Path, Traffic};
 use crate::pool::Slice;
 use crate::port::SwitchPort;
-use crate::table::Table;
+use crate::table::{Destination, Table};
 use crate::topology::{Junction, Topology};
 
 /// All switches, hubs and buses of a lab, in operation.
@@ -235,7 +235,7 @@ impl Place {
         self.traffic.arrived += packet.length.into();
         match &mut self.medium {
             Some((net, id)) => net.arrive(at, (*id, port), packet),
-            None => self.forward(at, port, packet, paths),
+            None => self.forward(at, port, &packet, paths),
         }
     }
 
@@ -244,20 +244,34 @@ impl Place {
         while let Some((net, _)) = &mut self.medium
             && let Some(Departure { at, from, packet }) = net.next(due)
         {
-            self.forward(at, from.1, packet, paths);
+            self.forward(at, from.1, &packet, paths);
         }
     }
 
-    /// Hands a packet to the link towards its destination, but not to the one by which it came.
-    fn forward(&mut self, at: Instant, from: u16, packet: Packet<Slice>, paths: &mut [Path]) {
-        let out = packet.payload.with(|whole| self.table.direction(whole));
+    /// Hands a packet to the link towards its destination, a multicast to all links, but not to the one by which it
+    /// came.
+    fn forward(&mut self, at: Instant, from: u16, packet: &Packet<Slice>, paths: &mut [Path]) {
+        let destination = packet.payload.with(|whole| self.table.destination(whole));
         let back = self.inward[usize::from(from)] ^ 1;
-        match out.filter(|&out| out != back) {
-            Some(out) => {
-                self.traffic.departed += packet.length.into();
-                paths[out].pass(at, from, packet);
+        let length = packet.length;
+        let mut count = 0_u32;
+        let mut pass = |out: usize| {
+            if out != back {
+                count += 1;
+                self.traffic.departed += length.into();
+                paths[out].pass(at, from, packet.clone());
             }
-            None => self.traffic.dropped[Reason::NoRoute as usize] += packet.length.into(),
+        };
+        match destination {
+            Destination::Direction(out) => pass(out),
+            Destination::All => self.inward.iter().for_each(|&inward| pass(inward ^ 1)),
+            Destination::Unknown => {}
+        }
+        if count == 0 {
+            self.traffic.dropped[Reason::NoRoute as usize] += length.into();
+        }
+        for _ in 1..count {
+            self.traffic.duplicated += length.into();
         }
     }
 

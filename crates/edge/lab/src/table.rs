@@ -15,6 +15,17 @@ pub(crate) struct Table {
     networks: Vec<Option<usize>>,
 }
 
+/// Where a switch or a hub sends a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// In this direction, by its number in the emulator.
+    Direction(usize),
+    /// In all directions: a multicast. There is no IGMP or MLD snooping.
+    All,
+    /// Nowhere.
+    Unknown,
+}
+
 impl Table {
     /// The table of the switch or hub with this name.
     pub(crate) fn new(topology: &Topology, name: &str) -> Self {
@@ -43,14 +54,29 @@ impl Table {
         Self { network: u8::try_from(network).unwrap_or(u8::MAX), hosts, networks }
     }
 
-    /// The direction for a packet behind its [`Offload`] header; `None` for multicast and unknown destinations.
-    pub(crate) fn direction(&self, whole: &[u8]) -> Option<usize> {
-        let (network, host) = destination(whole.get(Offload::BYTES..)?)?;
-        if network == self.network {
-            self.hosts[usize::from(host)]
-        } else {
-            self.networks[usize::from(network)]
+    /// The destination of a packet behind its [`Offload`] header.
+    pub(crate) fn destination(&self, whole: &[u8]) -> Destination {
+        let packet = whole.get(Offload::BYTES..).unwrap_or_default();
+        if is_multicast(packet) {
+            return Destination::All;
         }
+        let direction = destination(packet).and_then(|(network, host)| {
+            if network == self.network {
+                self.hosts[usize::from(host)]
+            } else {
+                self.networks[usize::from(network)]
+            }
+        });
+        direction.map_or(Destination::Unknown, Destination::Direction)
+    }
+}
+
+/// Whether an IP packet is for a group: 224.0.0.0/4 (RFC 5771), ff00::/8 (RFC 4291).
+fn is_multicast(packet: &[u8]) -> bool {
+    match packet.first().map(|first| first >> 4) {
+        Some(4) => packet.get(16).is_some_and(|first| first >> 4 == 0xe),
+        Some(6) => packet.get(24) == Some(&0xff),
+        _ => false,
     }
 }
 
@@ -104,7 +130,10 @@ mod tests {
         for family in [Family::V4, Family::V6] {
             let ways = |network, host| {
                 let packet = packet(network, host, family);
-                tables.each_ref().map(|table| table.direction(&packet))
+                tables.each_ref().map(|table| match table.destination(&packet) {
+                    Destination::Direction(direction) => Some(direction),
+                    Destination::All | Destination::Unknown => None,
+                })
             };
             // Hosts 1, 2 and 3 are a, b and r.
             assert_eq!(ways(0, 1), [Some(1), Some(3)]);
@@ -116,14 +145,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_of_the_lab_leads_nowhere() {
+    fn a_multicast_leads_everywhere_and_what_is_no_packet_of_the_lab_nowhere() {
         let text = "[hubs.h]\nlink = 'ethernet:10M'\n[hosts.a]\n[links.l]\nbetween = ['a', 'h']\n";
         let table = Table::new(&Topology::parse(text).unwrap(), "h");
-        let mut multicast = packet(0, 1, Family::V6);
-        multicast[Offload::BYTES + 24] = 0xff;
-        for whole in [&multicast[..], &multicast[..20], &[0; 50], &[]] {
-            assert_eq!(table.direction(whole), None);
+        for (family, first, at) in [(Family::V4, 239, 16), (Family::V6, 0xff, 24)] {
+            let mut multicast = packet(0, 1, family);
+            multicast[Offload::BYTES + at] = first;
+            assert_eq!(table.destination(&multicast), Destination::All);
+            assert_eq!(table.destination(&multicast[..20]), Destination::Unknown);
         }
-        assert_eq!(table.direction(&packet(0, 1, Family::V4)), Some(1));
+        for whole in [&[0; 50][..], &[]] {
+            assert_eq!(table.destination(whole), Destination::Unknown);
+        }
+        assert_eq!(table.destination(&packet(0, 1, Family::V4)), Destination::Direction(1));
     }
 }

@@ -112,7 +112,7 @@ pub struct SharedReport {
     /// Its settings.
     pub does: String,
     /// Packets of all links together. `departed` are those handed to the link towards their destination, or to a
-    /// device of a bus; `dropped` are those without a route, such as multicast, or without room.
+    /// device of a bus; `dropped` are those without a route or without room.
     #[serde(flatten)]
     pub packets: Packets,
 }
