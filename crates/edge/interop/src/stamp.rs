@@ -15,5 +15,7 @@ mod sys;
 pub use fabricmark_proto::stamp::{
     Counts, Key, PORT, Protocol, Reflector, Session, TimestampInformation, Wanted,
 };
-pub use measure::{MeasureError, Measured, OneWayDifferences, Seen, Settings, Spread, measure};
+pub use measure::{
+    MeasureError, Measured, OneWayDifferences, Seen, Settings, Spread, measure, measure_each,
+};
 pub use reflect::{Served, reflect};

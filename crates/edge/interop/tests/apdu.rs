@@ -66,14 +66,20 @@ fn both_lengths_are_answered_over_udp_and_tcp_and_either_family() {
         for address in ADDRESSES {
             for is_padded in [false, true] {
                 answered(transport, address, |at| {
-                    let stop = AtomicBool::new(false);
-                    let found = measure(&settings(at, transport, is_padded), &stop).unwrap();
+                    let (stop, mut rtts) = (AtomicBool::new(false), Vec::new());
+                    let found =
+                        measure(&settings(at, transport, is_padded), &stop, &mut |from, ns| {
+                            rtts.push((from, ns));
+                        })
+                        .unwrap();
                     let measured = &found[&at];
                     let counts = measured.counts;
                     let what = format!("{transport:?} {address} {is_padded} {counts:?}");
                     assert_eq!((counts.sent, counts.answered), (20, 20), "{what}");
                     assert_eq!((counts.duplicates, counts.unknown, counts.implausible), (0, 0, 0));
                     assert_eq!(measured.rtt.len(), 20, "{what}");
+                    assert_eq!(rtts.len(), 20, "{what}");
+                    assert!(rtts.iter().all(|(from, _)| *from == at), "{rtts:?}");
                     assert!(measured.rtt.max() < Some(1_000_000_000), "{what}");
                 });
             }
@@ -137,7 +143,7 @@ fn a_closed_port_is_named() {
     for (transport, name) in [(Transport::Udp, "UDP"), (Transport::Tcp, "TCP")] {
         let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let stop = AtomicBool::new(false);
-        let error = measure(&settings(at, transport, false), &stop).unwrap_err();
+        let error = measure(&settings(at, transport, false), &stop, &mut |_, _| {}).unwrap_err();
         assert!(matches!(error, MeasureError::Closed { .. }), "{error}");
         assert_eq!(
             error.to_string(),

@@ -27,6 +27,7 @@ mod levels;
 mod options;
 mod output;
 mod progress;
+mod rtts;
 mod services;
 mod watch;
 

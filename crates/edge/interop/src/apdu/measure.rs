@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -17,6 +18,9 @@ use crate::socket::{is_passing, wait};
 /// How often the loop checks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// APDUs that are due and sent before arrivals are looked for again.
+const BURST: usize = 64;
+
 /// Most members of a multicast group that are measured: each has its own memory tables.
 const MEMBERS_MAX: usize = 64;
 
@@ -28,6 +32,9 @@ pub enum Transport {
     /// One connection.
     Tcp,
 }
+
+/// Gets an RTT: the host that answered, and nanoseconds.
+pub type Each<'a> = dyn FnMut(SocketAddr, u64) + 'a;
 
 /// Parameters of a measurement.
 #[derive(Clone, Debug)]
@@ -75,10 +82,11 @@ struct Member {
 }
 
 impl Member {
-    fn on_apdu(&mut self, apdu: &Apdu, arrived_ns: u64) {
-        if let Some(ns) = self.peer.on_apdu(apdu, arrived_ns) {
-            self.rtt.record(ns.round() as u64);
-        }
+    /// Takes an APDU; returns the RTT that it gives, in nanoseconds.
+    fn on_apdu(&mut self, apdu: &Apdu, arrived_ns: u64) -> Option<u64> {
+        let ns = self.peer.on_apdu(apdu, arrived_ns)?.round() as u64;
+        self.rtt.record(ns);
+        Some(ns)
     }
 
     fn measured(self) -> Measured {
@@ -87,19 +95,20 @@ impl Member {
 }
 
 /// Sends APDUs at the interval and collects the answers. Returns the results by host: one, or the members of a group
-/// that have answered.
+/// that have answered. `each` gets every RTT in nanoseconds when it is known.
 ///
 /// # Errors
 /// If the port is closed and nothing was answered before, or the kernel refuses to send.
 pub fn measure(
     settings: &Settings,
     stop: &AtomicBool,
+    each: &mut Each<'_>,
 ) -> Result<BTreeMap<SocketAddr, Measured>, MeasureError> {
     let target = settings.target;
     let measured = match settings.transport {
-        Transport::Udp if target.ip().is_multicast() => group(settings, stop),
-        Transport::Udp => datagrams(settings, stop),
-        Transport::Tcp => connection(settings, stop),
+        Transport::Udp if target.ip().is_multicast() => group(settings, stop, each),
+        Transport::Udp => datagrams(settings, stop, each),
+        Transport::Tcp => connection(settings, stop, each),
     };
     measured.map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionRefused => {
@@ -123,11 +132,14 @@ impl<'a> Schedule<'a> {
         Self { settings, began_ns: now_ns(), sent: 0, stop }
     }
 
-    /// Whether an APDU is due; it counts as sent.
-    fn is_due(&mut self) -> bool {
-        let is_due = self.sent < self.settings.packets && now_ns() >= self.next_ns();
-        self.sent += u32::from(is_due);
-        is_due
+    /// APDUs that are due now, which count as sent: a number for each, at most `most`.
+    fn due(&mut self, most: usize) -> Range<usize> {
+        let mut count = 0;
+        while count < most && self.sent < self.settings.packets && now_ns() >= self.next_ns() {
+            self.sent += 1;
+            count += 1;
+        }
+        0..count
     }
 
     /// When the next APDU departs, or the wait for the last answers ends.
@@ -158,7 +170,11 @@ fn any(target: SocketAddr) -> SocketAddr {
     }
 }
 
-fn datagrams(settings: &Settings, stop: &AtomicBool) -> io::Result<BTreeMap<SocketAddr, Measured>> {
+fn datagrams(
+    settings: &Settings,
+    stop: &AtomicBool,
+    each: &mut Each<'_>,
+) -> io::Result<BTreeMap<SocketAddr, Measured>> {
     let socket = UdpSocket::bind(any(settings.target))?;
     socket.connect(settings.target)?;
     socket.set_nonblocking(true)?;
@@ -171,7 +187,7 @@ fn datagrams(settings: &Settings, stop: &AtomicBool) -> io::Result<BTreeMap<Sock
         is_passing(error) || has_answered && error.kind() == io::ErrorKind::ConnectionRefused
     };
     while let Some(within) = schedule.wait() {
-        while schedule.is_due() {
+        for _ in schedule.due(BURST) {
             let apdu = member.peer.send(now_ns()).emit(settings.is_padded);
             match socket.send(&apdu) {
                 Err(error) if !passes(&error, &member) => return Err(error),
@@ -183,9 +199,9 @@ fn datagrams(settings: &Settings, stop: &AtomicBool) -> io::Result<BTreeMap<Sock
             let arrived_ns = now_ns();
             match socket.recv(&mut buffer) {
                 Ok(length) => {
-                    if let Ok(apdu) = Apdu::parse(&buffer[..length]) {
-                        member.on_apdu(&apdu, arrived_ns);
-                    }
+                    let apdu = Apdu::parse(&buffer[..length]).ok();
+                    let rtt = apdu.and_then(|apdu| member.on_apdu(&apdu, arrived_ns));
+                    rtt.into_iter().for_each(|ns| each(settings.target, ns));
                 }
                 Err(error) if passes(&error, &member) => break,
                 Err(error) => return Err(error),
@@ -198,7 +214,11 @@ fn datagrams(settings: &Settings, stop: &AtomicBool) -> io::Result<BTreeMap<Sock
     Ok(BTreeMap::from([(settings.target, member.measured())]))
 }
 
-fn group(settings: &Settings, stop: &AtomicBool) -> io::Result<BTreeMap<SocketAddr, Measured>> {
+fn group(
+    settings: &Settings,
+    stop: &AtomicBool,
+    each: &mut Each<'_>,
+) -> io::Result<BTreeMap<SocketAddr, Measured>> {
     let socket = UdpSocket::bind(any(settings.target))?;
     socket.set_nonblocking(true)?;
     if let Some(device) = &settings.device {
@@ -208,7 +228,7 @@ fn group(settings: &Settings, stop: &AtomicBool) -> io::Result<BTreeMap<SocketAd
     let mut buffer = [0; APDU_PADDED_BYTES + 1];
     let mut schedule = Schedule::begin(settings, stop);
     while let Some(within) = schedule.wait() {
-        while schedule.is_due() {
+        for _ in schedule.due(BURST) {
             let departed_ns = now_ns();
             let apdu = everyone.peer.send_multicast(departed_ns).emit(false);
             for member in members.values_mut() {
@@ -230,7 +250,9 @@ fn group(settings: &Settings, stop: &AtomicBool) -> io::Result<BTreeMap<SocketAd
             };
             let Ok(apdu) = Apdu::parse(&buffer[..length]) else { continue };
             if members.len() < MEMBERS_MAX || members.contains_key(&from) {
-                members.entry(from).or_insert_with(|| everyone.clone()).on_apdu(&apdu, arrived_ns);
+                let member = members.entry(from).or_insert_with(|| everyone.clone());
+                let rtt = member.on_apdu(&apdu, arrived_ns);
+                rtt.into_iter().for_each(|ns| each(from, ns));
             }
         }
     }
@@ -240,6 +262,7 @@ fn group(settings: &Settings, stop: &AtomicBool) -> io::Result<BTreeMap<SocketAd
 fn connection(
     settings: &Settings,
     stop: &AtomicBool,
+    each: &mut Each<'_>,
 ) -> io::Result<BTreeMap<SocketAddr, Measured>> {
     let mut stream = TcpStream::connect_timeout(&settings.target, settings.timeout.into())?;
     stream.set_nodelay(true)?;
@@ -250,18 +273,16 @@ fn connection(
     let mut schedule = Schedule::begin(settings, stop);
     while let Some(within) = schedule.wait() {
         // The server learns the length of the APDUs from the first one, which must arrive alone.
-        let is_first = schedule.sent == 1 && member.peer.counts().received == 0;
-        if is_first && now_ns() - schedule.began_ns > settings.timeout.0 {
+        let is_first_open = member.peer.counts().received == 0;
+        if is_first_open && now_ns() - schedule.began_ns > settings.timeout.0 {
             break;
         }
-        while !is_first && schedule.is_due() {
-            // A server that answers keeps the send buffer empty.
+        // One at a time, so that its answer leaves room in the buffers.
+        let most = usize::from(schedule.sent == 0 || !is_first_open);
+        for _ in schedule.due(most) {
             stream.write_all(&member.peer.send(now_ns()).emit(settings.is_padded))?;
-            if schedule.sent == 1 {
-                break;
-            }
         }
-        let within = if schedule.sent == 1 { LOOK } else { within };
+        let within = if is_first_open { LOOK } else { within };
         wait(&mut [PollFd::new(&stream, PollFlags::IN)], within)?;
         loop {
             let ready_ns = now_ns();
@@ -277,7 +298,8 @@ fn connection(
             if filled == bytes {
                 let apdu = Apdu::parse(&buffer[..bytes])
                     .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-                member.on_apdu(&apdu, arrived_ns);
+                let rtt = member.on_apdu(&apdu, arrived_ns);
+                rtt.into_iter().for_each(|ns| each(settings.target, ns));
                 (filled, arrived_ns) = (0, 0);
             }
         }

@@ -111,14 +111,26 @@ pub struct Spread {
 /// # Errors
 /// If the target's port is closed and there was no answer before, or if the kernel refuses to send.
 pub fn measure(settings: &Settings, stop: &AtomicBool) -> Result<Measured, MeasureError> {
+    measure_each(settings, stop, &mut |_| {})
+}
+
+/// As [`measure`]; `each` gets every RTT in nanoseconds when it is known.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_each(
+    settings: &Settings,
+    stop: &AtomicBool,
+    each: &mut dyn FnMut(u64),
+) -> Result<Measured, MeasureError> {
     let target = settings.target;
-    run(settings, stop).map_err(|error| match error.kind() {
+    run(settings, stop, each).map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionRefused => MeasureError::Closed(target),
         _ => MeasureError::Socket { target, error },
     })
 }
 
-fn run(settings: &Settings, stop: &AtomicBool) -> io::Result<Measured> {
+fn run(settings: &Settings, stop: &AtomicBool, each: &mut dyn FnMut(u64)) -> io::Result<Measured> {
     let socket = socket(settings)?;
     let mut clock = Clock::new();
     let mut sender = Sender::new(settings.session.clone(), clock.now());
@@ -135,6 +147,7 @@ fn run(settings: &Settings, stop: &AtomicBool) -> io::Result<Measured> {
             let at = received.at.map_or_else(Clock::time, Timestamp::from_unix);
             if let Ok(found) = sender.on_packet(clock.now(), &buffer[..received.bytes], at) {
                 measured.note(&found, &received);
+                found.rtt.into_iter().for_each(|Nanos(ns)| each(ns));
             }
         }
         sender.on_time(clock.now());

@@ -9,17 +9,14 @@ use fabricmark_interop::apdu;
 use fabricmark_interop::stamp::{
     self, MeasureError, Measured, Protocol, Session, Settings, Spread, Wanted,
 };
-use fabricmark_stats::Histogram;
 use fabricmark_telemetry::clock;
 use serde_json::{Value, json};
 
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::options::rtt::{Rtt, RttProtocol};
+use crate::rtts::{Rtts, us};
 use crate::{output, services};
-
-/// Quantiles in the output.
-const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
 
 /// Measures and prints.
 pub fn rtt(options: &Rtt) -> Result<(), Failure> {
@@ -56,11 +53,17 @@ fn by_stamp(options: &Rtt, target: SocketAddr, protocol: Protocol) -> Result<(),
     };
     let stop = interruptions()?;
     let settings = Settings { target, session, dscp: options.dscp };
-    let measured = stamp::measure(&settings, &stop).map_err(|error| match error {
+    let mut rtts = Rtts::new(options.csv.as_deref())?;
+    let measured = stamp::measure_each(&settings, &stop, &mut |ns| rtts.add(target, ns));
+    let finished = rtts.finish();
+    let measured = measured.map_err(|error| match error {
         MeasureError::Closed(_) => Failure::new(Code::Unreachable, error.to_string()),
         MeasureError::Socket { .. } => Failure::new(Code::RunFailed, error.to_string()),
     })?;
-    output::answer(options.json, || as_json(&measured), || as_text(&measured))?;
+    let as_json = || as_json(&measured, &rtts.as_json(target));
+    let as_text = || as_text(&measured, rtts.as_lines(target));
+    output::answer(options.json, as_json, as_text)?;
+    finished?;
     if measured.counts.answered == 0 {
         let message = format!(
             "no reply to {} packets: no reflector listens at {target}, it has another key, or a \
@@ -98,13 +101,17 @@ fn by_apdu(options: &Rtt, target: SocketAddr) -> Result<(), Failure> {
         device: options.device.clone(),
     };
     let stop = interruptions()?;
-    let members = apdu::measure(&settings, &stop).map_err(|error| match error {
+    let mut rtts = Rtts::new(options.csv.as_deref())?;
+    let members = apdu::measure(&settings, &stop, &mut |from, ns| rtts.add(from, ns));
+    let finished = rtts.finish();
+    let members = members.map_err(|error| match error {
         apdu::MeasureError::Closed { .. } => Failure::new(Code::Unreachable, error.to_string()),
         apdu::MeasureError::Socket { .. } => Failure::new(Code::RunFailed, error.to_string()),
     })?;
-    let as_json = || members.iter().map(|(from, measured)| apdu_as_json(*from, measured)).collect();
-    let as_text = || members.iter().map(|(from, measured)| apdu_as_text(*from, measured)).collect();
-    output::answer(options.json, as_json, as_text)?;
+    let json = || members.iter().map(|(&from, found)| apdu_as_json(from, found, &rtts)).collect();
+    let text = || members.iter().map(|(&from, found)| apdu_as_text(from, found, &rtts)).collect();
+    output::answer(options.json, json, text)?;
+    finished?;
     if members.values().all(|measured| measured.counts.answered == 0) {
         let message = format!(
             "no reply from {target}: start `fabricmark agent --apdu` there, with --apdu-group for a \
@@ -115,16 +122,8 @@ fn by_apdu(options: &Rtt, target: SocketAddr) -> Result<(), Failure> {
     Ok(())
 }
 
-fn rtt_as_json(rtt: &Histogram) -> Value {
-    let mut value = json!({"mean_ns": rtt.mean_ns(), "min_ns": rtt.min(), "max_ns": rtt.max()});
-    for (name, quantile) in QUANTILES {
-        value[format!("{name}_ns")] = json!(rtt.quantile(quantile));
-    }
-    value
-}
-
-fn apdu_as_json(from: SocketAddr, measured: &apdu::Measured) -> Value {
-    let apdu::Measured { counts, rtt } = measured;
+fn apdu_as_json(from: SocketAddr, measured: &apdu::Measured, rtts: &Rtts) -> Value {
+    let apdu::Measured { counts, .. } = measured;
     json!({
         "from": from.to_string(),
         "sent": counts.sent,
@@ -135,12 +134,12 @@ fn apdu_as_json(from: SocketAddr, measured: &apdu::Measured) -> Value {
         "implausible": counts.implausible,
         "unknown": counts.unknown,
         "clock_read_ns": clock::facts().read_cost_ns,
-        "rtt": rtt_as_json(rtt),
+        "rtt": rtts.as_json(from),
     })
 }
 
-fn apdu_as_text(from: SocketAddr, measured: &apdu::Measured) -> String {
-    let apdu::Measured { counts, rtt } = measured;
+fn apdu_as_text(from: SocketAddr, measured: &apdu::Measured, rtts: &Rtts) -> String {
+    let apdu::Measured { counts, .. } = measured;
     let lost = counts.sent - counts.answered.min(counts.sent);
     let share = 100.0 * lost as f64 / counts.sent.max(1) as f64;
     let packets =
@@ -156,24 +155,14 @@ fn apdu_as_text(from: SocketAddr, measured: &apdu::Measured) -> String {
             lines.push((what, count.to_string()));
         }
     }
-    lines.extend(rtt_lines(rtt));
+    lines.extend(rtts.as_lines(from));
     let cost_ns = clock::facts().read_cost_ns;
     lines.push(("clock", format!("CLOCK_MONOTONIC, four readings of {cost_ns:.0} ns")));
     lines.into_iter().map(|(what, value)| format!("{what:<15} {value}\n")).collect()
 }
 
-/// Minimum, mean, maximum and quantiles.
-fn rtt_lines(rtt: &Histogram) -> Vec<(&'static str, String)> {
-    let (Some(min), Some(mean), Some(max)) = (rtt.min(), rtt.mean_ns(), rtt.max()) else {
-        return Vec::new();
-    };
-    let of = |(name, quantile)| Some(format!("{name} {}", us(rtt.quantile(quantile)? as f64)));
-    let quantiles = QUANTILES.into_iter().filter_map(of).collect::<Vec<_>>().join(", ");
-    vec![("RTT", min_mean_max(min as f64, mean, max as f64)), ("", quantiles)]
-}
-
-fn as_json(measured: &Measured) -> Value {
-    let Measured { counts, rtt, .. } = measured;
+fn as_json(measured: &Measured, rtt: &Value) -> Value {
+    let Measured { counts, .. } = measured;
     let spread = |spread: &Spread| json!({"min_ns": spread.min_ns, "mean_ns": spread.mean_ns, "max_ns": spread.max_ns});
     let one_way = measured.one_way.as_ref().map(|ways| {
         json!({
@@ -194,7 +183,7 @@ fn as_json(measured: &Measured) -> Value {
         "reordered": counts.reordered,
         "implausible": counts.implausible,
         "ignored": counts.ignored,
-        "rtt": rtt_as_json(rtt),
+        "rtt": rtt,
         "one_way": one_way,
         "ttl": {"forward": measured.forward.ttl, "backward": measured.backward.ttl},
         "traffic_class": {
@@ -204,16 +193,12 @@ fn as_json(measured: &Measured) -> Value {
     })
 }
 
-fn us(ns: f64) -> String {
-    format!("{:.1} µs", ns / 1e3)
-}
-
 fn min_mean_max(min_ns: f64, mean_ns: f64, max_ns: f64) -> String {
     format!("min {}, mean {}, max {}", us(min_ns), us(mean_ns), us(max_ns))
 }
 
-fn as_text(measured: &Measured) -> String {
-    let Measured { counts, rtt, .. } = measured;
+fn as_text(measured: &Measured, rtt: Vec<(&'static str, String)>) -> String {
+    let Measured { counts, .. } = measured;
     let share = 100.0 * counts.lost as f64 / counts.sent.max(1) as f64;
     let (sent, answered, lost) = (counts.sent, counts.answered, counts.lost);
     let packets = format!("{sent} sent, {answered} answered, {lost} lost ({share:.1} %)");
@@ -228,7 +213,7 @@ fn as_text(measured: &Measured) -> String {
             lines.push((what, count.to_string()));
         }
     }
-    lines.extend(rtt_lines(rtt));
+    lines.extend(rtt);
     let spread =
         |spread: &Spread| min_mean_max(spread.min_ns as f64, spread.mean_ns, spread.max_ns as f64);
     match &measured.one_way {

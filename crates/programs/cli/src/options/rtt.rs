@@ -48,6 +48,9 @@ pub struct Rtt {
     /// File with the shared key of authenticated packets; a trailing newline is not part of the key
     #[arg(long, value_name = "FILE")]
     pub stamp_key: Option<PathBuf>,
+    /// Write every RTT to this file: time since the first one, host, RTT
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
     /// Print figures as JSON instead of text
     #[arg(long)]
     pub json: bool,

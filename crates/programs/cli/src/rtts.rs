@@ -1,0 +1,203 @@
+//! The RTTs of `fabricmark rtt` as they arrive: a line on a terminal, a CSV file, and figures at the end.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write, stderr};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fabricmark_stats::{Estimate, quantile};
+use serde_json::{Value, json};
+
+use crate::exit::Failure;
+
+/// Quantiles in the output.
+const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
+
+/// Confidence level of their intervals.
+const CONFIDENCE: f64 = 0.95;
+
+/// RTTs of each host that are kept: 8 MB. The figures are those of the first million.
+const KEPT_MAX: usize = 1_000_000;
+
+/// Time between lines on a terminal.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Bars of a histogram, each of the same ratio of its ends.
+const BARS: usize = 16;
+
+/// Columns of its longest bar.
+const BAR_COLUMNS: f64 = 40.0;
+
+/// Collects RTTs.
+pub struct Rtts {
+    by_host: BTreeMap<SocketAddr, Vec<f64>>,
+    csv: Option<BufWriter<File>>,
+    /// The first error of the file.
+    written: io::Result<()>,
+    began: Option<Instant>,
+    printed: Option<Instant>,
+    is_terminal: bool,
+    count: u64,
+}
+
+impl Rtts {
+    /// Creates the CSV file, if there is one.
+    pub fn new(csv: Option<&Path>) -> Result<Self, Failure> {
+        let create = |path: &Path| {
+            let mut file = BufWriter::new(File::create(path)?);
+            writeln!(file, "elapsed_ns,host,rtt_ns")?;
+            Ok(file)
+        };
+        let csv = csv.map(|path| create(path).map_err(Failure::output(path.display())));
+        Ok(Self {
+            by_host: BTreeMap::new(),
+            csv: csv.transpose()?,
+            written: Ok(()),
+            began: None,
+            printed: None,
+            is_terminal: stderr().is_terminal(),
+            count: 0,
+        })
+    }
+
+    /// Takes an RTT of a host.
+    pub fn add(&mut self, host: SocketAddr, ns: u64) {
+        let now = Instant::now();
+        let began = *self.began.get_or_insert(now);
+        self.count += 1;
+        let kept = self.by_host.entry(host).or_default();
+        if kept.len() < KEPT_MAX {
+            kept.push(ns as f64);
+        }
+        if let Some(file) = self.csv.as_mut().filter(|_| self.written.is_ok()) {
+            let elapsed_ns = (now - began).as_nanos();
+            self.written = writeln!(file, "{elapsed_ns},{host},{ns}");
+        }
+        if self.is_terminal && self.printed.is_none_or(|printed| now - printed >= EVERY) {
+            self.printed = Some(now);
+            eprint!("\r\x1b[K{} answers, the last from {host} after {}", self.count, us(ns as f64));
+        }
+    }
+
+    /// Erases the line, and finishes the file.
+    pub fn finish(&mut self) -> Result<(), Failure> {
+        if self.printed.is_some() {
+            eprint!("\r\x1b[K");
+        }
+        let written = std::mem::replace(&mut self.written, Ok(()));
+        let flushed = self.csv.as_mut().map_or(Ok(()), BufWriter::flush);
+        written.and(flushed).map_err(Failure::output("the CSV file"))
+    }
+
+    fn of(&self, host: SocketAddr) -> &[f64] {
+        self.by_host.get(&host).map_or(&[], Vec::as_slice)
+    }
+
+    /// Figures of a host.
+    pub fn as_json(&self, host: SocketAddr) -> Value {
+        let rtts = self.of(host);
+        let ends = ends(rtts);
+        let mut value = json!({
+            "mean_ns": mean(rtts),
+            "min_ns": ends.map(|(min, _)| min as u64),
+            "max_ns": ends.map(|(_, max)| max as u64),
+            "jitter_ns": jitter_ns(rtts),
+        });
+        for (name, q) in QUANTILES {
+            let estimate = quantile(rtts, q, CONFIDENCE);
+            let interval = estimate.as_ref().and_then(|estimate| estimate.interval);
+            value[format!("{name}_ns")] = json!(estimate.map(|estimate| estimate.value as u64));
+            value[format!("{name}_interval_ns")] =
+                json!(interval.map(|interval| [interval.low as u64, interval.high as u64]));
+        }
+        value
+    }
+
+    /// Figures of a host as lines of a name and a value, with a histogram.
+    pub fn as_lines(&self, host: SocketAddr) -> Vec<(&'static str, String)> {
+        let rtts = self.of(host);
+        let (Some(mean), Some((min, max))) = (mean(rtts), ends(rtts)) else { return Vec::new() };
+        let whole = format!("min {}, mean {}, max {}", us(min), us(mean), us(max));
+        let mut lines = vec![("RTT", whole)];
+        let quantiles = QUANTILES.into_iter().filter_map(|(name, q)| {
+            let Estimate { value, interval, n_needed, .. } = quantile(rtts, q, CONFIDENCE)?;
+            let interval = match interval {
+                Some(interval) => {
+                    format!("[{:.1}, {:.1}]", interval.low / 1e3, interval.high / 1e3)
+                }
+                None => format!("(an interval needs {n_needed} answers)"),
+            };
+            Some(("", format!("{name} {} {interval}", us(value))))
+        });
+        lines.extend(quantiles);
+        lines.extend(jitter_ns(rtts).map(|ns| ("jitter", us(ns))));
+        lines.extend(histogram(rtts, min, max).into_iter().map(|bar| ("", bar)));
+        lines
+    }
+}
+
+fn mean(rtts: &[f64]) -> Option<f64> {
+    (!rtts.is_empty()).then(|| rtts.iter().sum::<f64>() / rtts.len() as f64)
+}
+
+/// Minimum and maximum.
+fn ends(rtts: &[f64]) -> Option<(f64, f64)> {
+    let min = rtts.iter().copied().reduce(f64::min)?;
+    Some((min, rtts.iter().copied().fold(min, f64::max)))
+}
+
+/// Mean difference of an RTT to the one before, as an absolute value.
+fn jitter_ns(rtts: &[f64]) -> Option<f64> {
+    let differences: Vec<f64> = rtts.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
+    mean(&differences)
+}
+
+/// Bars of equal ratio from the minimum to the maximum; none if all RTTs are the same.
+fn histogram(rtts: &[f64], min: f64, max: f64) -> Vec<String> {
+    let span = (max / min).ln();
+    if !span.is_finite() || span <= 0.0 {
+        return Vec::new();
+    }
+    let mut counts = [0_u64; BARS];
+    for rtt in rtts {
+        let place = ((rtt / min).ln() / span * BARS as f64) as usize;
+        counts[place.min(BARS - 1)] += 1;
+    }
+    let highest = counts.iter().copied().max().unwrap_or(1) as f64;
+    let bar = |(place, &count): (usize, &u64)| {
+        let from = min * (span * place as f64 / BARS as f64).exp();
+        let columns = (BAR_COLUMNS * count as f64 / highest).ceil() as usize;
+        format!("{:>12} {} {count}", us(from), "█".repeat(columns))
+    };
+    counts.iter().enumerate().map(bar).collect()
+}
+
+/// Microseconds as text.
+pub fn us(ns: f64) -> String {
+    format!("{:.1} µs", ns / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_is_the_mean_step_between_successive_rtts() {
+        assert_eq!(jitter_ns(&[10.0, 30.0, 20.0, 20.0]), Some(10.0));
+        assert_eq!(jitter_ns(&[10.0]), None);
+    }
+
+    #[test]
+    fn every_rtt_is_in_one_bar_and_the_longest_bar_is_that_of_most() {
+        let rtts: Vec<f64> = [vec![1e5; 80], vec![2.1e5; 15], vec![1.6e6; 5]].concat();
+        let bars = histogram(&rtts, 1e5, 1.6e6);
+        assert_eq!(bars.len(), BARS);
+        assert_eq!(bars[0], format!("    100.0 µs {} 80", "█".repeat(40)));
+        assert_eq!(bars[4], format!("    200.0 µs {} 15", "█".repeat(8)));
+        assert!(bars[BARS - 1].ends_with(" 5"));
+        assert!(bars[8].ends_with(" 0"));
+        assert!(histogram(&[5.0, 5.0], 5.0, 5.0).is_empty());
+    }
+}
