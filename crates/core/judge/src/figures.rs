@@ -9,7 +9,7 @@ use fabricmark_stats::Histogram;
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Kind, lfn};
 
-use crate::Part;
+use crate::{Part, RelayTimes};
 
 /// Flows from which on the memory per flow is meaningful: with fewer, the process itself dominates.
 const FLOWS_TO_SHARE_MEMORY: u32 = 100;
@@ -70,6 +70,7 @@ pub(crate) fn figures(
     Nanos(omit_ns): Nanos,
     active: &EndReport,
     passive: &EndReport,
+    relay: Option<RelayTimes>,
     provenance: Provenance,
 ) -> Figures {
     let pacing = active.pacing.as_ref();
@@ -128,6 +129,9 @@ pub(crate) fn figures(
         Figure::MemoryPerFlow => peak_bytes.map(|bytes| bytes as f64 / f64::from(point.flows)),
         Figure::DepartureLagP50 => quantile(lag, 0.5),
         Figure::DepartureLagP99 => quantile(lag, 0.99),
+        Figure::SwitchingTime => relay.map(|relay| relay.switching_ns),
+        Figure::SwitchingSpeed => relay.map(|relay| 8e9 * relay.bytes / relay.switching_ns),
+        Figure::RelayReceivingTime => relay.map(|relay| relay.receiving_ns),
         Figure::Jitter => passive.jitter_ns,
         Figure::KernelRttP50 => quantile(kernel.map(|times| &times.rtt_ns), 0.5),
         Figure::KernelRttP99 => quantile(kernel.map(|times| &times.rtt_ns), 0.99),

@@ -37,6 +37,19 @@ pub struct Part {
     pub ends: Ends,
     /// Rate of each counted slice, see [`slice_rate`]; empty if the run is not in slices.
     pub slice_rates: Vec<f64>,
+    /// Times of the relay between the ends; `None` without one.
+    pub relay: Option<RelayTimes>,
+}
+
+/// Means over the connections that a relay has moved bytes of, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RelayTimes {
+    /// From the start of the first receive to the end of the last send.
+    pub switching_ns: f64,
+    /// From the start of the first receive to the end of the last one.
+    pub receiving_ns: f64,
+    /// Bytes per connection.
+    pub bytes: f64,
 }
 
 /// The network between the ends.
@@ -118,7 +131,7 @@ fn judge_part(
     let Part { purpose, point, omit, ends: Ends { client, server }, .. } = part;
     let is_reverse = point.direction == Some(Direction::Reverse);
     let (active, passive) = if is_reverse { (server, client) } else { (client, server) };
-    let figures = figures::figures(point, *omit, active, passive, provenance);
+    let figures = figures::figures(point, *omit, active, passive, part.relay, provenance);
     let drops = drops(point, active, passive, link_drops);
     let mut noted = Vec::new();
     let [client_node, server_node] = route.nodes;

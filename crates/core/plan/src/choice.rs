@@ -174,6 +174,16 @@ choices! {
 }
 
 choices! {
+    /// How a relay moves the bytes of a connection.
+    RelayPath {
+        /// by read and write, with a buffer
+        Copy = "copy",
+        /// by splice through a pipe: the bytes stay in the kernel
+        Splice = "splice",
+    }
+}
+
+choices! {
     /// Who takes the timestamps of packets.
     Timestamps {
         /// taken by the kernel when it passes a packet to or from the network device

@@ -12,7 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::choice::{
-    Choice, Cm, Direction, Offload, Operation, PaceWait, Path, Pattern, Probe, Timestamps, Wait,
+    Choice, Cm, Direction, Offload, Operation, PaceWait, Path, Pattern, Probe, RelayPath,
+    Timestamps, Wait,
 };
 use crate::invalid::Invalid;
 use crate::level::{self, Field, Kind, Level, NONE};
@@ -214,6 +215,9 @@ const FAMILIES: &[Choice] =
 /// Largest socket buffer: 1 GiB, the largest window of RFC 7323.
 const BUFFER_MAX: Bytes = Bytes(1 << 30);
 
+/// Largest buffer of a relay, as `fabricmark relay` accepts it.
+const RELAY_BUFFER_MAX: Bytes = Bytes(16 << 20);
+
 /// Largest payload of any transport.
 const PAYLOAD_MAX: Bytes = Transport::Rc.traits().payload_max;
 
@@ -268,6 +272,16 @@ factors! {
         .shown("pace wait {}")
         .when(|point| point.pace != Pace::Closed)
         .default("`sleep-spin`", |_| Some("sleep-spin".to_owned()));
+    /// let the flows pass through a relay (`fabricmark relay`) at the node `relay`, or beside the server if the plan has no such node
+    Relay, relay: Option<RelayPath> = Traffic.of(Kind::Choice(RelayPath::CHOICES))
+        .or_none()
+        .shown("relay {}")
+        .when(|point| point.transport.traits().is_plain_tcp);
+    /// most bytes per receive of the relay
+    RelayBuffer, relay_buffer: Option<Bytes> = Traffic.of(Kind::Size(RELAY_BUFFER_MAX))
+        .shown("relay buffer {} B")
+        .when(|point| point.relay.is_some())
+        .default("256KiB", |_| Some("256KiB".to_owned()));
     /// link between client and server: `loopback`, `veth` (no line rate, so no ceiling), `ethernet:RATE[,mtu=N][,vlan=N]`, `ipoib:4X-FDR[,mode=connected][,ib-mtu=N][,mtu=N][,grh]`; over verbs also `ib:4X-FDR[,mtu=N]`, `rocev1:RATE`, `rocev2:RATE`
     Link, link: Link = Required.of(Kind::of::<Link>()).shown("{}").shared();
     /// RTT of the link, at most `10s`, half of it in each direction; with any value, even `0ms`, the emulator carries the link

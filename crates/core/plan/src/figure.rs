@@ -230,6 +230,13 @@ figures! {
     /// 99th percentile of the departure lag
     DepartureLagP99 = "departure-lag-p99" was "slip-p99",
         percentile("departure_lag_p99_ns", "departure lag p99", EVERY).earlier("slip_p99_ns");
+    /// switching time of P5: from the start of the relay's first receive to the end of its last send, mean over the connections of a run
+    SwitchingTime = "switching-time", mean("switching_mean_ns", "switching time", &[Stream, Crr]);
+    /// switching speed of P5: 8 x the bytes of a connection / its switching time
+    SwitchingSpeed = "switching-speed", rate("switching_bps", "switching speed", Unit::Bps, &[Stream, Crr]);
+    /// receiving time of the relay: from the start of its first receive to the end of its last one
+    RelayReceivingTime = "relay-receiving-time",
+        mean("relay_receiving_mean_ns", "receiving time of the relay", &[Stream, Crr]);
     /// interarrival jitter of udp at the receiver (RFC 3550), mean over flows; only in an open loop, with payloads of at least 16 bytes and at least 17 datagrams
     Jitter = "jitter", mean("jitter_ns", "jitter", &[Stream]);
     /// goodput from client to server, if `direction` is `both`

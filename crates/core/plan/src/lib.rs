@@ -35,7 +35,8 @@ mod verbs;
 mod window;
 
 pub use choice::{
-    Choice, Cm, Direction, Offload, Operation, PaceWait, Path, Pattern, Probe, Timestamps, Wait,
+    Choice, Cm, Direction, Offload, Operation, PaceWait, Path, Pattern, Probe, RelayPath,
+    Timestamps, Wait,
 };
 pub use factor::{Factor, Filter, Point, Section, Spec, Where};
 pub use figure::{Figure, FigureSpec, Limit, Unit};

@@ -1,6 +1,7 @@
 //! Workers at both ends of every link, and the orders that prepare them for a run.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -15,6 +16,7 @@ use crate::attachment::{Attachment, NodeFacts};
 use crate::error::PlanError;
 use crate::pair::Pair;
 use crate::peer::Workers;
+use crate::relay::Relay;
 use crate::testbed::{self, Testbed};
 
 /// Time for an emulated link to drain after the sender has stopped, in addition to two RTTs: a thousand of the
@@ -86,6 +88,15 @@ impl Coordinator {
             self.pairs.insert(id.clone(), pair);
         }
         Ok(id)
+    }
+
+    /// Starts the relay of a point's flows to a server.
+    pub(crate) fn start_relay(
+        &self,
+        point: &Point,
+        server: SocketAddr,
+    ) -> Result<Relay, PlanError> {
+        Relay::start(&self.program, &self.testbed.relay(point)?, point, server)
     }
 
     /// Sockets to the workers of a part of a run.
@@ -166,7 +177,10 @@ impl Coordinator {
             && point.transport.has_tcp()
             && plan.amount.is_none();
         let client = self.testbed.attach(Role::Client, point)?;
-        let from = vec![client.address];
+        let mut from = vec![client.address];
+        if point.relay.is_some() {
+            from.extend(self.testbed.relay(point)?.sources);
+        }
         let side = |role, attachment: Attachment, cpu, from| Prepare {
             run: self.runs,
             role,

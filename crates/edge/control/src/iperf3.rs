@@ -79,6 +79,7 @@ pub(crate) fn carry_out(
             let ends = Ends { client, server };
             Ok(RunResult::Finished(vec![Part {
                 slice_rates: Vec::new(),
+                relay: None,
                 purpose: Purpose::Load,
                 point: point.clone(),
                 omit,

@@ -25,6 +25,7 @@ mod pair;
 mod peer;
 mod process;
 mod progress;
+mod relay;
 mod run;
 mod secured;
 mod skip;

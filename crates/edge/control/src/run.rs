@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags};
 use crate::coordinator::{Coordinator, PairId};
 use crate::error::PlanError;
 use crate::progress::Progress;
+use crate::relay::Relay;
 
 /// Warm-up of each level at the start of a block, in slices that do not count: an arbitrary choice.
 const WARM_UP: Nanos = Nanos::from_millis(8);
@@ -245,6 +246,8 @@ struct Talk {
     place: Option<u32>,
     intervals: Intervals,
     ends: Option<Ends>,
+    /// The relay between client and server, once it is needed.
+    relay: Option<Relay>,
     /// See [`Part::slice_rates`].
     slice_rates: Vec<f64>,
 }
@@ -283,6 +286,7 @@ impl Talk {
             place: None,
             intervals: Intervals::default(),
             ends: None,
+            relay: None,
             slice_rates: Vec::new(),
         })
     }
@@ -299,7 +303,12 @@ impl Talk {
     }
 
     fn send(&mut self, coordinator: &mut Coordinator) -> Result<(), PlanError> {
-        while let Some((role, order)) = self.conversation.poll_output() {
+        while let Some((role, mut order)) = self.conversation.poll_output() {
+            if let (Order::Begin { peer, .. }, Some(_)) = (&mut order, self.point.relay) {
+                let relay = coordinator.start_relay(&self.point, *peer)?;
+                *peer = relay.address();
+                self.relay = Some(relay);
+            }
             if self.point.transport.is_lossy()
                 && matches!(order, Order::Drain { .. } | Order::EndSlice { .. })
             {
@@ -340,8 +349,10 @@ impl Talk {
         if self.purpose == Purpose::Load {
             self.intervals.into_series(interval, &mut ends);
         }
-        let Self { purpose, point, omit, slice_rates, .. } = self;
-        Some(Part { purpose, point, omit, ends, slice_rates })
+        let Self { purpose, point, omit, slice_rates, relay, .. } = self;
+        // In slices, a connection is open while others have their turn.
+        let relay = relay.and_then(Relay::finish).filter(|_| slice_rates.is_empty());
+        Some(Part { purpose, point, omit, ends, slice_rates, relay })
     }
 }
 

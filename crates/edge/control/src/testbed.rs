@@ -21,6 +21,7 @@ use crate::error::PlanError;
 use crate::node::Node;
 use crate::pair::Pair;
 use crate::peer::{Iperf3Access, Peer};
+use crate::relay::RelayPlace;
 
 /// A network in which the nodes of a plan are.
 pub(crate) trait Testbed {
@@ -30,6 +31,11 @@ pub(crate) trait Testbed {
     /// Starts a worker at each end of a point's flows.
     fn start_pair(&mut self, _point: &Point, program: &Path) -> Result<Pair, PlanError> {
         Pair::start(ENDS, program, |_| None)
+    }
+
+    /// Where the relay of a point runs: at its server, unless the testbed has a node for it.
+    fn relay(&self, point: &Point) -> Result<RelayPlace<'_>, PlanError> {
+        Ok(RelayPlace::at_server(self.attach(Role::Server, point)?.address))
     }
 
     /// Number of the network that has the ends of a point. Each network has workers of its own.

@@ -129,10 +129,16 @@ pub(crate) struct Direction {
     /// Bytes in the pipe.
     piped: usize,
     pipe: Option<Pipe>,
+    /// Bytes that are not timed yet to come.
+    untimed: u64,
     pub(crate) transfer: Transfer,
 }
 
 impl Direction {
+    pub(crate) fn new(untimed: u64) -> Self {
+        Self { untimed, ..Self::default() }
+    }
+
     /// Whether the end of the source was passed on.
     pub(crate) fn is_shut(&self) -> bool {
         self.state == State::Shut
@@ -193,14 +199,17 @@ impl Direction {
                 self.state = State::Ended;
                 continue;
             }
+            mover.bytes[number] += received as u64;
+            let untimed = self.untimed.min(received as u64);
+            self.untimed -= untimed;
+            let timed = received as u64 - untimed;
             let transfer = &mut self.transfer;
-            if transfer.bytes == 0 {
+            if transfer.bytes == 0 && timed > 0 {
                 transfer.receive_began_ns = began_ns;
                 transfer.send_began_ns = now_ns();
             }
-            transfer.bytes += received as u64;
-            transfer.receives += 1;
-            mover.bytes[number] += received as u64;
+            transfer.bytes += timed;
+            transfer.receives += u64::from(timed > 0);
             // A stream socket that returned less than was asked for has no more (epoll(7)), except its end. With
             // splice, it may be the pipe that is full.
             let is_copy = mover.path == Path::Copy;

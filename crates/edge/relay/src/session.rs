@@ -92,7 +92,7 @@ impl Session {
         let (local, now_ns) = (client.local_addr()?, now_ns());
         Ok(Self {
             ends: [End::new(client), End::new(target)],
-            directions: Default::default(),
+            directions: [CLIENT, TARGET].map(|_| Direction::new(settings.untimed_bytes)),
             stage: if settings.accepts_proxy { Stage::Header } else { Stage::Connecting },
             is_connected: false,
             client: canonical(address),
@@ -114,7 +114,9 @@ impl Session {
         connect_ns: u64,
         idle_ns: Option<u64>,
     ) -> Option<Outcome> {
-        let (age_ns, silent_ns) = (now_ns - self.began_ns, now_ns - self.active_ns);
+        // A session may have begun after the reading of the clock.
+        let age_ns = now_ns.saturating_sub(self.began_ns);
+        let silent_ns = now_ns.saturating_sub(self.active_ns);
         if age_ns >= connect_ns && !self.is_connected {
             return Some(Outcome::Refused);
         }
@@ -230,4 +232,58 @@ impl Session {
 /// An IPv4-mapped IPv6 address as the IPv4 address that it stands for.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::settings::{Path, Protocol};
+
+    fn session(accepts_proxy: bool) -> Session {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        let settings = Settings {
+            protocol: Protocol::Tcp,
+            listen: at,
+            forward: at,
+            path: Path::Copy,
+            buffer_bytes: 1,
+            threads: 1,
+            connections_max: None,
+            connect_timeout: Duration::ZERO,
+            idle_timeout: None,
+            drain_timeout: Duration::ZERO,
+            sends_proxy: false,
+            accepts_proxy,
+            untimed_bytes: 0,
+            reports_ended: false,
+        };
+        let [client, target] = [0, 1].map(|_| TcpStream::connect(at).unwrap());
+        Session::new(client, at, target, &settings).unwrap()
+    }
+
+    #[test]
+    fn a_session_is_overdue_if_the_target_the_header_or_all_bytes_are_late() {
+        let after = |session: &Session, ns: u64, idle_ns| {
+            session.overdue(session.began_ns + ns, 1_000, idle_ns)
+        };
+        let mut opening = session(false);
+        assert_eq!(after(&opening, 999, None), None);
+        assert_eq!(after(&opening, 1_000, None), Some(Outcome::Refused));
+        opening.is_connected = true;
+        assert_eq!(after(&opening, 5_000, None), None);
+        assert_eq!(after(&opening, 5_000, Some(5_000)), Some(Outcome::Idle));
+        let mut unnamed = session(true);
+        unnamed.is_connected = true;
+        assert_eq!(after(&unnamed, 1_000, None), Some(Outcome::Rejected));
+    }
+
+    #[test]
+    fn a_session_that_began_after_the_reading_of_the_clock_is_not_overdue() {
+        let session = session(false);
+        assert_eq!(session.overdue(session.began_ns - 1, 1_000, Some(1_000)), None);
+    }
 }

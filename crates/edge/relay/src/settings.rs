@@ -67,6 +67,8 @@ pub struct Settings {
     pub sends_proxy: bool,
     /// Whether each connection of a client begins with such a header.
     pub accepts_proxy: bool,
+    /// First bytes of each direction that are neither counted nor timed in [`Transfer`](crate::Transfer).
+    pub untimed_bytes: u64,
     /// Whether connections that have ended are passed to `Board::ended`.
     pub reports_ended: bool,
 }

@@ -36,6 +36,7 @@ fn settings(forward: SocketAddr) -> Settings {
         drain_timeout: PATIENCE,
         sends_proxy: false,
         accepts_proxy: false,
+        untimed_bytes: 0,
         reports_ended: true,
     }
 }
@@ -175,6 +176,25 @@ fn bytes_arrive_unchanged_both_ways_over_either_family_with_every_path_and_buffe
                 }
             }
         }
+    }
+}
+
+#[test]
+fn the_first_bytes_may_be_left_out_of_the_times_and_still_pass() {
+    for path in [Path::Copy, Path::Splice] {
+        let (listener, at) = target(V4);
+        let (counters, ended) =
+            relayed(Settings { untimed_bytes: 5, path, ..settings(at) }, |relay| {
+                let mut client = relay.client();
+                let mut server = accept(&listener);
+                client.write_all(b"abc").unwrap();
+                server.read_exact(&mut [0; 3]).unwrap();
+                client.write_all(b"defgh").unwrap();
+                client.shutdown(Shutdown::Write).unwrap();
+                assert_eq!(read_all(&server).unwrap(), b"defgh");
+            });
+        assert_eq!(counters.upstream_bytes, 8);
+        assert_eq!((ended[0].upstream.bytes, ended[0].upstream.receives), (3, 1), "{path:?}");
     }
 }
 

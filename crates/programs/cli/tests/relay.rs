@@ -1,10 +1,14 @@
 //! `fabricmark relay` as a process: what it prints, its signals and its exit codes.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::fs;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::Duration;
 
+use fabricmark_testkit::skip;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use serde_json::Value;
 
 fn command(words: &[&str]) -> Command {
@@ -119,6 +123,87 @@ fn text_names_the_counts() {
     let line = relay.line();
     assert!(line.starts_with("connections  1 accepted, 0 open, 1 ended"), "{line}");
     assert_eq!(relay.child.wait().unwrap().code(), Some(0));
+}
+
+/// CPU time of a process in seconds: fields 14 and 15 of /proc/PID/stat, in 1/100 s.
+fn cpu_s(pid: u32) -> f64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = text.rsplit(") ").next().unwrap().split(' ').collect();
+    [11, 12].iter().map(|&field| fields[field].parse::<f64>().unwrap() / 100.0).sum()
+}
+
+#[test]
+fn a_relay_without_descriptors_waits_without_spinning_and_goes_on_when_it_has_some() {
+    let mut relay = Running::start(&["--json"]);
+    let pid = relay.child.id();
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count() as u64;
+    // Room for two connections and a half.
+    let limit = Rlimit { current: Some(open + 5), maximum: Some(open + 5) };
+    prlimit(Pid::from_raw(pid as i32), Resource::Nofile, limit).unwrap();
+    let mut pairs = Vec::new();
+    for _ in 0..2 {
+        let client = TcpStream::connect(relay.at).unwrap();
+        pairs.push((client, relay.target.accept().unwrap().0));
+    }
+    // The kernel accepts it; the relay can have its descriptor, and none for the target, or neither.
+    let third = TcpStream::connect(relay.at).unwrap();
+    third.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let before_s = cpu_s(pid);
+    let is_waiting = (&third).read(&mut [0; 1]).is_err_and(|e| e.kind() == ErrorKind::WouldBlock);
+    let spent_s = cpu_s(pid) - before_s;
+    assert!(spent_s < 0.3, "{spent_s} s of CPU time in a second");
+    let (client, server) = &mut pairs[0];
+    client.write_all(b"unharmed").unwrap();
+    server.read_exact(&mut [0; 8]).unwrap();
+    drop(pairs);
+    if is_waiting {
+        drop(relay.target.accept().unwrap());
+    }
+    drop(third);
+    relay.transfer(1_000);
+    relay.signal("TERM");
+    let counters = relay.json();
+    assert!(counters["exhausted"].as_u64().unwrap() >= 1, "{counters}");
+    assert_eq!(counters["open"], 0);
+}
+
+#[test]
+fn thousands_of_connections_are_served_at_once() {
+    // As many as the usual hard limits of CI machines allow: the test has two descriptors for each, as has the relay.
+    const CONNECTIONS: usize = 4_000;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.maximum.is_some_and(|most| most < 3 * CONNECTIONS as u64) {
+        return skip("thousands of connections", "the limit of open files is too low");
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    let connections = CONNECTIONS.to_string();
+    let mut relay = Running::start(&["--json", "--threads", "2", "--connections", &connections]);
+    let mut pairs = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let client = TcpStream::connect(relay.at).unwrap();
+        pairs.push((client, relay.target.accept().unwrap().0));
+    }
+    // The order in which two threads connect to the target is not that of the clients: each client sends its number.
+    for (number, (client, _)) in pairs.iter_mut().enumerate() {
+        client.write_all(&(number as u32).to_be_bytes()).unwrap();
+    }
+    let mut seen = vec![false; CONNECTIONS];
+    for (_, server) in &mut pairs {
+        let mut bytes = [0; 4];
+        server.read_exact(&mut bytes).unwrap();
+        seen[u32::from_be_bytes(bytes) as usize] = true;
+        server.write_all(&bytes).unwrap();
+    }
+    assert!(seen.iter().all(|&seen| seen));
+    for (number, (client, _)) in pairs.iter_mut().enumerate() {
+        let mut bytes = [0; 4];
+        client.read_exact(&mut bytes).unwrap();
+        assert_eq!(u32::from_be_bytes(bytes) as usize, number);
+    }
+    drop(pairs);
+    relay.signal("TERM");
+    let counters = relay.json();
+    assert_eq!(counters["ended"], CONNECTIONS);
 }
 
 #[test]

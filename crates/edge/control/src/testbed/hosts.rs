@@ -19,6 +19,7 @@ use crate::error::PlanError;
 use crate::node::Node;
 use crate::pair::Pair;
 use crate::peer::AgentAccess;
+use crate::relay::RelayPlace;
 
 /// How long reconnecting to a lost agent is tried: long enough to replug a cable or to restart the daemon.
 const CALL_FOR: Duration = Duration::from_secs(30);
@@ -154,6 +155,10 @@ impl Testbed for Hosts {
         let [client, server] = &nodes;
         let server = worker(server)?;
         Ok(Pair([worker(client)?, server]))
+    }
+
+    fn relay(&self, _: &Point) -> Result<RelayPlace<'_>, PlanError> {
+        Err(PlanError::Input("relay is not supported with another host".to_owned()))
     }
 
     fn attach(&self, role: Role, point: &Point) -> Result<Attachment, PlanError> {

@@ -12,6 +12,7 @@ use crate::error::PlanError;
 use crate::node::Node;
 use crate::pair::Pair;
 use crate::peer::Iperf3Access;
+use crate::relay::RelayPlace;
 
 /// An iperf3 server, with the client in this process.
 pub(super) struct Iperf3(pub(super) Iperf3Access);
@@ -19,6 +20,10 @@ pub(super) struct Iperf3(pub(super) Iperf3Access);
 impl Testbed for Iperf3 {
     fn start_pair(&mut self, _: &Point, _: &Path) -> Result<Pair, PlanError> {
         Err(PlanError::Internal("an iperf3 server has no workers".to_owned()))
+    }
+
+    fn relay(&self, _: &Point) -> Result<RelayPlace<'_>, PlanError> {
+        Err(PlanError::Input("relay is not supported with another host".to_owned()))
     }
 
     fn attach(&self, role: Role, _: &Point) -> Result<Attachment, PlanError> {

@@ -1,6 +1,7 @@
 //! Testbed of labs on this machine: the lab of a plan's topology, or a lab with client and server for each link of
 //! its points. Points over loopback use the loopback device.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,6 +17,10 @@ use crate::attachment::{Attachment, NodeFacts};
 use crate::error::PlanError;
 use crate::node::Node;
 use crate::pair::Pair;
+use crate::relay::RelayPlace;
+
+/// Node at which relays run, if a plan or a topology has it.
+const RELAY: &str = "relay";
 
 /// Largest number of links of a plan, an arbitrary choice: each has two namespaces.
 const LINKS_MAX: usize = 256;
@@ -98,6 +103,15 @@ impl InLab {
     }
 }
 
+/// Whether two addresses of a lab are in one network.
+fn are_neighbours(one: IpAddr, other: IpAddr) -> bool {
+    match (one, other) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => one.octets()[..3] == other.octets()[..3],
+        (IpAddr::V6(one), IpAddr::V6(other)) => one.segments()[..7] == other.segments()[..7],
+        _ => false,
+    }
+}
+
 impl Network {
     fn has(&self, is_it: impl Fn(Backend) -> bool) -> bool {
         self.lab.topology().links.iter().any(|link| is_it(link.backend))
@@ -124,6 +138,23 @@ impl Testbed for InLab {
         let topology = network.lab.topology();
         let device = topology.links[link].name.clone();
         Ok(Attachment { device, address: topology.address(link, end, point.family), scope_id: 0 })
+    }
+
+    fn relay(&self, point: &Point) -> Result<RelayPlace<'_>, PlanError> {
+        let Some(network) = self.network(point) else {
+            return Ok(RelayPlace::at_server(Loopback.attach(Role::Server, point)?.address));
+        };
+        let topology = network.lab.topology();
+        let own = topology.ends(RELAY).map(|(link, end)| topology.address(link, end, point.family));
+        let sources: Vec<IpAddr> = own.collect();
+        let client = self.attach(Role::Client, point)?.address;
+        let nearest = sources.iter().find(|&&own| are_neighbours(own, client)).or(sources.first());
+        let Some(&address) = nearest else {
+            let namespace = network.lab.namespace(self.name(Role::Server, point));
+            let server = self.attach(Role::Server, point)?.address;
+            return Ok(RelayPlace { namespace, ..RelayPlace::at_server(server) });
+        };
+        Ok(RelayPlace { namespace: network.lab.namespace(RELAY), address, sources })
     }
 
     fn facts(&self, role: Role, point: &Point, _: Option<&Node>) -> NodeFacts {

@@ -89,6 +89,7 @@ fn settings(options: &Relay) -> Result<Settings, Failure> {
         drain_timeout: options.drain_timeout.into(),
         sends_proxy: options.send_proxy,
         accepts_proxy: options.accept_proxy,
+        untimed_bytes: options.untimed.0,
         reports_ended: options.log,
     })
 }

@@ -52,6 +52,9 @@ pub struct Relay {
     /// Rate of the link, for the ratio of the switching speed to it
     #[arg(long, value_name = "RATE", requires = "log")]
     pub line: Option<BitRate>,
+    /// Leave the first bytes of each direction out of the times of --log
+    #[arg(long, value_name = "SIZE", default_value = "0B", hide = true)]
+    pub untimed: Bytes,
     /// Print JSON lines instead of text
     #[arg(long)]
     pub json: bool,

@@ -16,6 +16,7 @@ mod main_job;
 mod outside;
 mod pace;
 mod page;
+mod relay;
 mod resume;
 mod round_trip;
 mod rr;

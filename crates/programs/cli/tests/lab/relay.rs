@@ -1,0 +1,60 @@
+//! Measurements with a relay between client and server.
+
+use serde_json::Value;
+
+use crate::support::{Bench, bench};
+
+const HUB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../plans/labs/hub.toml");
+
+/// The record of a run that counts, and its figures.
+fn measured(bench: &Bench, line: &str) -> (Value, impl Fn(&str) -> f64) {
+    let measured = bench.measure(line);
+    let record = measured["records"][0].clone();
+    assert_eq!(record["outcome"]["kind"], "completed", "{line}: {record}");
+    let figures = record["figures"].clone();
+    (record, move |key| figures[key]["value"].as_f64().unwrap())
+}
+
+#[test]
+fn a_stream_passes_through_a_relay_beside_the_server_or_at_its_own_node() {
+    let Some(bench) = bench("a relay in a lab") else { return };
+    for target in ["loopback", "lab:veth", &format!("lab:{HUB}:client,server")] {
+        for relay in ["copy", "splice"] {
+            let line = format!("stream {target} --duration 200ms --relay {relay}");
+            let (record, figure) = measured(&bench, &line);
+            // All bytes of the run, in a time that includes its ramp and its end.
+            let sent = record["flows"][0]["sent"]["bytes"].as_f64().unwrap();
+            let bits = figure("switching_mean_ns") / 1e9 * figure("switching_bps");
+            assert!((bits / (8.0 * sent) - 1.0).abs() < 1e-6, "{line}: {bits} of {sent}");
+            assert!(figure("switching_mean_ns") >= 2e8, "{line}");
+            assert!(figure("relay_receiving_mean_ns") <= figure("switching_mean_ns"), "{line}");
+        }
+    }
+}
+
+#[test]
+fn each_connection_of_crr_is_one_file_of_p5s_tables() {
+    let Some(bench) = bench("P5's file through a relay") else { return };
+    for buffer in ["375", "8192"] {
+        let line = format!(
+            "crr lab:{HUB}:client,server --payload 7990 --response 1 --duration 300ms --relay copy \
+             --relay-buffer {buffer}"
+        );
+        let (_, figure) = measured(&bench, &line);
+        let bits = figure("switching_mean_ns") / 1e9 * figure("switching_bps");
+        assert!((bits / (8.0 * 7_990.0) - 1.0).abs() < 1e-6, "{line}: {bits}");
+    }
+}
+
+#[test]
+fn each_flow_and_both_directions_of_an_exchange_pass_through_the_relay() {
+    let Some(bench) = bench("a relay of many flows") else { return };
+    for line in [
+        "stream lab:veth --flows 8 --duration 100ms --reverse",
+        "stream loopback --duration 100ms --bidir",
+        "rr lab:veth --flows 4 --duration 100ms --family 6",
+        "crr loopback --duration 100ms",
+    ] {
+        let _ = measured(&bench, &format!("{line} --relay copy"));
+    }
+}
