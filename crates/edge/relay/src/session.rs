@@ -65,8 +65,8 @@ pub(crate) struct Session {
     stage: Stage,
     is_connected: bool,
     client: SocketAddr,
-    /// Address that the client connected to.
-    local: SocketAddr,
+    /// Address that the client connected to, if its PROXY header has named it.
+    local: Option<SocketAddr>,
     began_ns: u64,
     /// When it last had an event.
     active_ns: u64,
@@ -88,19 +88,19 @@ impl Session {
         address: SocketAddr,
         target: TcpStream,
         settings: &Settings,
-    ) -> io::Result<Self> {
-        let (local, now_ns) = (client.local_addr()?, now_ns());
-        Ok(Self {
+    ) -> Self {
+        let now_ns = now_ns();
+        Self {
             ends: [End::new(client), End::new(target)],
             directions: [CLIENT, TARGET].map(|_| Direction::new(settings.untimed_bytes)),
             stage: if settings.accepts_proxy { Stage::Header } else { Stage::Connecting },
             is_connected: false,
             client: canonical(address),
-            local: canonical(local),
+            local: None,
             began_ns: now_ns,
             active_ns: now_ns,
             is_queued: false,
-        })
+        }
     }
 
     pub(crate) fn fd(&self, end: usize) -> BorrowedFd<'_> {
@@ -163,7 +163,11 @@ impl Session {
                 return Next::Wait;
             }
             if settings.sends_proxy {
-                let header = ProxyHeader { source: self.client, destination: self.local };
+                let local = || self.ends[CLIENT].stream.local_addr().map(canonical);
+                let Ok(destination) = self.local.map_or_else(local, Ok) else {
+                    return Next::End(Outcome::Reset);
+                };
+                let header = ProxyHeader { source: self.client, destination };
                 self.directions[CLIENT].begin_with(header.emit(), mover);
             }
             self.stage = Stage::Open;
@@ -207,7 +211,7 @@ impl Session {
         };
         recv(&end.stream, &mut bytes[..length], RecvFlags::empty())?;
         if let Some(header) = header {
-            (self.client, self.local) = (header.source, header.destination);
+            (self.client, self.local) = (header.source, Some(header.destination));
         }
         Ok(true)
     }
@@ -262,7 +266,7 @@ mod tests {
             reports_ended: false,
         };
         let [client, target] = [0, 1].map(|_| TcpStream::connect(at).unwrap());
-        Session::new(client, at, target, &settings).unwrap()
+        Session::new(client, at, target, &settings)
     }
 
     #[test]

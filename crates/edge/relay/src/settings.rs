@@ -206,6 +206,8 @@ impl Settings {
         }
         if self.protocol == Protocol::Tcp {
             socket.set_reuse_address(true)?;
+            // Accepted sockets inherit them.
+            prepare(&socket)?;
         }
         // With SO_REUSEPORT a second relay of the same user could take half of the connections unnoticed.
         if self.threads > 1 {
@@ -220,12 +222,11 @@ impl Settings {
     }
 }
 
-/// Options of both sockets of a connection. A relay must not delay what the sender chose to send, so Nagle's algorithm
+/// Options of the sockets of a connection. A relay must not delay what the sender chose to send, so Nagle's algorithm
 /// is off. Keepalive finds an end that has vanished in two minutes.
 pub(crate) fn prepare(socket: &Socket) -> io::Result<()> {
     const IDLE: Duration = Duration::from_secs(60);
     const INTERVAL: Duration = Duration::from_secs(10);
-    socket.set_nonblocking(true)?;
     socket.set_tcp_nodelay(true)?;
     let keepalive = TcpKeepalive::new().with_time(IDLE).with_interval(INTERVAL).with_retries(6);
     socket.set_tcp_keepalive(&keepalive)

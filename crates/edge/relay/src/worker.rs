@@ -12,7 +12,7 @@ use fabricmark_telemetry::clock::now_ns;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use slab::Slab;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::counters::Shared;
 use crate::direction::Mover;
@@ -180,9 +180,9 @@ impl<'a> Worker<'a> {
 
     /// Opens the connection to the target of one that was accepted. If it fails, the client is reset.
     fn open(&mut self, (client, address): (TcpStream, SocketAddr)) -> io::Result<()> {
-        let prepared = prepare(&SockRef::from(&client)).and_then(|()| self.connect());
+        let prepared = client.set_nonblocking(true).and_then(|()| self.connect());
         let added = prepared.inspect_err(|_| reset(&client)).and_then(|target| {
-            let session = Session::new(client, address, target.into(), self.settings)?;
+            let session = Session::new(client, address, target.into(), self.settings);
             let entry = self.sessions.vacant_entry();
             let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
             for end in [CLIENT, TARGET] {
@@ -205,7 +205,8 @@ impl<'a> Worker<'a> {
     /// Begins to connect to the target.
     fn connect(&self) -> io::Result<Socket> {
         let at = self.settings.forward;
-        let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
+        let kind = Type::STREAM.nonblocking();
+        let socket = Socket::new(Domain::for_address(at), kind, Some(Protocol::TCP))?;
         prepare(&socket)?;
         match socket.connect(&at.into()) {
             Err(error)
