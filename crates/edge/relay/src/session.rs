@@ -83,13 +83,14 @@ pub(crate) enum Next {
 }
 
 impl Session {
+    /// A session that began at `began_ns`, before the connection to the target.
     pub(crate) fn new(
         client: TcpStream,
         address: SocketAddr,
         target: TcpStream,
+        began_ns: u64,
         settings: &Settings,
     ) -> Self {
-        let now_ns = now_ns();
         Self {
             ends: [End::new(client), End::new(target)],
             directions: [CLIENT, TARGET].map(|_| Direction::new(settings.untimed_bytes)),
@@ -97,8 +98,8 @@ impl Session {
             is_connected: false,
             client: canonical(address),
             local: None,
-            began_ns: now_ns,
-            active_ns: now_ns,
+            began_ns,
+            active_ns: began_ns,
             is_queued: false,
         }
     }
@@ -266,7 +267,7 @@ mod tests {
             reports_ended: false,
         };
         let [client, target] = [0, 1].map(|_| TcpStream::connect(at).unwrap());
-        Session::new(client, at, target, &settings)
+        Session::new(client, at, target, now_ns(), &settings)
     }
 
     #[test]

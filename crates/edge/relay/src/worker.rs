@@ -180,9 +180,10 @@ impl<'a> Worker<'a> {
 
     /// Opens the connection to the target of one that was accepted. If it fails, the client is reset.
     fn open(&mut self, (client, address): (TcpStream, SocketAddr)) -> io::Result<()> {
+        let began_ns = now_ns();
         let prepared = client.set_nonblocking(true).and_then(|()| self.connect());
         let added = prepared.inspect_err(|_| reset(&client)).and_then(|target| {
-            let session = Session::new(client, address, target.into(), self.settings);
+            let session = Session::new(client, address, target.into(), began_ns, self.settings);
             let entry = self.sessions.vacant_entry();
             let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
             for end in [CLIENT, TARGET] {
