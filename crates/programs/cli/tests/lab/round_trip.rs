@@ -39,4 +39,5 @@ fn the_members_of_a_multicast_group_answer_across_two_switches() {
         }
     }
     drop(agents);
+    expect(&bench.lab(&["down"]), 0, &[]);
 }
