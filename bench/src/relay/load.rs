@@ -20,15 +20,15 @@ const TRANSFER_BYTES: usize = 16 << 10;
 /// Bytes of an exchange.
 const EXCHANGE_BYTES: usize = 64;
 
-/// Bytes per send of a bulk stream.
+/// Bytes per write of a bulk stream.
 const WRITE_BYTES: usize = 128 << 10;
 
-/// A load. Its first byte tells the server what to do with a connection.
+/// Traffic through a relay. The first byte of each connection selects what the server does with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
     /// Streams to the server.
     Bulk { connections: usize },
-    /// Requests of 16 KiB, each answered by one byte before the next.
+    /// 16 KiB requests with one-byte responses, one outstanding per connection.
     Transfers { connections: usize },
     /// 64 bytes there and back.
     Exchange,

@@ -35,7 +35,7 @@ struct Options {
     /// Length of each run
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Buffer of the relays, in bytes, where it is not the question
+    /// Buffer size of the relays in bytes, except in the rows that vary it
     #[arg(long, default_value_t = 262_144)]
     buffer: usize,
     /// Only rows whose name contains this

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What is compared.
+/// A relay under test, or the direct path.
 #[derive(Clone, Debug)]
 pub struct Contender {
     name: &'static str,

@@ -129,7 +129,7 @@ pub(crate) struct Direction {
     /// Bytes in the pipe.
     piped: usize,
     pipe: Option<Pipe>,
-    /// Bytes that are not timed yet to come.
+    /// Remaining bytes at the start of the direction that are not timed.
     untimed: u64,
     pub(crate) transfer: Transfer,
 }

@@ -123,7 +123,7 @@ impl<'a> Worker<'a> {
                 let left: Vec<_> = self.sessions.iter().map(|(index, _)| index).collect();
                 self.ended.extend(left.into_iter().map(|index| (index, Outcome::Aborted)));
             }
-            self.bury();
+            self.remove_ended();
             if drain_until_ns.is_some() && self.sessions.is_empty() {
                 return Ok(());
             }
@@ -272,7 +272,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Removes the sessions that have ended.
-    fn bury(&mut self) {
+    fn remove_ended(&mut self) {
         for (index, outcome) in mem::take(&mut self.ended) {
             let Some(session) = self.sessions.try_remove(index) else { continue };
             if session.is_queued {

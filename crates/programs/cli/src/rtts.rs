@@ -148,7 +148,7 @@ fn ends(rtts: &[f64]) -> Option<(f64, f64)> {
     Some((min, rtts.iter().copied().fold(min, f64::max)))
 }
 
-/// Mean difference of an RTT to the one before, as an absolute value.
+/// Mean absolute difference of successive RTTs.
 fn jitter_ns(rtts: &[f64]) -> Option<f64> {
     let differences: Vec<f64> = rtts.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
     mean(&differences)
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jitter_is_the_mean_step_between_successive_rtts() {
+    fn jitter_is_the_mean_absolute_difference_of_successive_rtts() {
         assert_eq!(jitter_ns(&[10.0, 30.0, 20.0, 20.0]), Some(10.0));
         assert_eq!(jitter_ns(&[10.0]), None);
     }

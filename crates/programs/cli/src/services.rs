@@ -68,6 +68,10 @@ impl Services {
 
     fn answer_apdus(&mut self, options: &Agent, guard: &Guard) -> Result<(), Failure> {
         let groups = &options.apdu_group;
+        if let Some(group) = groups.iter().find(|group| !group.is_multicast()) {
+            let message = format!("{group} is not a multicast group: use 224.0.0.0/4 or ff00::/8");
+            return Err(Failure::input(message));
+        }
         // Multicasts arrive only at a socket of all addresses; the guard still decides who is answered.
         let bind = |at| {
             let socket = UdpSocket::bind(at)?;

@@ -216,6 +216,11 @@ fn what_cannot_be_relayed_is_refused_with_its_exit_code() {
         (&["--listen", "here", "--forward", "[::1]:9"], 64, "`here` is not an address"),
         (&["--listen", "127.0.0.1", "--forward", "[::1]:9"], 64, "has no port"),
         (&["--listen", "127.0.0.1:0", "--forward", "127.0.0.1"], 64, "has no port"),
+        (
+            &["--listen", "127.0.0.1:0", "--forward", "host.invalid:9"],
+            65,
+            "host.invalid:9 cannot be",
+        ),
         (&["--listen", &taken, "--forward", "[::1]:9"], 67, "cannot listen at"),
         (
             &["--listen", "127.0.0.1:0", "--forward", "[::1]:9", "--connections", "99999999999"],

@@ -1,4 +1,4 @@
-//! Groups of multicast.
+//! Multicast groups.
 
 use std::io;
 use std::net::{IpAddr, UdpSocket};

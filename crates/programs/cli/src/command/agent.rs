@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use fabricmark_control::{AGENT_PORT, Load, Settings};
+use fabricmark_control::{AGENT_PORT, Load, Settings, look_up};
 use fabricmark_proto::Quota;
 use fabricmark_trust::{Identity, server_config};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -101,6 +101,13 @@ fn addresses(words: &[String]) -> Result<Vec<SocketAddr>, Failure> {
         return Ok(any.map(|address| SocketAddr::new(address, AGENT_PORT)).to_vec());
     }
     words.iter().map(|word| address(word, AGENT_PORT)).collect()
+}
+
+/// The first address of a host that is no agent.
+pub fn resolve(text: &str, port: u16) -> Result<SocketAddr, Failure> {
+    let unknown = |why: &str| Failure::new(Code::Unreachable, format!("{text} {why}"));
+    let found = look_up(text, port).map_err(|error| unknown(&error.why))?;
+    found.first().copied().ok_or_else(|| unknown("has no address"))
 }
 
 /// Parses an address, with an optional port.

@@ -4,7 +4,6 @@ use std::io::{Write, stdout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fabricmark_control::look_up;
 use fabricmark_relay::{
     Board, Counters, Ended, Path, Protocol, RelayError, Settings, Times, Transfer,
 };
@@ -13,10 +12,11 @@ use fabricmark_units::BitRate;
 use sd_notify::NotifyState;
 use serde_json::{Value, json};
 
-use crate::command::agent::{address, tell};
+use crate::command::agent::{address, resolve, tell};
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::options::relay::Relay;
+use crate::rtts::us;
 
 /// Quantiles in the output.
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
@@ -65,10 +65,7 @@ pub fn relay(options: &Relay) -> Result<(), Failure> {
 
 fn settings(options: &Relay) -> Result<Settings, Failure> {
     let listen = address(&options.listen, 0)?;
-    let targets = look_up(&options.forward, 0)?;
-    let forward = *targets.first().ok_or_else(|| {
-        Failure::new(Code::Unreachable, format!("{} has no address", options.forward))
-    })?;
+    let forward = resolve(&options.forward, 0)?;
     for (name, at, text) in
         [("--listen", listen, &options.listen), ("--forward", forward, &options.forward)]
     {
@@ -150,10 +147,6 @@ fn line(options: &Relay, ended: &Ended) -> String {
         transfer("upstream", &ended.upstream),
         transfer("downstream", &ended.downstream),
     )
-}
-
-fn us(ns: f64) -> String {
-    format!("{:.1} µs", ns / 1e3)
 }
 
 /// The counters, as text or as a line of JSON.

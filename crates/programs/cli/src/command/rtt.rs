@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use fabricmark_control::look_up;
 use fabricmark_interop::apdu;
 use fabricmark_interop::stamp::{
     self, MeasureError, Measured, Protocol, Session, Settings, Spread, Wanted,
@@ -12,6 +11,7 @@ use fabricmark_interop::stamp::{
 use fabricmark_telemetry::clock;
 use serde_json::{Value, json};
 
+use crate::command::agent::resolve;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::options::rtt::{Rtt, RttProtocol};
@@ -24,10 +24,7 @@ pub fn rtt(options: &Rtt) -> Result<(), Failure> {
         RttProtocol::Stamp(_) => stamp::PORT,
         RttProtocol::Apdu => apdu::PORT,
     };
-    let found = look_up(&options.target, default)?;
-    let target = *found.first().ok_or_else(|| {
-        Failure::new(Code::Unreachable, format!("{} has no address", options.target))
-    })?;
+    let target = resolve(&options.target, default)?;
     match options.protocol {
         RttProtocol::Stamp(protocol) => by_stamp(options, target, protocol),
         RttProtocol::Apdu => by_apdu(options, target),
