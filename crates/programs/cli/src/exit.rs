@@ -113,7 +113,7 @@ impl Failure {
 
     /// Prints the message to standard error.
     pub fn report(&self) -> ExitCode {
-        eprintln!("fabricmark: {}", self.message);
+        note!("fabricmark: {}", self.message);
         self.code.into()
     }
 }

@@ -1,6 +1,9 @@
 //! fabricmark: which way of moving these bytes is better here, by how much, is the difference real, and how far is it
 //! from what the wire allows?
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the program: it prints")]
+#![expect(clippy::print_stdout, reason = "this is the program: it prints")]
+
+#[macro_use]
+mod stderr;
 
 mod command {
     pub mod agent;

@@ -112,7 +112,7 @@ pub fn write(loaded: &Loaded, out: &Path) -> Result<(), Failure> {
         let file = folder.join(name);
         fs::write(&file, text).map_err(Failure::output(file.display()))?;
     }
-    eprintln!(
+    note!(
         "report   {}\ncharts   {} ({count} SVG files)\nresults  {}, {}",
         folder.join("report.html").display(),
         folder.join("charts").display(),

@@ -1,6 +1,6 @@
 //! Progress of a plan: one line that is overwritten on a terminal, a line every minute elsewhere.
 
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
 use fabricmark_control::{Position, Progress};
@@ -28,7 +28,7 @@ impl Line {
     /// Erases the line.
     pub fn clear(&self) {
         if self.is_terminal {
-            eprint!("\r\x1b[K");
+            status!("\r\x1b[K");
         }
     }
 
@@ -36,9 +36,7 @@ impl Line {
         // A line that wraps cannot be erased.
         let columns = 118;
         let text: String = text.chars().take(columns).collect();
-        eprint!("\r\x1b[K{text}");
-        // Ignore errors: the terminal may be closed.
-        let _ = stderr().flush();
+        status!("\r\x1b[K{text}");
     }
 }
 
@@ -67,7 +65,7 @@ impl Progress for Line {
         let last = position.last_verdict.map(|verdict| format!(" · last: {verdict}"));
         if !self.is_terminal {
             self.printed = Instant::now();
-            eprintln!("{how_far}{}", last.unwrap_or_default());
+            note!("{how_far}{}", last.unwrap_or_default());
             return;
         }
         if let Some(last) = last {
@@ -91,7 +89,7 @@ impl Progress for Line {
         if self.is_terminal {
             self.show(&text);
         } else {
-            eprintln!("{text}");
+            note!("{text}");
         }
     }
 

@@ -77,14 +77,14 @@ impl Rtts {
         }
         if self.is_terminal && self.printed.is_none_or(|printed| now - printed >= EVERY) {
             self.printed = Some(now);
-            eprint!("\r\x1b[K{} answers, the last from {host} after {}", self.count, us(ns as f64));
+            status!("\r\x1b[K{} answers, the last from {host} after {}", self.count, us(ns as f64));
         }
     }
 
     /// Erases the line, and finishes the file.
     pub fn finish(&mut self) -> Result<(), Failure> {
         if self.printed.is_some() {
-            eprint!("\r\x1b[K");
+            status!("\r\x1b[K");
         }
         let written = std::mem::replace(&mut self.written, Ok(()));
         let flushed = self.csv.as_mut().map_or(Ok(()), BufWriter::flush);

@@ -132,7 +132,7 @@ fn listen<S>(
         let address = SocketAddr::new(*address, port);
         match bind(address) {
             Ok(socket) => {
-                eprintln!("serving {name} at {address}");
+                note!("serving {name} at {address}");
                 sockets.push(socket);
             }
             // This machine has no IPv6.

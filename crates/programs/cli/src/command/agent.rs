@@ -47,7 +47,7 @@ pub fn agent(options: &Agent) -> Result<(), Failure> {
     })?;
     let services = Services::start(options, &stop)?;
     for address in agent.addresses() {
-        eprintln!("listening at {address}");
+        note!("listening at {address}");
     }
     tell(&[NotifyState::Ready]);
     let mut last = Load::default();

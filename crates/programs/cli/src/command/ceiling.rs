@@ -26,7 +26,7 @@ pub fn ceiling(options: &Ceiling) -> Result<(), Failure> {
     if let Some(file) = &options.plot {
         let file = file.clone().unwrap_or_else(|| PathBuf::from(message::default_name(&found)));
         fs::write(&file, message::chart(&found)).map_err(Failure::output(file.display()))?;
-        eprintln!("chart    {}", file.display());
+        note!("chart    {}", file.display());
     }
     Ok(())
 }

@@ -68,9 +68,9 @@ fn commands(link: Option<Link>) -> Result<String, Failure> {
 /// Runs a job in a guest, prints what its figures are worth, and returns the exit code of its command.
 fn boot(kernel: Line, job: &Job<'_>) -> Result<u8, Failure> {
     let interrupted = interruptions()?;
-    let guest = fabricmark_guest::Guest::ready(kernel, &mut |what| eprintln!("{what}"))?;
+    let guest = fabricmark_guest::Guest::ready(kernel, &mut |what| note!("{what}"))?;
     let done = guest.run(job, &mut io::stdout(), &mut io::stderr(), &interrupted)?;
-    eprintln!(
+    note!(
         "guest {} with CPUs emulated in software: figures compare transports inside it and say \
          nothing about hardware; {} packets crossed its network, its first adapter sent {} RDMA \
          packets",

@@ -63,7 +63,7 @@ fn up(options: &Up) -> Result<(), Failure> {
     let name = options.name.clone().or_else(stem).unwrap_or_default();
     let place = Place::find()?;
     held::ask_to_hold(&place, &name, source, options.seed, start)?;
-    eprintln!("lab {name} is up: fabricmark lab show --lab {name}");
+    note!("lab {name} is up: fabricmark lab show --lab {name}");
     Ok(())
 }
 

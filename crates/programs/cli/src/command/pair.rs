@@ -22,7 +22,7 @@ pub fn pair(options: &Pair) -> Result<(), Failure> {
     let path = key::path(&options.key)?;
     if !path.exists() {
         Identity::generate()?.save_new(&path)?;
-        eprintln!("created a key: {}", path.display());
+        note!("created a key: {}", path.display());
     }
     let (identity, trusted) = key::load(&options.key)?;
     let Introduction { name, fingerprint } = match (&options.host, &options.code) {

@@ -31,7 +31,7 @@ pub fn relay(options: &Relay) -> Result<(), Failure> {
     signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(&is_asked))
         .map_err(|error| Failure::internal(format!("cannot catch SIGUSR1: {error}")))?;
     let most = relay.connections_max();
-    eprintln!("relaying {at} to {}, at most {most} connections", options.forward);
+    note!("relaying {at} to {}, at most {most} connections", options.forward);
     tell(&[NotifyState::Ready]);
     let (mut is_draining, mut written) = (false, Ok(()));
     let mut look = |board: &Board<'_>| {
@@ -41,7 +41,7 @@ pub fn relay(options: &Relay) -> Result<(), Failure> {
             tell(&[NotifyState::Stopping]);
             let open = board.counters().open();
             if open > 0 && options.transport == Protocol::Tcp {
-                eprintln!("waiting for {open} open connections; Ctrl-C again to reset them");
+                note!("waiting for {open} open connections; Ctrl-C again to reset them");
             }
         }
         let ended: String = board.ended().map(|ended| line(options, &ended)).collect();

@@ -189,12 +189,12 @@ fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experime
     {
         let runs = store.records(&experiment)?.len();
         if experiment.is_complete {
-            eprintln!(
+            note!(
                 "{} already has all {runs} runs of this plan; showing them (--fresh starts again)",
                 experiment.name
             );
         } else {
-            eprintln!(
+            note!(
                 "resuming {}: {runs} runs of this plan are stored (--fresh starts again)",
                 experiment.name
             );
@@ -220,7 +220,7 @@ fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experime
         link: how.link.map(|link| link.to_string()),
     };
     let experiment = store.begin(&format!("{stem}{quick}"), &facts)?;
-    eprintln!("{}: {}", experiment.name, summary(file, plan));
+    note!("{}: {}", experiment.name, summary(file, plan));
     Ok(experiment)
 }
 

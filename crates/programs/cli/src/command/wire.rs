@@ -38,7 +38,7 @@ fn built(options: &Build) -> Result<(), Failure> {
         write(file, &bytes)?;
         let (count, total) = (packets.len(), bytes.len());
         let plural = if count == 1 { "" } else { "s" };
-        eprintln!("{count} packet{plural}, a capture of {total} bytes: {}", file.display());
+        note!("{count} packet{plural}, a capture of {total} bytes: {}", file.display());
         return Ok(());
     }
     let told = packets.iter().map(|packet| {

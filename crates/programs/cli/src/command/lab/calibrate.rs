@@ -76,7 +76,7 @@ pub fn calibrate(options: &Calibrate) -> Result<(), Failure> {
         };
         if !experiment.is_complete {
             let title = &plan.presentation.title;
-            eprintln!("{} of {}  {title}", place + 1, PLANS.len());
+            note!("{} of {}  {title}", place + 1, PLANS.len());
             busy_shares.extend(busy_share());
             go_on(&plan, &store, &experiment, &Peer::Here, None, &interrupted)?;
         }
@@ -87,7 +87,7 @@ pub fn calibrate(options: &Calibrate) -> Result<(), Failure> {
         .beside(&busy_shares);
     keep(&folder, &calibration)?;
     answer(options.json, || json!(calibration), || table::text(&calibration))?;
-    eprintln!("saved in {}", file(&folder).display());
+    note!("saved in {}", file(&folder).display());
     Ok(())
 }
 

@@ -31,7 +31,7 @@ pub fn simulate(options: &Simulate) -> Result<(), Failure> {
     answer(options.json, || print::as_json(&runs), || print::as_text(&runs))?;
     if let Some(file) = &options.plot {
         fs::write(file, print::chart(&runs)).map_err(Failure::output(file.display()))?;
-        eprintln!("chart    {}", file.display());
+        note!("chart    {}", file.display());
     }
     Ok(())
 }

@@ -1,0 +1,19 @@
+//! Text on standard error. Where nobody reads it any more it is lost; `eprintln!` would end a run or a relay.
+
+/// Writes a line to standard error.
+macro_rules! note {
+    ($($argument:tt)*) => {
+        $crate::stderr::write(format_args!("{}\n", format_args!($($argument)*)))
+    };
+}
+
+/// Writes to standard error without ending the line.
+macro_rules! status {
+    ($($argument:tt)*) => { $crate::stderr::write(format_args!($($argument)*)) };
+}
+
+pub fn write(text: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    let mut stderr = std::io::stderr().lock();
+    let _ = stderr.write_fmt(text).and_then(|()| stderr.flush());
+}
