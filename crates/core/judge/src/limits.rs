@@ -18,8 +18,11 @@ pub fn limits(point: &Point, route: Route<'_>) -> Limits {
     let is_stream = matches!(point.pattern, Pattern::Stream | Pattern::Burst);
     let ceilings =
         if is_stream { by_window(point, ceilings(point, route.path)) } else { Vec::new() };
+    let is_half_duplex = route.path.is_some_and(Path::is_half_duplex);
     let ceilings = match point.direction {
-        Some(Direction::Both) => ceilings.into_iter().map(Ceiling::both_ways).collect(),
+        Some(Direction::Both) if !is_half_duplex => {
+            ceilings.into_iter().map(Ceiling::both_ways).collect()
+        }
         _ => ceilings,
     };
     Limits { ceilings, rtt_floor: floor(point, route) }
@@ -194,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_path_of_several_links_has_the_ceiling_of_its_tightest_and_the_floor_of_all() {
-        let hop = |link: &str, switch| Hop { link: link.parse().unwrap(), switch };
+        let hop = |link: &str, switch| Hop::new(link.parse().unwrap(), switch);
         let router = Some(Switch { mode: Switching::StoreAndForward, ..Switch::default() });
         let hops = vec![hop("ethernet:1G", None), hop("ethernet:100M", router)];
         let path = Path { hops, propagation_ns: Nanos(0) };

@@ -93,9 +93,9 @@ proptest! {
         cut: bool,
     ) {
         let mode = if cut { Switching::CutThrough } else { Switching::StoreAndForward };
-        let hops = rates.iter().zip(0..).map(|(rate, place)| Hop {
-            link: link(&format!("ethernet:{rate}")),
-            switch: (place > 0).then(|| fabricmark_wire::Switch { mode, ..Default::default() }),
+        let hops = rates.iter().zip(0..).map(|(rate, place)| {
+            let switch = (place > 0).then(|| fabricmark_wire::Switch { mode, ..Default::default() });
+            Hop::new(link(&format!("ethernet:{rate}")), switch)
         });
         let path = Path { hops: hops.collect(), propagation_ns: Nanos(0) };
         let late =

@@ -329,8 +329,8 @@ impl Plan {
         Ok(self)
     }
 
-    /// Places the plan over a topology with this text. `way` returns MTU and RTT of the path between two nodes;
-    /// points take them as those of their link.
+    /// Places the plan over a topology with this text. `way` returns MTU, RTT and offload of the path between two nodes,
+    /// through a relay or not; points take them as those of their link.
     ///
     /// # Errors
     ///
@@ -338,17 +338,17 @@ impl Plan {
     pub fn over<E>(
         &mut self,
         text: String,
-        way: impl Fn(&str, &str) -> Result<(u16, Nanos), E>,
+        way: impl Fn([&str; 2], bool) -> Result<(u16, Nanos, Offload), E>,
     ) -> Result<(), E> {
         let Some(topology) = &mut self.topology else { return Ok(()) };
         topology.text = text;
         for place in 0..self.points.len() {
-            let [from, to] = self.nodes(&self.points[place]);
-            let (mtu, rtt) = way(from, to)?;
+            let point = &self.points[place];
+            let (mtu, rtt, offload) = way(self.nodes(point), point.relay.is_some())?;
             let point = &mut self.points[place];
             point.link = Link::Veth { mtu };
             point.rtt = Some(rtt);
-            point.offload = Some(Offload::On);
+            point.offload = Some(offload);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Each kind of error in a plan file is reported with its line, what is wrong and the remedy; nothing is run.
 
-use fabricmark_plan::{Size, parse};
+use fabricmark_plan::{Offload, Size, parse};
 
 const SOUND: &str = r#"title = "t"
 seed = 1
@@ -85,7 +85,9 @@ fn a_plan_over_a_topology_names_two_nodes_and_no_link() {
     assert_eq!(topology.file, "labs/dumbbell.toml");
     assert_eq!((&*topology.client, &*topology.server), ("client1", "server2"));
     let mut read = plan.clone();
-    let way = |_: &str, _: &str| Ok::<_, ()>((1400, fabricmark_units::Nanos::from_millis(5)));
+    let way = |_: [&str; 2], _: bool| {
+        Ok::<_, ()>((1400, fabricmark_units::Nanos::from_millis(5), Offload::On))
+    };
     read.over("[hosts.a]".to_owned(), way).unwrap();
     assert_ne!(read.digest(), plan.digest());
     assert!(read.points.iter().all(|point| point.link.mtu() == 1400 && point.rtt.is_some()));

@@ -32,6 +32,19 @@ impl Ceiling {
         Self { goodput_bps: self.goodput_bps.doubled(), formula, ..self }
     }
 
+    /// Ceiling of payload that crosses a half-duplex medium with this ceiling several times. The kind is the same,
+    /// because acknowledgements are ignored.
+    pub(crate) fn crossing(self, times: u64) -> Result<Self, Impossible> {
+        if times <= 1 {
+            return Ok(self);
+        }
+        let goodput_bps = self.goodput_bps.scaled(1, times.into()).ok_or(Impossible::TooLarge)?;
+        let mut inputs = self.inputs;
+        inputs.insert("crossings".to_owned(), times.into());
+        let formula = format!("{} / crossings", self.formula);
+        Ok(Self { goodput_bps, formula, inputs, ..self })
+    }
+
     /// Ceiling of a TLS stream over a TCP stream with this ceiling, with writes of `payload` bytes. The kind is the
     /// same, because no record holds bytes of two writes, and splitting a record only adds overhead.
     pub fn in_tls_records(self, payload: u64) -> Result<Self, Impossible> {

@@ -23,6 +23,16 @@ pub struct Hop {
     pub link: Link,
     /// The switch before the link. `None` after the first link means the default switch, which is the fastest.
     pub switch: Option<Switch>,
+    /// Number of the half-duplex medium that the link is, such as a hub: hops over one medium share its time. `None`:
+    /// full duplex.
+    pub medium: Option<usize>,
+}
+
+impl Hop {
+    /// A full-duplex link.
+    pub fn new(link: Link, switch: Option<Switch>) -> Self {
+        Self { link, switch, medium: None }
+    }
 }
 
 /// A device that receives from one link and sends onto the next.
@@ -81,8 +91,8 @@ impl Path {
     /// Equal links with `switches` switches of one mode between them.
     pub fn through(link: Link, switches: u16, mode: Switching) -> Self {
         let switch = Some(Switch { mode, ..Switch::default() });
-        let mut hops = vec![Hop { link, switch: None }];
-        hops.extend((0..switches).map(|_| Hop { link, switch }));
+        let mut hops = vec![Hop::new(link, None)];
+        hops.extend((0..switches).map(|_| Hop::new(link, switch)));
         Self { hops, propagation_ns: Nanos(0) }
     }
 
@@ -96,6 +106,17 @@ impl Path {
             mem::swap(&mut hop.switch, &mut switch);
         }
         Self { hops, ..*self }
+    }
+
+    /// Whether both directions share the time of a medium.
+    pub fn is_half_duplex(&self) -> bool {
+        self.hops.iter().any(|hop| hop.medium.is_some())
+    }
+
+    /// How often packets cross the medium of a hop.
+    fn crossings(&self, hop: &Hop) -> u64 {
+        let is_same = |other: &&Hop| hop.medium.is_some() && other.medium == hop.medium;
+        self.hops.iter().filter(is_same).count().max(1) as u64
     }
 
     /// Largest packet that crosses every link (see [`Stack::mtu_over`]).
@@ -165,7 +186,8 @@ impl fmt::Display for Switching {
     }
 }
 
-/// Ceiling of messages over a path: that of its slowest link, with packets that fit all links. See
+/// Ceiling of messages over a path: that of its slowest link, with packets that fit all links; a part of it where
+/// packets cross a half-duplex medium several times, as those of a relay on a hub do. See
 /// [`goodput`](crate::goodput).
 pub fn path_goodput(path: &Path, stack: Stack, payload: u64) -> Result<Ceiling, Impossible> {
     tightest(path, stack, |link, mtu| goodput_within(link, stack, mtu, payload))
@@ -183,7 +205,11 @@ fn tightest(
     ceiling: impl Fn(Link, u64) -> Result<Ceiling, Impossible>,
 ) -> Result<Ceiling, Impossible> {
     let mtu = path.mtu(stack)?;
-    let ceilings = path.links().into_iter().map(|link| ceiling(link, mtu));
+    let ceilings = path
+        .links()
+        .into_iter()
+        .zip(&path.hops)
+        .map(|(link, hop)| ceiling(link, mtu)?.crossing(path.crossings(hop)));
     let ceilings = ceilings.collect::<Result<Vec<_>, _>>()?.into_iter();
     let lowest = ceilings.min_by_key(|ceiling| ceiling.goodput_bps);
     let mut lowest = lowest.ok_or(Impossible::EmptyPath)?;

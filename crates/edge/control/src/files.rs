@@ -6,7 +6,9 @@ use std::io::Read;
 use std::path::Path;
 
 use fabricmark_lab::Topology;
-use fabricmark_plan::{Plan, Trace};
+use fabricmark_plan::{Offload, Plan, Trace};
+
+use crate::testbed::way;
 
 /// Longest topology file, in MiB.
 const TOPOLOGY_MIB_MAX: u64 = 1;
@@ -19,7 +21,8 @@ const TRACE_MIB_MAX: u64 = 4;
 #[error("{0}")]
 pub struct FileError(String);
 
-/// Reads the files that the plan names into it. Relative names start at `folder`, that of the plan file.
+/// Reads the files that the plan names into it, except a topology whose text it has. Relative names start at `folder`,
+/// that of the plan file.
 pub fn read_files(plan: &mut Plan, folder: &Path) -> Result<(), FileError> {
     read_topology(plan, folder)?;
     let names: Vec<String> = plan.trace_files().into_iter().map(str::to_owned).collect();
@@ -35,6 +38,7 @@ fn read_topology(plan: &mut Plan, folder: &Path) -> Result<(), FileError> {
     let Some(named) = plan.topology.clone() else { return Ok(()) };
     let (file, text, help) = match named.file.as_str() {
         "" => (Path::new("the plan").to_owned(), named.text, ROUTERS),
+        name if !named.text.is_empty() => (Path::new(name).to_owned(), named.text, NODES),
         name => {
             let file = folder.join(name);
             let text = read("topology", &file, TOPOLOGY_MIB_MAX)?;
@@ -42,12 +46,12 @@ fn read_topology(plan: &mut Plan, folder: &Path) -> Result<(), FileError> {
         }
     };
     let topology = Topology::parse(&text).map_err(|error| broken(&file, error))?;
-    plan.over(text, |client, server| {
-        let way = topology.way(client, server).ok_or_else(|| {
+    plan.over(text, |[client, server], is_relayed| {
+        let way = way(&topology, [client, server], is_relayed).ok_or_else(|| {
             let file = file.display();
             FileError(format!("no path from `{client}` to `{server}` in {file}; {help}"))
         })?;
-        Ok((way.mtu, way.rtt))
+        Ok((way.mtu, way.rtt, if way.is_single { Offload::Off } else { Offload::On }))
     })
 }
 

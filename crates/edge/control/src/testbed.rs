@@ -8,6 +8,8 @@ mod lab;
 mod local;
 mod paths;
 
+pub(crate) use paths::way;
+
 use std::path::Path;
 use std::time::Duration;
 

@@ -177,13 +177,13 @@ fn between() -> impl Strategy<Value = Between> {
 }
 
 fn path(wires: &[Wire], switches: &[Between]) -> Path {
-    let hop = |(place, (wire, between)): (usize, (&Wire, &Between))| Hop {
-        link: wire.text.parse().unwrap(),
-        switch: (place > 0).then_some(Switch {
+    let hop = |(place, (wire, between)): (usize, (&Wire, &Between))| {
+        let switch = Switch {
             mode: if between.stores { Switching::StoreAndForward } else { Switching::CutThrough },
             look_bytes: between.look,
             delay_ns: Nanos(between.delay_ns),
-        }),
+        };
+        Hop::new(wire.text.parse().unwrap(), (place > 0).then_some(switch))
     };
     let hops = wires.iter().zip(switches).enumerate().map(hop).collect();
     Path { hops, propagation_ns: Nanos(0) }

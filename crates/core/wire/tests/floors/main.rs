@@ -25,10 +25,7 @@ fn link(text: &str) -> Link {
 /// Links in order, with switches of one mode between them.
 fn path(links: &[&str], mode: Switching) -> Path {
     let switch = Switch { mode, ..Switch::default() };
-    let hop = |(place, text): (usize, &&str)| Hop {
-        link: link(text),
-        switch: (place > 0).then_some(switch),
-    };
+    let hop = |(place, text): (usize, &&str)| Hop::new(link(text), (place > 0).then_some(switch));
     Path { hops: links.iter().enumerate().map(hop).collect(), propagation_ns: Nanos(0) }
 }
 

@@ -11,16 +11,13 @@ use fabricmark_units::Nanos;
 use fabricmark_wire::{self as wire, Link};
 
 use super::local::Loopback;
-use super::paths::{Ways, parse, ways};
+use super::paths::{RELAY, Ways, key, parse, ways};
 use super::{Testbed, in_turn};
 use crate::attachment::{Attachment, NodeFacts};
 use crate::error::PlanError;
 use crate::node::Node;
 use crate::pair::Pair;
 use crate::relay::RelayPlace;
-
-/// Node at which relays run, if a plan or a topology has it.
-const RELAY: &str = "relay";
 
 /// Largest number of links of a plan, an arbitrary choice: each has two namespaces.
 const LINKS_MAX: usize = 256;
@@ -90,7 +87,7 @@ impl InLab {
     }
 
     fn way<'a>(&self, network: &'a Network, point: &Point) -> &'a Way {
-        &network.ways[&self.plan.nodes(point).map(str::to_owned)]
+        &network.ways[&key(&self.plan, point)]
     }
 
     /// The links on the path of a point from one end, each with the end at which packets enter it.

@@ -20,8 +20,10 @@ pub struct Way {
     pub rtt: Nanos,
     /// Whether any of the delays varies.
     pub has_jitter: bool,
-    /// The wires; `None` if one has no rate of a technology or is a queue of the kernel, or if a hub is between two
-    /// links.
+    /// Whether all nodes hand over single packets instead of super-packets.
+    pub is_single: bool,
+    /// The wires; `None` if one has no rate of a technology or is a queue of the kernel, if it joins two hubs, or if
+    /// those before and after a relay have different MTUs.
     pub path: Option<Path>,
 }
 
@@ -32,13 +34,30 @@ impl Topology {
     /// The path from one node to another: over the fewest networks, and of equal ones over the first link by name.
     /// `None` if there is none.
     pub fn way(&self, from: &str, to: &str) -> Option<Way> {
-        let links = self.links_between(from, to)?;
+        self.way_over(self.links_between(from, to)?)
+    }
+
+    /// The path from one node to another, or back to itself, through a node that relays connections.
+    pub fn way_through(&self, relay: &str, from: &str, to: &str) -> Option<Way> {
+        let mut links = self.links_between(from, relay)?;
+        links.extend(self.links_between(relay, to)?);
+        let way = self.way_over(links)?;
+        let is_of_mtu =
+            |&(link, end): &(usize, usize)| self.links[link].words[end].mtu() == way.mtu;
+        let path = way.path.filter(|_| way.links.iter().all(is_of_mtu));
+        Some(Way { path, ..way })
+    }
+
+    fn way_over(&self, links: Vec<(usize, usize)>) -> Option<Way> {
         let directions = || links.iter().flat_map(|&(link, end)| [(link, end), (link, 1 - end)]);
         let words = |(link, end): (usize, usize)| &self.links[link].words[end];
         Some(Way {
             mtu: directions().map(|one| words(one).mtu()).min()?,
             rtt: Nanos(directions().map(|one| words(one).delay().0).sum()),
             has_jitter: directions().any(|one| words(one).jitter().is_some()),
+            is_single: directions()
+                .filter(|&(link, end)| !self.is_at_junction(link, end))
+                .all(|(link, end)| self.is_single(link, end)),
             path: self.path(&links),
             links,
         })
@@ -77,17 +96,31 @@ impl Topology {
     }
 
     fn path(&self, links: &[(usize, usize)]) -> Option<Path> {
-        let mut hops = Vec::new();
+        let mut hops: Vec<Hop> = Vec::new();
         for (place, &(link, end)) in links.iter().enumerate() {
             let wire = &self.links[link];
-            let technology = self.technology(link, end)?;
-            if wire.backend != Backend::Emulator
-                || self.technology(link, 1 - end) != Some(technology)
+            if wire.backend != Backend::Emulator {
+                return None;
+            }
+            let hub = |end: usize| match self.junctions.get_key_value(&wire.between[end]) {
+                Some((name, &Junction::Hub { link })) => Some((name, link)),
+                _ => None,
+            };
+            // The links of a hub are one medium: packets cross it once on their way through.
+            let (technology, medium) = match (hub(end), hub(1 - end)) {
+                (Some(_), Some(_)) => return None,
+                (Some(_), None) if place > 0 => continue,
+                (Some((name, link)), None) | (None, Some((name, link))) => {
+                    (link, self.junctions.keys().position(|junction| junction == name))
+                }
+                (None, None) => (self.technology(link, end)?, None),
+            };
+            if medium.is_none() && self.technology(link, 1 - end) != Some(technology)
+                || wire.words.iter().any(|words| words.mtu() != technology.mtu())
             {
                 return None;
             }
             let (forwarding, delay_ns) = match self.junctions.get(&wire.between[end]) {
-                Some(Junction::Hub { .. }) if place > 0 => return None,
                 Some(&Junction::Switch { forwarding, delay }) => (forwarding, delay),
                 _ => (Forwarding::Store, Nanos(0)),
             };
@@ -98,7 +131,7 @@ impl Topology {
                 }
             };
             let switch = (place > 0).then_some(Switch { mode, look_bytes, delay_ns });
-            hops.push(Hop { link: technology, switch });
+            hops.push(Hop { link: technology, switch, medium });
         }
         Some(Path { hops, propagation_ns: Nanos(0) })
     }
@@ -116,6 +149,8 @@ impl Topology {
 
 #[cfg(test)]
 mod tests {
+    use fabricmark_wire::{Family, Stack, path_stream_goodput};
+
     use super::*;
 
     #[test]
@@ -127,13 +162,45 @@ mod tests {
         let topology = Topology::parse(text).unwrap();
         let way = topology.way("a", "b").unwrap();
         assert_eq!(way.links, [(0, 1), (1, 0), (2, 0)]);
-        assert_eq!((way.mtu, way.rtt), (1500, Nanos::from_millis(10)));
+        assert_eq!((way.mtu, way.rtt, way.is_single), (1500, Nanos::from_millis(10), false));
         assert_eq!(
             way.path.unwrap().to_string(),
             "ethernet:1G > store-and-forward > ethernet:1G > store-and-forward > ethernet:100M"
         );
         assert_eq!(topology.way("b", "a").unwrap().links, [(2, 1), (1, 1), (0, 0)]);
         assert_eq!(topology.way("a", "nobody"), None);
+    }
+
+    #[test]
+    fn packets_are_single_where_all_nodes_of_a_way_send_them_so() {
+        let text = "[hosts.a]\n[hosts.b]\n[hosts.c]\n[switches.s]\n\
+                    [links.l0]\nbetween = ['a', 's']\nsingle = true\n\
+                    [links.l1]\nbetween = ['b', 's']\nwords = 'loss=1%'\n\
+                    [links.l2]\nbetween = ['c', 's']\nsingle = false\n";
+        let topology = Topology::parse(text).unwrap();
+        let is_single = |to| topology.way("a", to).unwrap().is_single;
+        assert_eq!((is_single("b"), is_single("c")), (true, false));
+    }
+
+    #[test]
+    fn packets_cross_a_hub_once_and_those_of_a_relay_on_it_twice() {
+        let topology = Topology::parse(include_str!("../../../../../plans/labs/hub.toml")).unwrap();
+        let direct = topology.way("client", "server").unwrap().path.unwrap();
+        assert_eq!(
+            (direct.to_string(), direct.is_half_duplex()),
+            ("ethernet:100M".to_owned(), true)
+        );
+        for to in ["server", "client"] {
+            let relayed = topology.way_through("relay", "client", to).unwrap();
+            assert_eq!(relayed.links.len(), 4);
+            let path = relayed.path.unwrap();
+            assert_eq!(path.to_string(), "ethernet:100M > store-and-forward > ethernet:100M");
+            let stack = Stack::Tcp { family: Family::V4, option_bytes: 0 };
+            let bps = |path| path_stream_goodput(path, stack).unwrap().goodput_bps.as_f64();
+            // P5's bytes cross the hub twice: 47.46 Mbit/s.
+            assert_eq!(bps(&path), 100e6 * 1460.0 / 1538.0 / 2.0);
+            assert_eq!(bps(&direct), 2.0 * bps(&path));
+        }
     }
 
     #[test]

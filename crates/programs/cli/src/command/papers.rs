@@ -53,7 +53,12 @@ const PLANS: &[(&str, &str, &str)] = &[
     ("P2", "plans/p2.toml", include_str!("../../../../../plans/p2.toml")),
     ("P3", "plans/lfn.toml", include_str!("../../../../../plans/lfn.toml")),
     ("P4", "plans/p4.toml", include_str!("../../../../../plans/p4.toml")),
+    ("P5", "plans/p5.toml", include_str!("../../../../../plans/p5.toml")),
+    ("P5-models", "plans/p5-models.toml", include_str!("../../../../../plans/p5-models.toml")),
 ];
+
+/// The topology of P5's plans.
+const HUB: &str = include_str!("../../../../../plans/labs/hub.toml");
 
 /// Runs a paper's plan, prints its tables with the published columns beside the new ones, then checks the paper's
 /// claims on the new figures alone.
@@ -64,7 +69,8 @@ fn run(options: &RunPaper) -> Result<(), Failure> {
     };
     let paper = name.split('-').next().unwrap_or(name);
     let command = format!("fabricmark papers run {name}");
-    let job = Job { file: Path::new(file), text, command: &command, how: &options.how };
+    let topology = Some(HUB).filter(|_| paper == "P5");
+    let job = Job { file: Path::new(file), text, topology, command: &command, how: &options.how };
     let Some(loaded) = carry_out(&job)? else { return Ok(()) };
     let view = loaded.view();
     let claims = ClaimsView::of(&[view], &[paper.to_owned()])?;

@@ -35,6 +35,8 @@ pub struct Job<'a> {
     pub file: &'a Path,
     /// Content of the plan file.
     pub text: &'a str,
+    /// Content of its topology file; `None`: it is read.
+    pub topology: Option<&'a str>,
     /// The command that runs it, without options.
     pub command: &'a str,
     /// Options of the run.
@@ -45,7 +47,13 @@ pub struct Job<'a> {
 pub fn run(options: &Run) -> Result<(), Failure> {
     let text = read_plan(&options.plan)?;
     let command = format!("fabricmark run {}", options.plan.display());
-    let job = Job { file: &options.plan, text: &text, command: &command, how: &options.how };
+    let job = Job {
+        file: &options.plan,
+        text: &text,
+        topology: None,
+        command: &command,
+        how: &options.how,
+    };
     match carry_out(&job)? {
         Some(found) => output::show(&found, &options.how.place.out, options.how.json),
         None => Ok(()),
@@ -58,6 +66,9 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
     let size = if how.quick { Size::Quick } else { Size::Full };
     let mut plan = output::parse(&file.display().to_string(), text, size)
         .map_err(|problems| Failure::input(format!("the plan is invalid\n{problems}")))?;
+    if let (Some(topology), Some(text)) = (&mut plan.topology, job.topology) {
+        text.clone_into(&mut topology.text);
+    }
     read_files(&mut plan, file.parent().unwrap_or(Path::new("")))?;
     plan.budget_ns = how.budget.or(plan.budget_ns);
     let hosts = how.hosts(&plan).map_err(Failure::input)?;
@@ -182,7 +193,7 @@ pub fn lock(store: &Path) -> Result<fs::File, Failure> {
 }
 
 fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experiment, Failure> {
-    let Job { file, text, command, how } = job;
+    let Job { file, text, command, how, .. } = job;
     let digest = plan.digest();
     if !how.fresh
         && let Some(experiment) = kept(store, &digest)?

@@ -28,8 +28,7 @@ pub fn path(options: &Ceiling) -> Result<Path, Failure> {
         [all] => Some(*all),
         several => Some(several[place]),
     };
-    let hop =
-        |(place, link): (usize, Link)| Hop { link, switch: place.checked_sub(1).and_then(switch) };
+    let hop = |(place, link): (usize, Link)| Hop::new(link, place.checked_sub(1).and_then(switch));
     let propagation_ns = match (options.propagation, options.distance) {
         (Some(time), _) => time,
         (None, Some(distance)) => fibre_delay(distance.0),
