@@ -131,6 +131,8 @@ pub(crate) fn figures(
         Figure::DepartureLagP99 => quantile(lag, 0.99),
         Figure::SwitchingTime => relay.map(|relay| relay.switching_ns),
         Figure::SwitchingSpeed => relay.map(|relay| 8e9 * relay.bytes / relay.switching_ns),
+        Figure::SendingTime => relay.map(|_| active.counts.elapsed_ns as f64),
+        Figure::ReceivingTime => relay.map(|_| passive.counts.elapsed_ns as f64),
         Figure::RelayReceivingTime => relay.map(|relay| relay.receiving_ns),
         Figure::Jitter => passive.jitter_ns,
         Figure::KernelRttP50 => quantile(kernel.map(|times| &times.rtt_ns), 0.5),

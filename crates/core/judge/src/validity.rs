@@ -91,7 +91,7 @@ fn no_figure(record: &Record) -> String {
 /// The goodput is no higher than the wire allows, in each direction.
 fn wire(record: &Record, bucket_bytes: u64) -> Option<String> {
     let figures = &record.figures;
-    let bound_bps = record.limits.bound_bps()?;
+    let bound_bps = record.limits.arrival_bound_bps()?;
     // Data of an open loop are counted over its schedule.
     let counted_ns = |flow: &Flow| {
         let window_ns = flow.pacing.as_ref().map_or(0, Pacing::window_ns);

@@ -292,3 +292,38 @@ fn modes_of_ipoib_are_compared_at_each_speed() {
         parts.iter().map(|part| (part.name.as_str(), part.holds, part.of())).collect();
     assert_eq!(found, [("UDP ipoib:4X-SDR IPv4", 0, 1), ("UDP ipoib:4X-FDR IPv4", 1, 1)]);
 }
+
+/// New switching speeds: IP version, buffer and Mb/s.
+fn speeds(cells: &[(Family, u64, f64)]) -> Figures {
+    let column = |family: Family| Column {
+        quantity: Quantity::SwitchingMbps,
+        load: Load::Tcp,
+        set: Set::Technologies,
+        network: "veth (emulated)".to_owned(),
+        link: "veth".to_owned(),
+        family,
+        cells: cells
+            .iter()
+            .filter(|(of, ..)| *of == family)
+            .map(|&(_, buffer, mbps)| (buffer, Value::exact(mbps)))
+            .collect(),
+        point: None,
+        limits: BTreeMap::new(),
+    };
+    Figures { origin: Origin::Measured, columns: vec![column(V4), column(V6)] }
+}
+
+#[test]
+fn p5s_claims_on_buffers_are_judged_on_new_transfers() {
+    let figures = speeds(&[(V4, 750, 80.0), (V4, 1500, 90.0), (V4, 3000, 200.0), (V6, 750, 100.0)]);
+    let judged = judge(&figures, &["P5".to_owned()]);
+    let counts = |id| {
+        let outcome = &of(&judged, id).outcome;
+        (outcome.verdict(), outcome.counts())
+    };
+    // 1500 bytes are slower than the line; 100 Mb/s are neither above nor clearly below it.
+    assert_eq!(counts("P5-02"), (Fails, (2, 4)));
+    assert_eq!(counts("P5-03"), (Holds, (2, 2)));
+    assert_eq!(counts("P5-04"), (Fails, (0, 1)));
+    assert_eq!(counts("P5-01").0, Unsupported);
+}

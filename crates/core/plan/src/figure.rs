@@ -234,6 +234,10 @@ figures! {
     SwitchingTime = "switching-time", mean("switching_mean_ns", "switching time", &[Stream, Crr]);
     /// switching speed of P5: 8 x the bytes of a connection / its switching time
     SwitchingSpeed = "switching-speed", rate("switching_bps", "switching speed", Unit::Bps, &[Stream, Crr]);
+    /// sending time of P5: from the start of the sender's first send to the end of its last one; only through a relay
+    SendingTime = "sending-time", mean("sending_ns", "sending time", &[Stream]);
+    /// receiving time of P5: from the first arrival at the receiver to the last one; only through a relay
+    ReceivingTime = "receiving-time", mean("receiving_ns", "receiving time", &[Stream]);
     /// receiving time of the relay: from the start of its first receive to the end of its last one
     RelayReceivingTime = "relay-receiving-time",
         mean("relay_receiving_mean_ns", "receiving time of the relay", &[Stream, Crr]);

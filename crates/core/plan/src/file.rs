@@ -16,7 +16,7 @@ use crate::factor::{Factor, Filter, Levels, Section as PlanSection};
 use crate::level::Level;
 use crate::matrix::{Cross, comparison_groups};
 use crate::nodes::NamedGroup;
-use crate::plan::{Compare, Group, Plan, Testbed, Topology, Wire};
+use crate::plan::{Amount, Compare, Group, Plan, Testbed, Topology, Wire};
 use crate::presentation::{Drawing, Presentation, Table};
 use crate::problem::{Problems, Source};
 use crate::reading::{Reader, Section, Value};
@@ -90,6 +90,9 @@ impl Reader<'_, '_> {
             .take("port")
             .map_or(Some(0), |value| self.integer(value, 0, 65_535, "a port from 0 to 65535"));
         let interval = run.take("interval");
+        let amount = run.take("bytes").and_then(|value| {
+            self.integer(value, 1, i64::MAX as u64, "a number of bytes from 1").map(Amount::Bytes)
+        });
         let slices = run.take("slices").is_some_and(|value| self.truth(value));
         // No effect: calibration no longer excludes points, but older plans have this key.
         let _ = run.take("beyond_calibration").map(|value| self.truth(value));
@@ -183,7 +186,7 @@ impl Reader<'_, '_> {
             seed: seed?,
             duration_ns: duration,
             omit_ns: Nanos(0),
-            amount: None,
+            amount,
             warm_up_ns: warm_up,
             interval_ns: interval?,
             slices,

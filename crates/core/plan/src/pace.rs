@@ -103,7 +103,15 @@ impl fmt::Display for Pace {
             Self::Closed => write!(f, "closed"),
             Self::Fixed(rate) => write!(f, "fixed:{rate}"),
             Self::Poisson(rate) => write!(f, "poisson:{rate}"),
-            Self::Burst { bytes, period } => write!(f, "burst:{bytes}/{period}"),
+            Self::Burst { bytes, period } => {
+                let is_it = |&(_, model_bytes, us): &(&str, u64, u64)| {
+                    (bytes.0, period.0) == (model_bytes, 1_000 * us)
+                };
+                match MODELS.iter().find(|model| is_it(model)) {
+                    Some((name, ..)) => f.write_str(name),
+                    None => write!(f, "burst:{bytes}/{period}"),
+                }
+            }
             Self::Trace(file) => write!(f, "trace:{file}"),
         }
     }

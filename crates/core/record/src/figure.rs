@@ -48,8 +48,17 @@ pub struct Limits {
 impl Limits {
     /// Hard upper bound of the goodput in bit/s.
     pub fn bound_bps(&self) -> Option<f64> {
-        let bound = self.ceilings.iter().find(|ceiling| ceiling.kind == Kind::Bound)?;
-        Some(bound.goodput_bps.as_f64())
+        Some(self.bound()?.goodput_bps.as_f64())
+    }
+
+    /// Highest rate in bit/s at which bytes arrive in any time, however short: a relay may hold bytes at its start.
+    pub fn arrival_bound_bps(&self) -> Option<f64> {
+        let bound = self.bound()?;
+        Some(bound.goodput_bps.as_f64() * bound.crossings() as f64)
+    }
+
+    fn bound(&self) -> Option<&Ceiling> {
+        self.ceilings.iter().find(|ceiling| ceiling.kind == Kind::Bound)
     }
 }
 

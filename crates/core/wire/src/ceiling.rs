@@ -32,15 +32,24 @@ impl Ceiling {
         Self { goodput_bps: self.goodput_bps.doubled(), formula, ..self }
     }
 
+    /// How often the payload crosses a half-duplex medium: twice, if it passes a relay there.
+    pub fn crossings(&self) -> u64 {
+        match self.inputs.get(CROSSINGS) {
+            Some(&Input::Number(times)) => times,
+            _ => 1,
+        }
+    }
+
     /// Ceiling of payload that crosses a half-duplex medium with this ceiling several times. The kind is the same,
-    /// because acknowledgements are ignored.
+    /// because acknowledgements are ignored. Within a time that a relay's buffers cover, more may arrive: what they
+    /// hold at its start has crossed once already.
     pub(crate) fn crossing(self, times: u64) -> Result<Self, Impossible> {
         if times <= 1 {
             return Ok(self);
         }
         let goodput_bps = self.goodput_bps.scaled(1, times.into()).ok_or(Impossible::TooLarge)?;
         let mut inputs = self.inputs;
-        inputs.insert("crossings".to_owned(), times.into());
+        inputs.insert(CROSSINGS.to_owned(), times.into());
         let formula = format!("{} / crossings", self.formula);
         Ok(Self { goodput_bps, formula, inputs, ..self })
     }
@@ -58,6 +67,9 @@ impl Ceiling {
         Ok(Self { goodput_bps, formula, inputs, ..self })
     }
 }
+
+/// Input of [`Ceiling::crossings`].
+const CROSSINGS: &str = "crossings";
 
 /// Maximum plaintext of a TLS 1.3 record (RFC 8446, section 5.1), and the overhead of a record: a header of 5 bytes,
 /// a type of 1 and an authentication tag of 16 (sections 5.2 and 5.3).

@@ -28,18 +28,21 @@ impl<'a> Amount<'a> {
     }
 }
 
-/// A flow that draws on an [`Amount`]. A call is not cut short: a path that sends many payloads per call, or a partly
-/// sent write, may exceed the amount by less than one call.
+/// A flow that draws on an [`Amount`]. The last call of a byte stream is cut to what is left; other calls are not: a
+/// path that sends many payloads per call may exceed the amount by less than one call.
 ///
 /// Not generic over the flow: otherwise each pattern would be compiled once more for each kind of flow.
 pub(crate) struct Limited<'a> {
     flow: &'a mut dyn Flow,
     amount: &'a Amount<'a>,
+    is_stream: bool,
+    /// Bytes of the current payload that were sent.
+    written: usize,
 }
 
 impl<'a> Limited<'a> {
-    pub(crate) fn new(flow: &'a mut dyn Flow, amount: &'a Amount<'a>) -> Self {
-        Self { flow, amount }
+    pub(crate) fn new(flow: &'a mut dyn Flow, amount: &'a Amount<'a>, is_stream: bool) -> Self {
+        Self { flow, amount, is_stream, written: 0 }
     }
 }
 
@@ -50,7 +53,12 @@ impl Flow for Limited<'_> {
         if self.amount.left_bytes.get() == 0 {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let moved = self.flow.send(payload)?;
+        let whole = payload.len();
+        let left = usize::try_from(self.amount.left_bytes.get()).unwrap_or(whole);
+        let room =
+            if self.is_stream { whole.min(self.written.saturating_add(left)) } else { whole };
+        let moved = self.flow.send(&mut payload[..room])?;
+        self.written = (self.written + moved.bytes as usize) % whole.max(1);
         self.amount.take(moved.bytes);
         Ok(moved)
     }

@@ -43,7 +43,10 @@ pub(crate) fn carry<F: Flow>(
 ) -> Result<EndReport, Failure> {
     if let Some(Bytes(bytes)) = prepare.amount.filter(|_| prepare.is_active()) {
         let amount = Amount::new(bytes, control);
-        let limited = flows.iter_mut().map(|flow| Limited::new(flow, &amount));
+        let is_stream = prepare.point.pattern == Pattern::Stream
+            && prepare.point.path == Path::Copy
+            && prepare.point.transport.traits().delivery == Delivery::Bytes;
+        let limited = flows.iter_mut().map(|flow| Limited::new(flow, &amount, is_stream));
         return carry_all(&mut limited.collect::<Vec<_>>(), prepare, control, begin);
     }
     carry_all(flows, prepare, control, begin)

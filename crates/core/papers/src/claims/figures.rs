@@ -17,13 +17,17 @@ pub enum Quantity {
     GoodputMbps,
     /// RTT/2 in microseconds.
     LatencyUs,
+    /// P5's switching speed of a relay in Mbit/s.
+    SwitchingMbps,
 }
 
 impl Quantity {
     /// Tie band and unit: 2 % for goodput and 3 % for latency, as in reports.
     pub fn scale(self) -> Scale {
         match self {
-            Self::GoodputMbps => Scale { tie: fabricmark_stats::THROUGHPUT_TIE, unit: "Mb/s" },
+            Self::GoodputMbps | Self::SwitchingMbps => {
+                Scale { tie: fabricmark_stats::THROUGHPUT_TIE, unit: "Mb/s" }
+            }
             Self::LatencyUs => Scale { tie: fabricmark_stats::LATENCY_TIE, unit: "µs" },
         }
     }
@@ -33,6 +37,7 @@ impl Quantity {
         match self {
             Self::GoodputMbps => Figure::Goodput,
             Self::LatencyUs => Figure::HalfRtt,
+            Self::SwitchingMbps => Figure::SwitchingSpeed,
         }
     }
 
@@ -41,6 +46,7 @@ impl Quantity {
         match self {
             Self::GoodputMbps => "goodput",
             Self::LatencyUs => "latency",
+            Self::SwitchingMbps => "switching speed",
         }
     }
 }
@@ -103,7 +109,7 @@ pub struct Column {
     pub link: String,
     /// IP version.
     pub family: Family,
-    /// Cells by payload in bytes.
+    /// Cells by payload in bytes; of a relay by the size of its buffer.
     pub cells: BTreeMap<u64, Value>,
     /// A point of a measured column, which has the levels of all other factors; `None` for a printed column.
     pub point: Option<Box<Point>>,

@@ -27,6 +27,7 @@ pub fn limit(
     let alone = |stack| match quantity {
         Quantity::GoodputMbps => mbps(ceiling(link, stack, payload)),
         Quantity::LatencyUs => Some(floor(link, 1, stack, payload)?.time_ns.as_f64() / 1e3),
+        Quantity::SwitchingMbps => None,
     };
     match load {
         Load::Udp => {
@@ -36,7 +37,7 @@ pub fn limit(
         Load::Tcp => {
             let bound = match quantity {
                 Quantity::GoodputMbps => tcp_stream_mbps(link, family, false)?,
-                Quantity::LatencyUs => alone(tcp(family, false))?,
+                Quantity::LatencyUs | Quantity::SwitchingMbps => alone(tcp(family, false))?,
             };
             Some(Limit { bound, alone: alone(tcp(family, true))? })
         }

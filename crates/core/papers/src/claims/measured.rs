@@ -16,7 +16,8 @@ const OF_THE_COLUMN: [Factor; 4] =
     [Factor::Pattern, Factor::Transport, Factor::Family, Factor::Payload];
 
 impl Figures {
-    /// Means of `records` with intervals by `rule`: goodput of one-way streams and RTT/2 of ping-pong, TCP and UDP.
+    /// Means of `records` with intervals by `rule`: goodput of one-way streams, RTT/2 of ping-pong, TCP and
+    /// UDP, and switching speed of the relays of transfers.
     ///
     /// Excludes runs that do not count, and all runs of a point if more than a tenth of its runs are invalid. If
     /// points differ in more than IP version and payload, these levels are part of the network's name, so that each
@@ -38,15 +39,19 @@ impl Figures {
                 columns.push(column);
                 columns.len() - 1
             });
-            runs.entry((place, record.point.payload.0)).or_default().push(record);
+            let row = match columns[place].quantity {
+                Quantity::SwitchingMbps => record.point.relay_buffer.unwrap_or_default(),
+                Quantity::GoodputMbps | Quantity::LatencyUs => record.point.payload,
+            };
+            runs.entry((place, row.0)).or_default().push(record);
         }
-        for ((place, payload), runs) in runs {
+        for ((place, row), runs) in runs {
             let column = &mut columns[place];
             let Some(cell) = cell(column.quantity, &runs, rule) else { continue };
-            column.cells.insert(payload, cell);
+            column.cells.insert(row, cell);
             let limit =
                 runs.first().and_then(|run| limit(column.quantity, column.load, &run.limits));
-            column.limits.extend(limit.map(|limit| (payload, limit)));
+            column.limits.extend(limit.map(|limit| (row, limit)));
         }
         // Records are in the random order of the runs.
         columns.sort_by_key(|c| (c.link.clone(), c.network.clone(), u8::from(c.family)));
@@ -107,12 +112,15 @@ fn column(record: &Record, varying: &[Factor]) -> Option<Column> {
     let quantity = match pattern {
         Pattern::Stream if direction != Some(Direction::Both) => Quantity::GoodputMbps,
         Pattern::PingPong => Quantity::LatencyUs,
+        Pattern::Crr if record.point.relay_buffer.is_some() => Quantity::SwitchingMbps,
         _ => return None,
     };
     let load = Load::of(transport)?;
     let figure = record.figures.get(quantity.figure())?;
     let mut words = vec![link.to_string()];
-    words.extend(varying.iter().map(|&f| format!("{f} {}", record.point.level(f))));
+    let is_name =
+        |factor: &&Factor| (quantity, **factor) != (Quantity::SwitchingMbps, Factor::RelayBuffer);
+    words.extend(varying.iter().filter(is_name).map(|&f| format!("{f} {}", record.point.level(f))));
     let origin = match figure.provenance {
         Provenance::Measured => "measured",
         Provenance::Emulated => "emulated",
@@ -139,7 +147,7 @@ fn is_same(a: &Column, b: &Column) -> bool {
 /// Base units (bit/s or ns) per unit of the column.
 fn size(quantity: Quantity) -> f64 {
     match quantity {
-        Quantity::GoodputMbps => 1e6,
+        Quantity::GoodputMbps | Quantity::SwitchingMbps => 1e6,
         Quantity::LatencyUs => 1e3,
     }
 }
@@ -162,6 +170,7 @@ fn cell(quantity: Quantity, runs: &[&Record], rule: &StopRule) -> Option<Value> 
 /// The limit in the record. For latency, half the RTT floor.
 fn limit(quantity: Quantity, load: Load, limits: &Limits) -> Option<Limit> {
     match quantity {
+        Quantity::SwitchingMbps => None,
         Quantity::GoodputMbps => {
             let mbps = |kind: Kind, is_message: bool| {
                 let ceiling = limits.ceilings.iter().find(|ceiling| {

@@ -2,11 +2,12 @@
 
 use fabricmark_wire::{Family, ethernet_wire_bytes, frame};
 
-use super::Judge::Print;
+use super::Judge::{Both, Print};
+use super::figures::{Column, Figures, Load, Quantity};
 use super::limit::tcp_stream_mbps;
 use super::outcome::Missing;
-use super::tally::Tally;
-use super::value::{between, truncates_to};
+use super::tally::{Relation, Tally};
+use super::value::{Value, between, thousands, truncates_to};
 use super::{Claim, claim};
 use crate::cell::{cells, value};
 
@@ -22,19 +23,19 @@ pub static CLAIMS: &[Claim] = &[
         "P5-02",
         "The speed advantage is greater than 1 for buffers of at least 1500 bytes.",
         "speed / 100 Mb/s > 1 exactly where the buffer is at least 1500 bytes (tables 1 and 2)",
-        Print(advantage_begins_at_1500),
+        Both(advantage_begins_at_1500, new_advantage_begins_at_1500),
     ),
     claim(
         "P5-03",
         "The smaller the buffer, the lower the speed.",
         "speed falls from each buffer size to the next smaller one (tables 1 and 2)",
-        Print(smaller_buffers_are_slower),
+        Both(smaller_buffers_are_slower, new_smaller_buffers_are_slower),
     ),
     claim(
         "P5-04",
         "There are no relevant differences between IPv6 and IPv4.",
         "time(IPv6) / time(IPv4) is within 10 % of 1 at each buffer size of both tables",
-        Print(v6_is_like_v4),
+        Both(v6_is_like_v4, new_v6_is_like_v4),
     ),
     claim(
         "P5-05",
@@ -172,8 +173,10 @@ fn smaller_buffers_are_slower(tally: &mut Tally) -> Option<()> {
     Some(())
 }
 
+/// Maximum relative difference of “no relevant difference”.
+const ALIKE: f64 = 0.1;
+
 fn v6_is_like_v4(tally: &mut Tally) -> Option<()> {
-    const ALIKE: f64 = 0.1;
     let v4 = times("table 1", Family::V4);
     for (buffer, v6_us) in times("table 2", Family::V6) {
         let Some(&(_, v4_us)) = v4.iter().find(|(other, _)| *other == buffer) else { continue };
@@ -182,6 +185,57 @@ fn v6_is_like_v4(tally: &mut Tally) -> Option<()> {
         tally.is(what, (ratio - 1.0).abs() <= ALIKE, ratio, 1.0, "");
     }
     Some(())
+}
+
+/// Columns of switching speeds by buffer.
+fn relays(figures: &Figures) -> impl Iterator<Item = &Column> {
+    figures.columns(Quantity::SwitchingMbps, Load::Tcp)
+}
+
+/// Reason of a claim about buffers that new figures do not decide.
+const NO_RELAY: &str = "no transfers through a relay with different buffers";
+
+fn new_advantage_begins_at_1500(figures: &Figures, tally: &mut Tally) {
+    let number = |row| text("section IV", row);
+    let known = number("rate of Fast Ethernet").zip(number("buffer of that advantage: at least"));
+    let Some((rate, threshold)) = known else { return };
+    for column in relays(figures) {
+        tally.part(column.name());
+        for (&buffer, &speed) in &column.cells {
+            let is_above = buffer as f64 >= threshold;
+            let relation = if is_above { Relation::Above } else { Relation::AtMost };
+            let what = format!("{}, {} B", column.name(), thousands(buffer));
+            let scale = figures.scale(Quantity::SwitchingMbps);
+            tally.compare(what, speed, relation, Value::exact(rate), scale);
+        }
+    }
+    tally.otherwise(NO_RELAY);
+}
+
+fn new_smaller_buffers_are_slower(figures: &Figures, tally: &mut Tally) {
+    for column in relays(figures).filter(|column| column.cells.len() > 1) {
+        tally.part(column.name());
+        let cells: Vec<(u64, Value)> = column.cells.iter().map(|(&b, &speed)| (b, speed)).collect();
+        for step in cells.windows(2) {
+            let [(buffer, smaller), (_, larger)] = [step[0], step[1]];
+            let what =
+                format!("{}, {} B against the next larger", column.name(), thousands(buffer));
+            let scale = figures.scale(Quantity::SwitchingMbps);
+            tally.compare(what, smaller, Relation::Below, larger, scale);
+        }
+    }
+    tally.otherwise(NO_RELAY);
+}
+
+fn new_v6_is_like_v4(figures: &Figures, tally: &mut Tally) {
+    for (v4, v6) in figures.families(Quantity::SwitchingMbps, Load::Tcp) {
+        tally.part(&v4.network);
+        for (buffer, v4_mbps, v6_mbps) in v4.with(v6) {
+            let what = format!("{}, {} B, time over IPv6 / IPv4", v4.network, thousands(buffer));
+            tally.within(what, v4_mbps.over(v6_mbps), Value::exact(1.0), ALIKE, "");
+        }
+    }
+    tally.otherwise("no transfers through a relay over both families");
 }
 
 /// Size of the larger file in bits.
