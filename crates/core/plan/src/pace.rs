@@ -20,7 +20,8 @@ pub use trace::Trace;
 use crate::invalid::Invalid;
 
 /// When the payloads of a flow depart. As text: `closed`, `fixed:1G`, `poisson:1000/s`,
-/// `burst:64KiB/10ms`, `trace:FILE`, and P5's `model-1`, `model-2` and `model-100`, which are bursts.
+/// `burst:64KiB/10ms`, `follow-rtt`, `follow-delivery:8KiB/1ms`, `trace:FILE`, and P5's `model-1`, `model-2` and
+/// `model-100`, which are bursts.
 ///
 /// A value that the grammar would refuse, such as a rate of 0, has no schedule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -46,8 +47,38 @@ pub enum Pace {
         /// Time from the start of a burst to the start of the next.
         period: Nanos,
     },
+    /// Bursts of `bytes`, at first every `period`, whose period then follows a measurement of the connection.
+    Follow {
+        /// What it follows.
+        law: Law,
+        /// Application bytes per period.
+        bytes: Bytes,
+        /// Time from the start of a burst to the start of the next, until there is a measurement.
+        period: Nanos,
+    },
     /// Departures listed in a file; see [`Trace`].
     Trace(String),
+}
+
+/// What [`Pace::Follow`] follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Law {
+    /// TCP's smoothed RTT, as P5 proposes: a rate of 2 x 8 x 1024 bit / RTT. It measures latency, not what the network
+    /// has room for.
+    Rtt,
+    /// The delivery rate that TCP measures.
+    Delivery,
+}
+
+impl Law {
+    const ALL: [Self; 2] = [Self::Rtt, Self::Delivery];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Rtt => "follow-rtt",
+            Self::Delivery => "follow-delivery",
+        }
+    }
 }
 
 /// Departure schedules of P5 (figure 8): bytes per burst, and period in microseconds. Model 2 is 104.5 Mbit/s, and not
@@ -62,7 +93,7 @@ impl FromStr for Pace {
         let unknown = || {
             Invalid(format!(
                 "`{text}` is not a pace; use closed, fixed:RATE, poisson:RATE, burst:BYTES/PERIOD, model-1, \
-                 model-2, model-100 or trace:FILE"
+                 model-2, model-100, follow-rtt, follow-delivery or trace:FILE"
             ))
         };
         if text == "closed" {
@@ -71,15 +102,19 @@ impl FromStr for Pace {
         if let Some(&(_, bytes, us)) = MODELS.iter().find(|(name, ..)| *name == text) {
             return Ok(Self::Burst { bytes: Bytes(bytes), period: Nanos(1_000 * us) });
         }
+        if let Some(law) = Law::ALL.into_iter().find(|law| law.name() == text) {
+            let Self::Burst { bytes, period } = "model-100".parse()? else { return Err(unknown()) };
+            return Ok(Self::Follow { law, bytes, period });
+        }
         let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
+        if let Some(law) = Law::ALL.into_iter().find(|law| law.name() == kind) {
+            let Self::Burst { bytes, period } = burst(rest)? else { return Err(unknown()) };
+            return Ok(Self::Follow { law, bytes, period });
+        }
         match kind {
             "fixed" => rest.parse().map(Self::Fixed),
             "poisson" => rest.parse().map(Self::Poisson),
-            "burst" => parse_burst(rest).ok_or_else(|| {
-                Invalid(format!(
-                    "`{rest}` is not a burst such as 64KiB/10ms, with bytes and period above 0"
-                ))
-            }),
+            "burst" => burst(rest),
             // The key of a point separates levels by spaces.
             "trace" if rest.is_empty() || rest.contains(|c: char| c.is_whitespace()) => {
                 Err(Invalid(format!("`{rest}` is not a file name without spaces")))
@@ -90,10 +125,25 @@ impl FromStr for Pace {
     }
 }
 
-fn parse_burst(text: &str) -> Option<Pace> {
-    let (bytes, period) = text.split_once('/')?;
-    let (bytes, period): (Bytes, Nanos) = (bytes.parse().ok()?, period.parse().ok()?);
-    (bytes.0 > 0 && period.0 > 0).then_some(Pace::Burst { bytes, period })
+fn burst(text: &str) -> Result<Pace, Invalid> {
+    let parsed = || {
+        let (bytes, period) = text.split_once('/')?;
+        let (bytes, period): (Bytes, Nanos) = (bytes.parse().ok()?, period.parse().ok()?);
+        (bytes.0 > 0 && period.0 > 0).then_some(Pace::Burst { bytes, period })
+    };
+    parsed().ok_or_else(|| {
+        Invalid(format!(
+            "`{text}` is not a burst such as 64KiB/10ms, with bytes and period above 0"
+        ))
+    })
+}
+
+/// The model with a burst and a period.
+fn model(bytes: Bytes, period: Nanos) -> Option<&'static str> {
+    let is_it = |&&(_, model_bytes, us): &&(&str, u64, u64)| {
+        (bytes.0, period.0) == (model_bytes, 1_000 * us)
+    };
+    MODELS.iter().find(is_it).map(|&(name, ..)| name)
 }
 
 impl fmt::Display for Pace {
@@ -103,13 +153,15 @@ impl fmt::Display for Pace {
             Self::Closed => write!(f, "closed"),
             Self::Fixed(rate) => write!(f, "fixed:{rate}"),
             Self::Poisson(rate) => write!(f, "poisson:{rate}"),
-            Self::Burst { bytes, period } => {
-                let is_it = |&(_, model_bytes, us): &(&str, u64, u64)| {
-                    (bytes.0, period.0) == (model_bytes, 1_000 * us)
-                };
-                match MODELS.iter().find(|model| is_it(model)) {
-                    Some((name, ..)) => f.write_str(name),
-                    None => write!(f, "burst:{bytes}/{period}"),
+            Self::Burst { bytes, period } => match model(*bytes, *period) {
+                Some(name) => f.write_str(name),
+                None => write!(f, "burst:{bytes}/{period}"),
+            },
+            Self::Follow { law, bytes, period } => {
+                f.write_str(law.name())?;
+                match model(*bytes, *period) {
+                    Some("model-100") => Ok(()),
+                    _ => write!(f, ":{bytes}/{period}"),
                 }
             }
             Self::Trace(file) => write!(f, "trace:{file}"),
@@ -199,7 +251,7 @@ mod tests {
             (
                 "open",
                 "`open` is not a pace; use closed, fixed:RATE, poisson:RATE, burst:BYTES/PERIOD, \
-                 model-1, model-2, model-100 or trace:FILE",
+                 model-1, model-2, model-100, follow-rtt, follow-delivery or trace:FILE",
             ),
             ("fixed:0", "`0` is not a rate above 0 such as 100M, 1G or 1000/s"),
             ("poisson:0/s", "`0/s` is not a rate above 0 such as 100M, 1G or 1000/s"),

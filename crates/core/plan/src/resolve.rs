@@ -92,6 +92,7 @@ fn check(point: &Point) -> Result<(), Contradiction> {
     check_link(point.link, point.transport, point.family)?;
     check_flows(point)?;
     check_burst(point)?;
+    check_follow(point)?;
     numbering::check(point)?;
     check_ping_ping(point)?;
     verbs::check(point)?;
@@ -218,6 +219,19 @@ fn check_flows(point: &Point) -> Result<(), Contradiction> {
         return refuse(Factor::Wait, message, "use wait=epoll, or flows=1");
     }
     Ok(())
+}
+
+/// Rejects a pace that follows what only a TCP connection measures.
+fn check_follow(point: &Point) -> Result<(), Contradiction> {
+    let is_stream = point.pattern == Pattern::Stream && point.transport == Transport::Tcp;
+    match point.pace {
+        Pace::Follow { .. } if !is_stream => refuse(
+            Factor::Pace,
+            format!("pace={} needs a stream over tcp, which measures what it follows", point.pace),
+            "use pattern=stream and transport=tcp, or another pace",
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// Rejects bursts that are not supported. Defaults and limit are those of osu_bw (OSU Micro-Benchmarks,

@@ -16,7 +16,7 @@ use crate::amount::{Amount, Limited};
 use crate::control::Control;
 use crate::failure::{peer, system};
 use crate::flow_set::{FlowSet, Interest};
-use crate::pacer::{Pacer, Waiting};
+use crate::pacer::{Follow, Pacer, Waiting};
 use crate::pattern::answer;
 use crate::pattern::arrivals::Window;
 use crate::pattern::rr::{self, Asked, Asking};
@@ -189,8 +189,9 @@ fn send<F: Flow>(
     let (mut payload, _) = messages(prepare);
     if let Some(pacer) = paced {
         let polls = prepare.point.wait == Wait::Epoll;
+        let follow = Follow::of(&prepare.point.pace);
         let (counts, of_each, pacing) =
-            paced_stream::send(flows, &mut payload, pacer, polls, control)?;
+            paced_stream::send(flows, &mut payload, pacer, follow, polls, control)?;
         let fairness = fairness(&of_each);
         return Ok(EndReport { fairness, pacing: Some(pacing), ..counted(counts) });
     }

@@ -1,5 +1,6 @@
 //! Pacing of an open loop: waits for each intended departure, and records how late it was.
 
+mod follow;
 mod tally;
 
 use std::hint::spin_loop;
@@ -9,9 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fabricmark_plan::{PaceWait, Schedule};
 use fabricmark_record::Pacing;
+use fabricmark_units::Nanos;
 use rustix::thread::set_current_timer_slack;
 
 use fabricmark_telemetry::clock::{now_ns, sleep_until};
+pub use follow::Follow;
 use tally::Tally;
 
 /// Longest single sleep: a stop must end a wait within 5 ms, and a wake-up may itself be late.
@@ -130,6 +133,11 @@ impl<'a> Pacer<'a> {
     /// Until when to sleep before the next departure; `None` to spin or to depart.
     pub fn sleep_until(&self, now_ns: u64) -> Option<u64> {
         self.waiting.sleep_until(now_ns, self.due_ns?)
+    }
+
+    /// Changes the period of the bursts of the schedule.
+    pub fn set_period(&mut self, period: Nanos) {
+        self.schedule.set_period(period);
     }
 
     /// Records that the next departure happened at `now_ns`.

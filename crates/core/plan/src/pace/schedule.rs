@@ -9,7 +9,7 @@ const NS_PER_S: u128 = 1_000_000_000;
 
 /// Intended departures of a flow's payloads in order, in nanoseconds since the start of the run.
 ///
-/// Departures of `fixed` and `burst` are computed from their index, so that rounding errors do not accumulate.
+/// Departures of `fixed` are computed from their index, so that rounding errors do not accumulate.
 pub struct Schedule {
     rule: Rule,
     /// Index of the next departure, from 0.
@@ -21,8 +21,8 @@ enum Rule {
     Fixed { numerator: u128, denominator: u128 },
     /// Exponential gaps; `at` is the last departure.
     Poisson { mean_ns: f64, stream: Stream, at: Split },
-    /// Payloads of `payload` bytes, `burst` bytes per period.
-    Burst { payload: u128, burst: u128, period_ns: u128 },
+    /// Payloads of `payload` bytes, `burst` bytes per period; the last burst had number `number` and began at `at_ns`.
+    Burst { payload: u128, burst: u128, period_ns: u64, number: u128, at_ns: u64 },
     /// Departures listed in a file.
     Trace(Trace),
 }
@@ -59,14 +59,18 @@ impl Pace {
                 let mean_ns = numerator as f64 / denominator as f64;
                 Rule::Poisson { mean_ns, stream, at: Split::default() }
             }
-            Self::Burst { bytes: Bytes(0), .. } | Self::Burst { period: Nanos(0), .. } => {
-                return Err(zero());
+            Self::Burst { bytes, period } | Self::Follow { bytes, period, .. } => {
+                if bytes.0 == 0 || period.0 == 0 {
+                    return Err(zero());
+                }
+                Rule::Burst {
+                    payload: payload.0.into(),
+                    burst: bytes.0.into(),
+                    period_ns: period.0,
+                    number: 0,
+                    at_ns: 0,
+                }
             }
-            Self::Burst { bytes, period } => Rule::Burst {
-                payload: payload.0.into(),
-                burst: bytes.0.into(),
-                period_ns: period.0.into(),
-            },
             Self::Trace(_) => Rule::Trace(
                 trace
                     .ok_or_else(|| Invalid("the departures of the trace are missing".to_owned()))?,
@@ -108,14 +112,24 @@ impl Schedule {
                 at.fraction_ns = sum_ns.fract();
                 at.whole_ns
             }
-            Rule::Burst { payload, burst, period_ns } => {
-                let period = number.checked_mul(*payload)? / *burst;
-                u64::try_from(period.checked_mul(*period_ns)?).ok()?
+            Rule::Burst { payload, burst, period_ns, number: last, at_ns } => {
+                let burst = number.checked_mul(*payload)? / *burst;
+                let since_ns = (burst - *last).checked_mul(u128::from(*period_ns))?;
+                *at_ns = at_ns.checked_add(u64::try_from(since_ns).ok()?)?;
+                *last = burst;
+                *at_ns
             }
             Rule::Trace(trace) => *trace.departures_ns().get(usize::try_from(self.next).ok()?)?,
         };
         self.next = self.next.checked_add(1)?;
         Some(at)
+    }
+
+    /// Changes the period of the bursts after the next departure.
+    pub fn set_period(&mut self, Nanos(ns): Nanos) {
+        if let Rule::Burst { period_ns, .. } = &mut self.rule {
+            *period_ns = ns.max(1);
+        }
     }
 
     /// Time between departures in nanoseconds, at least 1: the interval of `fixed`, the mean gap of `poisson` and
@@ -124,8 +138,8 @@ impl Schedule {
         let ns = match &self.rule {
             Rule::Fixed { numerator, denominator } => numerator.div_ceil(*denominator),
             Rule::Poisson { mean_ns, .. } => mean_ns.ceil() as u128,
-            Rule::Burst { payload, burst, period_ns } => {
-                payload.div_ceil(*burst).saturating_mul(*period_ns)
+            Rule::Burst { payload, burst, period_ns, .. } => {
+                payload.div_ceil(*burst).saturating_mul(u128::from(*period_ns))
             }
             Rule::Trace(trace) => match trace.departures_ns() {
                 [first, others @ .., last] => {

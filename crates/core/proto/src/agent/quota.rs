@@ -115,7 +115,7 @@ fn rate_of(point: &Point) -> Option<BitRate> {
             let bps = u128::from(bytes.0) * 8 * 1_000_000_000 / u128::from(period.0.max(1));
             Some(BitRate(u64::try_from(bps).unwrap_or(u64::MAX)))
         }
-        Pace::Closed | Pace::Trace(_) => {
+        Pace::Closed | Pace::Follow { .. } | Pace::Trace(_) => {
             let BitRate(bps) = point.pacing_rate?;
             Some(BitRate(bps.saturating_mul(u64::from(point.flows))))
         }

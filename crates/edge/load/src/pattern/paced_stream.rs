@@ -1,6 +1,7 @@
 //! Stream in an open loop: each payload departs on schedule.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
 use fabricmark_record::{Counts, Pacing};
@@ -9,18 +10,20 @@ use rustix::event::{PollFd, PollFlags};
 use super::stream::add;
 use crate::control::Control;
 use crate::flow_set::poll_briefly;
-use crate::pacer::Pacer;
+use crate::pacer::{Follow, Pacer};
 use crate::transport::{Flow, if_ready};
-use fabricmark_telemetry::clock::now_ns;
+use fabricmark_telemetry::{clock::now_ns, tcp_info};
 
 /// Sends payloads by one schedule for all flows, which take turns; also returns the payloads of each flow.
 ///
-/// A flow without room delays the departures of those after it. `polls`: its calls do not block, so wait with poll(2)
+/// A flow without room delays the departures of those after it. `follow` sets the period of the bursts by the connection
+/// of the flow whose turn it is. `polls`: its calls do not block, so wait with poll(2)
 /// instead of retrying.
 pub fn send(
     flows: &mut [impl Flow],
     payload: &mut [u8],
     mut pacer: Pacer<'_>,
+    mut follow: Option<Follow>,
     polls: bool,
     control: &Control,
 ) -> io::Result<(Counts, Vec<u64>, Pacing)> {
@@ -30,6 +33,10 @@ pub fn send(
     let began = now_ns();
     while let Some(now_ns) = pacer.wait_until_due() {
         if send_whole(&mut flows[turn], payload, polls, &mut counts, control)? {
+            if let (Some(follow), Some(tcp)) = (&mut follow, flows[turn].tcp()) {
+                let period = follow.period(now_ns, &tcp_info::sample(tcp.as_fd())?);
+                period.into_iter().for_each(|period| pacer.set_period(period));
+            }
             pacer.depart(now_ns);
             of_each[turn] += 1;
             turn = if turn + 1 < flows.len() { turn + 1 } else { 0 };
@@ -82,7 +89,7 @@ mod tests {
         let schedule = pace.schedule(Bytes(64), Stream::new(1, "pace"), None).unwrap().unwrap();
         let pacer = Pacer::start(schedule, Waiting::Spin, &control.stop).unwrap();
         let (counts, of_each, pacing) =
-            send(from_mut(&mut flow), &mut [0; 64], pacer, false, &control).unwrap();
+            send(from_mut(&mut flow), &mut [0; 64], pacer, None, false, &control).unwrap();
         assert_eq!((counts.calls, counts.bytes, of_each), (3, 192, vec![3]));
         assert_eq!((pacing.departures, pacing.slip_ns.len()), (3, 3));
     }

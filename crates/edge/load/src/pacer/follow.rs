@@ -1,0 +1,99 @@
+//! Bursts whose period follows a measurement of their TCP connection.
+
+use fabricmark_plan::{Law, Pace};
+use fabricmark_record::TcpSample;
+use fabricmark_units::{Bytes, Nanos};
+
+/// Bytes of P5's APDU with padding: a rate that follows the RTT is that of such a message each way per RTT.
+const APDU_BYTES: f64 = 1024.0;
+
+/// Parts of the delivery rate that are sent in turn, each for an RTT: more, to find out whether there is room; less by
+/// as much, so that the queue which this built drains; then slightly less than what arrives, so that no queue stays. The
+/// first two are those of BBR (draft-ietf-ccwg-bbr, section 4.3.3).
+const GAINS: [f64; 8] = [1.25, 0.75, 0.97, 0.97, 0.97, 0.97, 0.97, 0.97];
+
+/// Shortest and longest period, in nanoseconds.
+const PERIODS_NS: (f64, f64) = (1e3, 1e9);
+
+/// The period of the bursts of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Follow {
+    law: Law,
+    burst_bits: f64,
+    /// Place in [`GAINS`], and when it began.
+    phase: usize,
+    phase_began_ns: u64,
+}
+
+impl Follow {
+    /// `None` if the pace does not follow anything.
+    pub fn of(pace: &Pace) -> Option<Self> {
+        let &Pace::Follow { law, bytes: Bytes(bytes), .. } = pace else { return None };
+        Some(Self { law, burst_bits: 8.0 * bytes as f64, phase: 0, phase_began_ns: 0 })
+    }
+
+    /// The period after a sample of the connection; `None` without a measurement.
+    pub fn period(&mut self, now_ns: u64, sample: &TcpSample) -> Option<Nanos> {
+        let srtt_ns = sample.srtt_ns.filter(|&ns| ns > 0)?;
+        let rate_bps = match self.law {
+            Law::Rtt => 2.0 * 8.0 * APDU_BYTES / (srtt_ns as f64 / 1e9),
+            Law::Delivery => {
+                let delivered_bps = sample.delivery_rate_bps.filter(|&bps| bps > 0)?;
+                if now_ns.saturating_sub(self.phase_began_ns) >= srtt_ns {
+                    self.phase = (self.phase + 1) % GAINS.len();
+                    self.phase_began_ns = now_ns;
+                }
+                GAINS[self.phase] * delivered_bps as f64
+            }
+        };
+        let ns = (self.burst_bits / rate_bps * 1e9).clamp(PERIODS_NS.0, PERIODS_NS.1);
+        Some(Nanos(ns as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn follow(pace: &str) -> Follow {
+        Follow::of(&pace.parse().unwrap()).unwrap()
+    }
+
+    fn sample(srtt_us: u64, delivery_rate_bps: u64) -> TcpSample {
+        TcpSample {
+            srtt_ns: Some(1_000 * srtt_us),
+            delivery_rate_bps: Some(delivery_rate_bps),
+            ..TcpSample::default()
+        }
+    }
+
+    #[test]
+    fn a_rate_that_follows_the_rtt_is_that_of_the_paper() {
+        let mut follow = follow("follow-rtt");
+        for (rtt_us, mbps) in [(1437, 11.40), (466, 35.16)] {
+            let Nanos(ns) = follow.period(0, &sample(rtt_us, 1)).unwrap();
+            let found = 8.0 * 62_487.0 / ns as f64 * 1e3;
+            assert!((found - mbps).abs() < 0.005, "{rtt_us} us: {found}");
+        }
+    }
+
+    #[test]
+    fn a_rate_that_follows_the_delivery_rate_tries_more_for_an_rtt_and_then_drains() {
+        let mut follow = follow("follow-delivery:1250/1ms");
+        let rates: Vec<u64> = (1..=9)
+            .map(|rtt| {
+                let Nanos(ns) = follow.period(rtt * 1_000_000, &sample(1_000, 10_000_000)).unwrap();
+                10_000_000_000 / ns
+            })
+            .collect();
+        assert_eq!(rates[..2], [7_500, 9_700]);
+        assert_eq!(rates[6..], [9_700, 12_500, 7_500]);
+    }
+
+    #[test]
+    fn without_a_measurement_the_period_stays() {
+        assert_eq!(follow("follow-rtt").period(0, &TcpSample::default()), None);
+        assert_eq!(follow("follow-delivery").period(0, &sample(100, 0)), None);
+        assert!(Follow::of(&Pace::Closed).is_none());
+    }
+}
