@@ -48,6 +48,7 @@ test: rust
 	@scripts/need tshark=tshark || echo 'no tshark: the tests of packets will be skipped'
 	@scripts/need qemu-system-x86_64=qemu-system-x86 busybox=busybox-static depmod=kmod rdma=iproute2 \
 		"ibv_devices=ibverbs-utils ibverbs-providers" || echo 'no QEMU: the tests in a guest kernel will be skipped'
+	@scripts/need chronyd=chrony || echo 'no chronyd: the test of NTP will be skipped'
 	@scripts/need chromium=chromium || echo 'no chromium: the test of the page will be skipped'
 	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy

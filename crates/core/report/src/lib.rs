@@ -34,7 +34,7 @@ mod view;
 use fabricmark_plan::Plan;
 use fabricmark_record::{Instrument, Record};
 
-pub use chart::{ChartFile, Curve, charts, course_chart, goodput_chart};
+pub use chart::{ChartFile, Curve, charts, course_chart, goodput_chart, rtt_chart};
 pub use claims::{ClaimsView, NoSuchPaper};
 pub use compare::{ComparedPoint, ComparisonReport, GateResult, compare};
 pub use export::{csv, json_lines};

@@ -8,6 +8,7 @@ pub mod apdu;
 mod guard;
 pub mod iperf3;
 pub mod netperf;
+pub mod ntp;
 mod socket;
 pub mod stamp;
 

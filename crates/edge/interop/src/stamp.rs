@@ -12,6 +12,7 @@ mod reflect;
 #[expect(unsafe_code, reason = "adjtimex(2), which no safe crate has")]
 mod sys;
 
+pub(crate) use clock::time;
 pub use fabricmark_proto::stamp::{
     Counts, Key, PORT, Protocol, Reflector, Session, TimestampInformation, Wanted,
 };

@@ -1,16 +1,19 @@
 //! The RTTs of `fabricmark rtt` as they arrive: a line on a terminal, a CSV file, and figures at the end.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write, stderr};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use fabricmark_report::{Curve, rtt_chart};
 use fabricmark_stats::{Estimate, quantile};
+use fabricmark_units::Nanos;
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
+use crate::options::rtt::Rtt;
 
 /// Quantiles in the output.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
@@ -30,9 +33,15 @@ const BARS: usize = 16;
 /// Columns of its longest bar.
 const BAR_COLUMNS: f64 = 40.0;
 
+/// Points of a line in the chart; more RTTs are drawn as medians and maxima of as many parts.
+const POINTS_MAX: usize = 250;
+
 /// Collects RTTs.
 pub struct Rtts {
     by_host: BTreeMap<SocketAddr, Vec<f64>>,
+    /// Time since the first RTT of each of these, if they are drawn.
+    times_ns: BTreeMap<SocketAddr, Vec<u64>>,
+    plot: Option<PathBuf>,
     csv: Option<BufWriter<File>>,
     /// The first error of the file.
     written: io::Result<()>,
@@ -44,15 +53,18 @@ pub struct Rtts {
 
 impl Rtts {
     /// Creates the CSV file, if there is one.
-    pub fn new(csv: Option<&Path>) -> Result<Self, Failure> {
+    pub fn new(options: &Rtt) -> Result<Self, Failure> {
         let create = |path: &Path| {
             let mut file = BufWriter::new(File::create(path)?);
             writeln!(file, "elapsed_ns,host,rtt_ns")?;
             Ok(file)
         };
+        let csv = options.csv.as_deref();
         let csv = csv.map(|path| create(path).map_err(Failure::output(path.display())));
         Ok(Self {
             by_host: BTreeMap::new(),
+            times_ns: BTreeMap::new(),
+            plot: options.plot.clone(),
             csv: csv.transpose()?,
             written: Ok(()),
             began: None,
@@ -70,6 +82,10 @@ impl Rtts {
         let kept = self.by_host.entry(host).or_default();
         if kept.len() < KEPT_MAX {
             kept.push(ns as f64);
+            if self.plot.is_some() {
+                let elapsed_ns = u64::try_from((now - began).as_nanos()).unwrap_or(u64::MAX);
+                self.times_ns.entry(host).or_default().push(elapsed_ns);
+            }
         }
         if let Some(file) = self.csv.as_mut().filter(|_| self.written.is_ok()) {
             let elapsed_ns = (now - began).as_nanos();
@@ -81,14 +97,42 @@ impl Rtts {
         }
     }
 
-    /// Erases the line, and finishes the file.
+    /// Erases the line, and finishes the files.
     pub fn finish(&mut self) -> Result<(), Failure> {
         if self.printed.is_some() {
             status!("\r\x1b[K");
         }
         let written = std::mem::replace(&mut self.written, Ok(()));
         let flushed = self.csv.as_mut().map_or(Ok(()), BufWriter::flush);
-        written.and(flushed).map_err(Failure::output("the CSV file"))
+        written.and(flushed).map_err(Failure::output("the CSV file"))?;
+        if let Some(file) = self.plot.as_ref().filter(|_| self.count > 0) {
+            fs::write(file, self.chart()).map_err(Failure::output(file.display()))?;
+            note!("chart    {}", file.display());
+        }
+        Ok(())
+    }
+
+    fn chart(&self) -> String {
+        let curves = self.times_ns.iter().flat_map(|(&host, times)| {
+            let rtts = self.of(host);
+            let part = rtts.len().div_ceil(POINTS_MAX);
+            let line = |name: &str, of: &dyn Fn(&[f64]) -> f64| Curve {
+                label: format!("{host}{name}"),
+                points: times
+                    .iter()
+                    .step_by(part)
+                    .copied()
+                    .map(Nanos)
+                    .zip(rtts.chunks(part).map(of))
+                    .collect(),
+            };
+            if part == 1 {
+                return vec![line("", &|rtts| rtts[0])];
+            }
+            let maximum = |rtts: &[f64]| rtts.iter().copied().fold(0.0, f64::max);
+            vec![line(", median", &middle), line(", maximum", &maximum)]
+        });
+        rtt_chart("RTT over time", &curves.collect::<Vec<_>>())
     }
 
     fn of(&self, host: SocketAddr) -> &[f64] {
@@ -136,6 +180,13 @@ impl Rtts {
         lines.extend(histogram(rtts, min, max).into_iter().map(|bar| ("", bar)));
         lines
     }
+}
+
+/// Median.
+fn middle(rtts: &[f64]) -> f64 {
+    let mut sorted = rtts.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
 }
 
 fn mean(rtts: &[f64]) -> Option<f64> {

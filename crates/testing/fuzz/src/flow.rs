@@ -1,7 +1,8 @@
 //! Data flows: opening messages, datagram headers, and sequence numbers.
 
+use fabricmark_proto::stamp::Timestamp;
 use fabricmark_proto::{
-    APDU_PADDED_BYTES, Apdu, DatagramHeader, Opening, Peer, ProxyHeader, Reassembly,
+    APDU_PADDED_BYTES, Apdu, DatagramHeader, NtpAnswer, Opening, Peer, ProxyHeader, Reassembly,
     SequenceTracker,
 };
 
@@ -35,6 +36,16 @@ pub fn apdu(bytes: &[u8]) {
     }
     let counts = peer.counts();
     assert!(counts.answered + counts.implausible + counts.unknown <= counts.received);
+}
+
+/// Whatever is said to answer a request, with the times of departure and arrival first, has a stratum and finite errors.
+pub fn ntp(bytes: &[u8]) {
+    let Some((times, packet)) = bytes.split_first_chunk::<16>() else { return };
+    let [departed, arrived] = [&times[..8], &times[8..]]
+        .map(|time| Timestamp(time.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte))));
+    let Ok(answer) = NtpAnswer::parse(packet, departed, arrived) else { return };
+    assert!((1..16).contains(&answer.stratum));
+    assert!(answer.precision_ns > 0.0 && answer.root_distance_ns >= 0.0);
 }
 
 /// A PROXY header lies within the bytes, and emitting it and parsing that gives the same header.

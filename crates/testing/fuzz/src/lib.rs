@@ -16,7 +16,7 @@ mod wire;
 
 pub use agent::{agent_answer, agent_request};
 pub use control::{control_order, control_report};
-pub use flow::{apdu, datagram_header, opening, proxy, reassembly, sequence};
+pub use flow::{apdu, datagram_header, ntp, opening, proxy, reassembly, sequence};
 pub use identity::identity;
 pub use iperf3::{iperf3_client, iperf3_server, iperf3_words};
 pub use netperf::netperf_server;
@@ -48,6 +48,7 @@ pub const TARGETS: &[Target] = targets![
     iperf3_server,
     iperf3_words,
     netperf_server,
+    ntp,
     opening,
     pairing,
     proxy,

@@ -16,7 +16,7 @@ mod svg;
 
 use fabricmark_plan::{ChartKind, Drawing};
 
-pub use modelled::{Curve, course_chart, goodput_chart};
+pub use modelled::{Curve, course_chart, goodput_chart, rtt_chart};
 
 use crate::Experiment;
 use crate::course::CoursePlot;

@@ -1,4 +1,4 @@
-//! Charts of modelled goodput over payload or time, without records.
+//! Charts without records: modelled goodput over payload or time, and RTTs over time.
 
 use fabricmark_units::Nanos;
 
@@ -6,12 +6,12 @@ use super::plot::{Dot, Plot, Series, XLevel};
 use super::{Form, lines};
 use crate::number;
 
-/// A line of modelled goodput, over payload in bytes or over time.
+/// A line of goodput or RTT, over payload in bytes or over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve<X> {
     /// Label with provenance or kind of limit: `IPv4 (bound)`.
     pub label: String,
-    /// Payload, or end of each interval in order, and goodput in bit/s.
+    /// Payload, or end of each interval in order, and goodput in bit/s or RTT in nanoseconds.
     pub points: Vec<(X, f64)>,
 }
 
@@ -19,7 +19,7 @@ pub struct Curve<X> {
 /// or dark theme.
 pub fn goodput_chart(title: &str, curves: &[Curve<u64>]) -> String {
     let at = |payload| format!("{} B", number::fixed(payload as f64, 0));
-    let plot = plot(title, curves, XLevel::of_size, at);
+    let plot = plot(title, curves, XLevel::of_size, at, GOODPUT);
     lines::draw(&Plot { x_title: "payload (B)".to_owned(), ..plot }, Form::File)
 }
 
@@ -27,9 +27,23 @@ pub fn goodput_chart(title: &str, curves: &[Curve<u64>]) -> String {
 /// or dark theme.
 pub fn course_chart(title: &str, courses: &[Curve<Nanos>]) -> String {
     let level = |time: Nanos| XLevel { label: seconds(time), place: time.as_secs_f64() };
-    let plot = plot(title, courses, level, |time| format!("{} s", seconds(time)));
+    let plot = plot(title, courses, level, |time| format!("{} s", seconds(time)), GOODPUT);
     lines::draw(&Plot { x_title: "time (s)".to_owned(), is_linear: true, ..plot }, Form::File)
 }
+
+/// A chart of RTTs over time on linear axes from 0, as a self-contained SVG file that follows the reader's light or
+/// dark theme.
+pub fn rtt_chart(title: &str, rtts: &[Curve<Nanos>]) -> String {
+    let level = |time: Nanos| XLevel { label: seconds(time), place: time.as_secs_f64() };
+    let plot = plot(title, rtts, level, |time| format!("{} s", seconds(time)), RTT);
+    lines::draw(&Plot { x_title: "time (s)".to_owned(), is_linear: true, ..plot }, Form::File)
+}
+
+/// A vertical axis: title, unit, and the values of a curve per unit.
+type Axis = (&'static str, &'static str, f64);
+
+const GOODPUT: Axis = ("goodput (Mbit/s)", "Mbit/s", 1e6);
+const RTT: Axis = ("RTT (µs)", "µs", 1e3);
 
 /// Seconds to a millisecond, without trailing zeros.
 fn seconds(time: Nanos) -> String {
@@ -42,14 +56,15 @@ fn plot<X: Copy + Ord>(
     curves: &[Curve<X>],
     level: impl Fn(X) -> XLevel,
     at: impl Fn(X) -> String,
+    (y_title, unit, per_unit): Axis,
 ) -> Plot {
     let mut levels: Vec<X> =
         curves.iter().flat_map(|curve| &curve.points).map(|point| point.0).collect();
     levels.sort_unstable();
     levels.dedup();
-    let dot = |label: &str, (x, goodput_bps): (X, f64)| {
-        let value = goodput_bps / 1e6;
-        let tip = format!("{label}, {}\n{} Mbit/s", at(x), number::fixed(value, 3));
+    let dot = |label: &str, (x, value): (X, f64)| {
+        let value = value / per_unit;
+        let tip = format!("{label}, {}\n{} {unit}", at(x), number::fixed(value, 3));
         Some(Dot { x: levels.binary_search(&x).ok()?, value, interval: None, limit: None, tip })
     };
     let series = |Curve { label, points }: &Curve<X>| Series {
@@ -58,7 +73,7 @@ fn plot<X: Copy + Ord>(
     };
     Plot {
         title: title.to_owned(),
-        y_title: "goodput (Mbit/s)".to_owned(),
+        y_title: y_title.to_owned(),
         x: levels.iter().map(|&x| level(x)).collect(),
         series: curves.iter().map(series).collect(),
         ..Plot::default()

@@ -32,12 +32,6 @@ impl Clock {
         Instant(0) + Nanos::from(self.begin.elapsed())
     }
 
-    /// CLOCK_REALTIME.
-    pub(super) fn time() -> Timestamp {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        Timestamp::from_unix(since.unwrap_or_default().into())
-    }
-
     /// Estimated error of CLOCK_REALTIME against UTC, and whether it is synchronised.
     pub(super) fn error(&mut self) -> ErrorEstimate {
         let now = self.now();
@@ -46,6 +40,12 @@ impl Clock {
         }
         self.error
     }
+}
+
+/// CLOCK_REALTIME.
+pub(crate) fn time() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    Timestamp::from_unix(since.unwrap_or_default().into())
 }
 
 fn read_error() -> ErrorEstimate {

@@ -13,7 +13,7 @@ use fabricmark_units::Nanos;
 use rustix::event::{PollFd, PollFlags};
 use socket2::SockRef;
 
-use super::clock::Clock;
+use super::clock::{self, Clock};
 use super::datagrams::{self, Received};
 use crate::socket::{is_passing, set_traffic_class, wait};
 
@@ -144,7 +144,7 @@ fn run(settings: &Settings, stop: &AtomicBool, each: &mut dyn FnMut(u64)) -> io:
         let within = (deadline - clock.now()).min(LOOK);
         wait(&mut [PollFd::new(&socket, PollFlags::IN)], within.into())?;
         while let Some(received) = passing(datagrams::receive(&socket, &mut buffer), &measured)? {
-            let at = received.at.map_or_else(Clock::time, Timestamp::from_unix);
+            let at = received.at.map_or_else(clock::time, Timestamp::from_unix);
             if let Ok(found) = sender.on_packet(clock.now(), &buffer[..received.bytes], at) {
                 measured.note(&found, &received);
                 found.rtt.into_iter().for_each(|Nanos(ns)| each(ns));
@@ -153,7 +153,7 @@ fn run(settings: &Settings, stop: &AtomicBool, each: &mut dyn FnMut(u64)) -> io:
         sender.on_time(clock.now());
         let error = clock.error();
         for _ in 0..BURST {
-            let due = sender.packet(clock.now(), Clock::time(), error);
+            let due = sender.packet(clock.now(), clock::time(), error);
             let Some(octets) = due else { break };
             // A packet for which there is no buffer space is lost, as it would be in the network.
             passing(socket.send(&octets), &measured)?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fabricmark_proto::stamp::{Arrival, Dropped, PacketError, Reflector, Timestamp};
 use fabricmark_units::{BitRate, Instant};
 
-use super::clock::Clock;
+use super::clock::{self, Clock};
 use super::datagrams;
 use crate::Guard;
 use crate::socket::is_passing;
@@ -86,13 +86,13 @@ pub fn reflect(
         let octets = &buffer[..received.bytes];
         let arrival = Arrival {
             source: received.source,
-            received: received.at.map_or_else(Clock::time, Timestamp::from_unix),
+            received: received.at.map_or_else(clock::time, Timestamp::from_unix),
             now,
             ttl: received.ttl,
             traffic_class: received.traffic_class.unwrap_or_default(),
         };
         let error = clock.error();
-        let answer = match reflector.answer(octets, &arrival, Clock::time(), error) {
+        let answer = match reflector.answer(octets, &arrival, clock::time(), error) {
             Ok(answer) => answer,
             Err(dropped) => {
                 served.count(dropped);

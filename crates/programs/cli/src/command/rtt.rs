@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use fabricmark_interop::apdu;
 use fabricmark_interop::stamp::{
     self, MeasureError, Measured, Protocol, Session, Settings, Spread, Wanted,
 };
+use fabricmark_interop::{apdu, ntp};
 use fabricmark_telemetry::clock;
+use fabricmark_units::Nanos;
 use serde_json::{Value, json};
 
 use crate::command::agent::resolve;
@@ -23,12 +24,121 @@ pub fn rtt(options: &Rtt) -> Result<(), Failure> {
     let default = match options.protocol {
         RttProtocol::Stamp(_) => stamp::PORT,
         RttProtocol::Apdu => apdu::PORT,
+        RttProtocol::Ntp => ntp::PORT,
     };
     let target = resolve(&options.target, default)?;
     match options.protocol {
         RttProtocol::Stamp(protocol) => by_stamp(options, target, protocol),
         RttProtocol::Apdu => by_apdu(options, target),
+        RttProtocol::Ntp => by_ntp(options, target),
     }
+}
+
+impl Rtt {
+    fn packets(&self) -> u32 {
+        self.count.unwrap_or(if self.protocol == RttProtocol::Ntp { 8 } else { 100 })
+    }
+
+    fn pause(&self) -> Nanos {
+        let is_ntp = self.protocol == RttProtocol::Ntp;
+        self.interval.unwrap_or(if is_ntp { Nanos::from_secs(2) } else { Nanos::from_millis(10) })
+    }
+}
+
+fn by_ntp(options: &Rtt, target: SocketAddr) -> Result<(), Failure> {
+    let is_plain = options.transport == apdu::Transport::Udp
+        && options.device.is_none()
+        && options.stamp_key.is_none()
+        && options.answer_dscp.is_none();
+    if !is_plain || options.padding != 0 || options.dscp != 0 || options.identifier != 0 {
+        let message =
+            "--protocol ntp has only --count, --interval, --timeout, --csv, --plot and --json";
+        return Err(Failure::input(message));
+    }
+    let settings = ntp::Settings {
+        target,
+        packets: options.packets(),
+        interval: options.pause(),
+        timeout: options.timeout,
+    };
+    let stop = interruptions()?;
+    let mut rtts = Rtts::new(options)?;
+    let measured = ntp::measure(&settings, &stop, &mut |ns| rtts.add(target, ns));
+    let finished = rtts.finish();
+    let measured = measured.map_err(|error| match error.kind() {
+        std::io::ErrorKind::ConnectionRefused => Failure::new(
+            Code::Unreachable,
+            format!("nothing answers at UDP port {} of {}", target.port(), target.ip()),
+        ),
+        _ => Failure::new(Code::RunFailed, format!("cannot send to {target}: {error}")),
+    })?;
+    let json = || ntp_as_json(&measured, &rtts.as_json(target));
+    let text = || ntp_as_text(&measured, rtts.as_lines(target));
+    output::answer(options.json, json, text)?;
+    finished?;
+    if measured.answered == 0 {
+        let message = match measured.unsynchronised {
+            0 => format!("no reply to {} requests from {target}", measured.sent),
+            _ => format!("{target} has no synchronised clock, or refuses requests"),
+        };
+        return Err(Failure::new(Code::Unreachable, message));
+    }
+    Ok(())
+}
+
+fn ntp_as_json(measured: &ntp::Measured, rtt: &Value) -> Value {
+    let best = measured.best.map(|best| {
+        json!({
+            "rtt_ns": best.rtt_ns,
+            "offset_ns": best.offset_ns,
+            "offset_error_ns": best.rtt_ns as f64 / 2.0,
+            "stratum": best.stratum,
+            "precision_ns": best.precision_ns,
+            "root_distance_ns": best.root_distance_ns,
+        })
+    });
+    json!({
+        "sent": measured.sent,
+        "answered": measured.answered,
+        "ignored": measured.ignored,
+        "implausible": measured.implausible,
+        "unsynchronised": measured.unsynchronised,
+        "best": best,
+        "rtt": rtt,
+    })
+}
+
+fn ntp_as_text(measured: &ntp::Measured, rtt: Vec<(&'static str, String)>) -> String {
+    let packets = format!("{} sent, {} answered", measured.sent, measured.answered);
+    let mut lines = vec![("requests", packets)];
+    for (what, count) in [
+        ("ignored", measured.ignored),
+        ("implausible", measured.implausible),
+        ("not synchronised", measured.unsynchronised),
+    ] {
+        if count > 0 {
+            lines.push((what, count.to_string()));
+        }
+    }
+    lines.extend(rtt);
+    if let Some(best) = measured.best {
+        let (sign, offset) =
+            if best.offset_ns < 0 { ("-", -best.offset_ns) } else { ("+", best.offset_ns) };
+        let error = us(best.rtt_ns as f64 / 2.0);
+        lines.push((
+            "clock offset",
+            format!("{sign}{} ± {error}: half of the shortest RTT", us(offset as f64)),
+        ));
+        let distance = us(best.root_distance_ns);
+        lines.push((
+            "server",
+            format!(
+                "stratum {}, precision {:.0} ns, {distance} from its reference",
+                best.stratum, best.precision_ns
+            ),
+        ));
+    }
+    lines.into_iter().map(|(what, value)| format!("{what:<15} {value}\n")).collect()
 }
 
 fn by_stamp(options: &Rtt, target: SocketAddr, protocol: Protocol) -> Result<(), Failure> {
@@ -44,13 +154,13 @@ fn by_stamp(options: &Rtt, target: SocketAddr, protocol: Protocol) -> Result<(),
             answer_dscp: options.answer_dscp,
             padding_bytes: options.padding,
         },
-        packets: options.count,
-        interval: options.interval,
+        packets: options.packets(),
+        interval: options.pause(),
         timeout: options.timeout,
     };
     let stop = interruptions()?;
     let settings = Settings { target, session, dscp: options.dscp };
-    let mut rtts = Rtts::new(options.csv.as_deref())?;
+    let mut rtts = Rtts::new(options)?;
     let measured = stamp::measure_each(&settings, &stop, &mut |ns| rtts.add(target, ns));
     let finished = rtts.finish();
     let measured = measured.map_err(|error| match error {
@@ -92,13 +202,13 @@ fn by_apdu(options: &Rtt, target: SocketAddr) -> Result<(), Failure> {
         target,
         transport: options.transport,
         is_padded: options.padding == PADDING,
-        packets: options.count,
-        interval: options.interval,
+        packets: options.packets(),
+        interval: options.pause(),
         timeout: options.timeout,
         device: options.device.clone(),
     };
     let stop = interruptions()?;
-    let mut rtts = Rtts::new(options.csv.as_deref())?;
+    let mut rtts = Rtts::new(options)?;
     let members = apdu::measure(&settings, &stop, &mut |from, ns| rtts.add(from, ns));
     let finished = rtts.finish();
     let members = members.map_err(|error| match error {

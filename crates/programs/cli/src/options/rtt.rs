@@ -12,7 +12,7 @@ use super::choice;
 /// Options of `rtt`.
 #[derive(Args, Debug)]
 pub struct Rtt {
-    /// Host of the reflector, or a multicast group with --protocol apdu [default port: 862, or 7479 with apdu]
+    /// Host of the reflector, or a multicast group with --protocol apdu [default port: 862; 7479 with apdu, 123 with ntp]
     #[arg(value_name = "HOST[:PORT]")]
     pub target: String,
     /// Protocol of the reflector
@@ -24,12 +24,12 @@ pub struct Rtt {
     /// Device of multicasts [default: by the routing table]
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
-    /// Packets to send
-    #[arg(long, short = 'c', value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..))]
-    pub count: u32,
-    /// Time from one packet to the next
-    #[arg(long, short = 'i', value_name = "TIME", default_value = "10ms")]
-    pub interval: Nanos,
+    /// Packets to send [default: 100, or 8 with ntp]
+    #[arg(long, short = 'c', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub count: Option<u32>,
+    /// Time from one packet to the next [default: 10ms, or 2s with ntp, which public servers expect]
+    #[arg(long, short = 'i', value_name = "TIME")]
+    pub interval: Option<Nanos>,
     /// Time after which a packet without a reply counts as lost
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub timeout: Nanos,
@@ -51,6 +51,9 @@ pub struct Rtt {
     /// Write every RTT to this file: time since the first one, host, RTT
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+    /// Draw the RTTs over time into this file
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
     /// Print figures as JSON instead of text
     #[arg(long)]
     pub json: bool,
@@ -63,13 +66,20 @@ pub enum RttProtocol {
     Stamp(Protocol),
     /// Paper P5's.
     Apdu,
+    /// The client's side of NTP.
+    Ntp,
 }
 
 /// Protocols of `rtt`.
-const PROTOCOLS: [(&str, RttProtocol, &str); 3] = [
+const PROTOCOLS: [(&str, RttProtocol, &str); 4] = [
     ("stamp", RttProtocol::Stamp(Protocol::Stamp), "RFC 8762 and RFC 8972"),
     ("twamp-light", RttProtocol::Stamp(Protocol::TwampLight), "RFC 5357, appendix I"),
     ("apdu", RttProtocol::Apdu, "paper P5: 25 or 1024 bytes, over UDP, multicast and TCP"),
+    (
+        "ntp",
+        RttProtocol::Ntp,
+        "RFC 5905: a request at a time to an NTP server, with its clock's offset",
+    ),
 ];
 
 const APDU_TRANSPORTS: [(&str, Transport, &str); 2] =

@@ -1,0 +1,84 @@
+//! `fabricmark rtt` against a server of another vendor.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::net::UdpSocket;
+use std::process::{Child, Command, Output, Stdio};
+
+use fabricmark_testkit::skip;
+use serde_json::Value;
+
+fn rtt(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabricmark"));
+    command.arg("rtt").args(words).output().unwrap()
+}
+
+/// chronyd as a server without a reference at a port of loopback; killed on drop.
+struct Chronyd(Child);
+
+impl Chronyd {
+    fn start(port: u16, pid_file: &str) -> Option<Self> {
+        let server = [
+            &format!("port {port}"),
+            "local stratum 5",
+            "allow 127.0.0.1",
+            "cmdport 0",
+            "bindaddress 127.0.0.1",
+            &format!("pidfile {pid_file}"),
+        ];
+        let mut command = Command::new("chronyd");
+        command.args(["-x", "-d", "-u", "root", "-f", "/dev/null"]).args(server);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok().map(Self)
+    }
+}
+
+impl Drop for Chronyd {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn an_ntp_server_of_another_vendor_answers_and_the_rtts_are_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let Some(mut server) = Chronyd::start(port, &file("pid")) else {
+        return skip("an NTP server", "chronyd is not installed");
+    };
+    let target = format!("127.0.0.1:{port}");
+    let words = ["--protocol", "ntp", "--interval", "1ms", "--json"];
+    // Until it listens, the port is closed.
+    while !rtt(&[&target, "--count", "1", "--protocol", "ntp"]).status.success() {
+        if let Some(status) = server.0.try_wait().unwrap() {
+            return skip("an NTP server", &format!("chronyd ended with {status}"));
+        }
+    }
+    let plot = file("rtt.svg");
+    let output = rtt(&[&[&*target, "--count", "30", "--plot", &plot][..], &words].concat());
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&found["sent"], &found["answered"]), (&30.into(), &30.into()));
+    assert_eq!(found["best"]["stratum"], 5);
+    // Both clocks are one: the offset is within its error.
+    let number = |key: &str| found["best"][key].as_f64().unwrap();
+    assert!(number("offset_ns").abs() <= number("offset_error_ns") + number("precision_ns"));
+    assert_eq!(found["rtt"]["min_ns"], found["best"]["rtt_ns"]);
+    let chart = fs::read_to_string(plot).unwrap();
+    assert!(chart.contains("RTT (µs)") && chart.contains(&target), "{chart}");
+}
+
+#[test]
+fn a_closed_port_and_options_of_other_protocols_are_refused() {
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let target = format!("127.0.0.1:{port}");
+    for (words, code, part) in [
+        (&["--protocol", "ntp"][..], 65, "nothing answers at UDP port"),
+        (&["--protocol", "ntp", "--padding", "999"], 64, "--protocol ntp has only"),
+    ] {
+        let output = rtt(&[&[&*target][..], words].concat());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert!(text.contains(part), "{text}");
+    }
+}
