@@ -282,6 +282,11 @@ factors! {
         .shown("relay buffer {} B")
         .when(|point| point.relay.is_some())
         .default("256KiB", |_| Some("256KiB".to_owned()));
+    /// departure schedule of each direction of the relay: `model-1`, `model-2`, `model-100` or `burst:BYTES/PERIOD`
+    RelayPace, relay_pace: Option<Pace> = Traffic.of(Kind::of::<Pace>())
+        .or_none()
+        .shown("relay pace {}")
+        .when(|point| point.relay.is_some());
     /// link between client and server: `loopback`, `veth` (no line rate, so no ceiling), `ethernet:RATE[,mtu=N][,vlan=N]`, `ipoib:4X-FDR[,mode=connected][,ib-mtu=N][,mtu=N][,grh]`; over verbs also `ib:4X-FDR[,mtu=N]`, `rocev1:RATE`, `rocev2:RATE`
     Link, link: Link = Required.of(Kind::of::<Link>()).shown("{}").shared();
     /// RTT of the link, at most `10s`, half of it in each direction; with any value, even `0ms`, the emulator carries the link

@@ -221,8 +221,16 @@ fn check_flows(point: &Point) -> Result<(), Contradiction> {
     Ok(())
 }
 
-/// Rejects a pace that follows what only a TCP connection measures.
+/// Rejects a pace that follows what only a TCP connection measures, and one that a relay does not have.
 fn check_follow(point: &Point) -> Result<(), Contradiction> {
+    if let Some(pace) = point.relay_pace.as_ref().filter(|pace| !matches!(pace, Pace::Burst { .. }))
+    {
+        return refuse(
+            Factor::RelayPace,
+            format!("relay_pace={pace} is not a schedule of a relay"),
+            "use model-1, model-2, model-100 or burst:BYTES/PERIOD",
+        );
+    }
     let is_stream = point.pattern == Pattern::Stream && point.transport == Transport::Tcp;
     match point.pace {
         Pace::Follow { .. } if !is_stream => refuse(

@@ -64,6 +64,9 @@ impl Relay {
         if let Some(buffer) = point.relay_buffer {
             command.args(["--buffer", &format!("{}B", buffer.0)]);
         }
+        if let Some(pace) = &point.relay_pace {
+            command.args(["--pace", &pace.to_string()]);
+        }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Ctrl-C in a terminal reaches only the parent, which ends the run in order.
         command.process_group(0);

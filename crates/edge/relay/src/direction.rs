@@ -8,7 +8,7 @@ use fabricmark_telemetry::clock::now_ns;
 use rustix::event::epoll::EventFlags;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
-use crate::settings::Path;
+use crate::settings::{Burst, Path, Settings};
 use crate::transfer::Transfer;
 
 /// Receives of one direction before other connections get their turn.
@@ -58,6 +58,7 @@ struct Pipe {
 #[derive(Debug)]
 pub(crate) struct Mover {
     path: Path,
+    burst: Option<Burst>,
     buffer: Vec<u8>,
     pipes: Vec<Pipe>,
     /// Bytes that directions hold, and from which number on they receive less at a time.
@@ -68,10 +69,11 @@ pub(crate) struct Mover {
 }
 
 impl Mover {
-    pub(crate) fn new(path: Path, buffer_bytes: usize, threads: usize) -> Self {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let &Settings { path, burst, buffer_bytes, threads, .. } = settings;
         let held_max = HELD_MAX / threads;
         let buffer = vec![0; buffer_bytes];
-        Self { path, buffer, pipes: Vec::new(), held: 0, held_max, bytes: [0; 2] }
+        Self { path, burst, buffer, pipes: Vec::new(), held: 0, held_max, bytes: [0; 2] }
     }
 
     /// Most bytes of the next receive.
@@ -107,6 +109,8 @@ pub(crate) enum Step {
     Waits,
     /// There may be more to move.
     More,
+    /// Its schedule lets it go on at this time.
+    Due(u64),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,6 +133,9 @@ pub(crate) struct Direction {
     /// Bytes in the pipe.
     piped: usize,
     pipe: Option<Pipe>,
+    /// Bytes that the current period of the schedule has room for, and when it ends.
+    room: usize,
+    period_ends_ns: u64,
     /// Remaining bytes at the start of the direction that are not timed.
     untimed: u64,
     pub(crate) transfer: Transfer,
@@ -151,13 +158,14 @@ impl Direction {
     }
 
     /// Moves bytes until one end would block, the source has ended, or the turn is over. `number` is 0 from the client
-    /// to the target, and 1 back.
+    /// to the target, and 1 back; `is_last` if the other direction has ended, so that the sockets are closed next.
     pub(crate) fn advance(
         &mut self,
         source: &mut End,
         sink: &mut End,
         mover: &mut Mover,
         number: usize,
+        is_last: bool,
     ) -> io::Result<Step> {
         for _ in 0..RECEIVES_PER_TURN {
             if self.is_holding() && !self.flush(sink, &mut mover.held)? {
@@ -166,7 +174,9 @@ impl Direction {
             match self.state {
                 State::Open => {}
                 State::Ended => {
-                    sink.stream.shutdown(Shutdown::Write)?;
+                    if !is_last {
+                        sink.stream.shutdown(Shutdown::Write)?;
+                    }
                     self.state = State::Shut;
                     if let Some(pipe) = self.pipe.take().filter(|_| mover.pipes.len() < PIPES_KEPT)
                     {
@@ -179,11 +189,18 @@ impl Direction {
             if !source.is_readable || !sink.is_writable {
                 return Ok(Step::Waits);
             }
-            let most = mover.most();
+            let mut most = mover.most();
+            if let Some(burst) = mover.burst {
+                if !self.has_room(burst) {
+                    self.stamp();
+                    return Ok(Step::Due(self.period_ends_ns));
+                }
+                most = most.min(self.room);
+            }
             let began_ns = if self.transfer.bytes == 0 { now_ns() } else { 0 };
             let received = match mover.path {
                 Path::Copy => source.stream.read(&mut mover.buffer[..most]),
-                Path::Splice => self.fill(source, mover),
+                Path::Splice => self.fill(source, mover, most),
             };
             let received = match received {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -200,6 +217,7 @@ impl Direction {
                 continue;
             }
             mover.bytes[number] += received as u64;
+            self.room = self.room.saturating_sub(received);
             let untimed = self.untimed.min(received as u64);
             self.untimed -= untimed;
             let timed = received as u64 - untimed;
@@ -235,6 +253,18 @@ impl Direction {
         Ok(Step::More)
     }
 
+    /// Whether the schedule lets bytes pass now. Periods follow each other, unless one passed in silence.
+    fn has_room(&mut self, burst: Burst) -> bool {
+        let now_ns = now_ns();
+        if now_ns >= self.period_ends_ns {
+            let period_ns = burst.period.as_nanos() as u64;
+            let next_ns = self.period_ends_ns + period_ns;
+            self.period_ends_ns = if now_ns < next_ns { next_ns } else { now_ns + period_ns };
+            self.room = burst.bytes;
+        }
+        self.room > 0
+    }
+
     /// Sets the ends of the last receive and of the last send, if they are not set yet.
     fn stamp(&mut self) {
         let transfer = &mut self.transfer;
@@ -253,13 +283,13 @@ impl Direction {
     }
 
     /// Splices what has arrived into the pipe, which is empty.
-    fn fill(&mut self, source: &End, mover: &mut Mover) -> io::Result<usize> {
+    fn fill(&mut self, source: &End, mover: &mut Mover, most: usize) -> io::Result<usize> {
         if self.pipe.is_none() {
             self.pipe = Some(mover.pipe()?);
         }
         let Some(pipe) = &self.pipe else { return Ok(0) };
         let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
-        let moved = splice(&source.stream, None, &pipe.writer, None, mover.buffer.len(), flags)?;
+        let moved = splice(&source.stream, None, &pipe.writer, None, most, flags)?;
         Ok(moved)
     }
 

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 pub use counters::{Counters, Times};
 pub use session::Outcome;
-pub use settings::{Path, Protocol, RelayError, Settings};
+pub use settings::{Burst, Path, Protocol, RelayError, Settings};
 pub use transfer::{Ended, Transfer};
 
 use counters::Shared;

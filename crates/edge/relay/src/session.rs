@@ -1,6 +1,7 @@
 //! One connection of a client and the relay's connection to the target.
 
 use std::io;
+use std::mem;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -10,7 +11,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::net::{RecvFlags, recv};
 
 use crate::direction::{Direction, End, Mover, Step};
-use crate::settings::{Settings, reset};
+use crate::settings::{Settings, keep_alive, reset};
 use crate::transfer::Ended;
 
 /// How a connection ended.
@@ -70,6 +71,8 @@ pub(crate) struct Session {
     began_ns: u64,
     /// When it last had an event.
     active_ns: u64,
+    /// Whether keepalive was set: short connections end before, and save eight system calls.
+    is_kept_alive: bool,
     /// Whether it is in the queue of its thread.
     pub(crate) is_queued: bool,
 }
@@ -79,6 +82,8 @@ pub(crate) struct Session {
 pub(crate) enum Next {
     Wait,
     Again,
+    /// Its schedule lets it go on at this time.
+    At(u64),
     End(Outcome),
 }
 
@@ -100,7 +105,16 @@ impl Session {
             local: None,
             began_ns,
             active_ns: began_ns,
+            is_kept_alive: false,
             is_queued: false,
+        }
+    }
+
+    /// Sets keepalive, once.
+    pub(crate) fn keep_alive(&mut self) {
+        if !mem::replace(&mut self.is_kept_alive, true) {
+            // If it fails, the connection is broken already.
+            let _ = self.ends.iter().try_for_each(|end| keep_alive(&end.stream));
         }
     }
 
@@ -175,14 +189,18 @@ impl Session {
         }
         let [client, target] = &mut self.ends;
         let [up, down] = &mut self.directions;
-        let steps = up
-            .advance(client, target, mover, CLIENT)
-            .and_then(|step| Ok([step, down.advance(target, client, mover, TARGET)?]));
+        let steps = up.advance(client, target, mover, CLIENT, down.is_shut()).and_then(|step| {
+            Ok([step, down.advance(target, client, mover, TARGET, up.is_shut())?])
+        });
         match steps {
             Err(_) => Next::End(Outcome::Reset),
             Ok(_) if self.directions.iter().all(Direction::is_shut) => Next::End(Outcome::Ended),
             Ok(steps) if steps.contains(&Step::More) => Next::Again,
-            Ok(_) => Next::Wait,
+            Ok(steps) => steps
+                .iter()
+                .filter_map(|step| if let Step::Due(ns) = step { Some(*ns) } else { None })
+                .min()
+                .map_or(Next::Wait, Next::At),
         }
     }
 
@@ -256,6 +274,7 @@ mod tests {
             forward: at,
             path: Path::Copy,
             buffer_bytes: 1,
+            burst: None,
             threads: 1,
             connections_max: None,
             connect_timeout: Duration::ZERO,

@@ -38,6 +38,15 @@ pub enum Path {
     Splice,
 }
 
+/// A departure schedule: what each direction of a connection may pass on in a period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// Bytes in a period.
+    pub bytes: usize,
+    /// Length of a period, from the start of a burst to the start of the next.
+    pub period: Duration,
+}
+
 /// Settings of a relay.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -51,6 +60,8 @@ pub struct Settings {
     pub path: Path,
     /// Most bytes per receive, and size of a pipe.
     pub buffer_bytes: usize,
+    /// Departure schedule of each direction of a connection; `None`: bytes pass as soon as they can.
+    pub burst: Option<Burst>,
     /// Threads, each with its own listening socket and connections.
     pub threads: usize,
     /// Most connections that are open at a time; others wait in the listening sockets. `None`: 10,000, or as many as the
@@ -141,6 +152,12 @@ impl Settings {
         if self.protocol == Protocol::Udp && (self.sends_proxy || self.accepts_proxy) {
             return invalid("PROXY headers are for TCP".to_owned());
         }
+        if self.protocol == Protocol::Udp && self.burst.is_some() {
+            return invalid("a departure schedule is for TCP".to_owned());
+        }
+        if self.burst.is_some_and(|burst| burst.bytes == 0 || burst.period.is_zero()) {
+            return invalid("a departure schedule needs bytes and a period above 0".to_owned());
+        }
         if self.protocol == Protocol::Udp && self.path != Path::Copy {
             return invalid("splice is for TCP; use --path copy".to_owned());
         }
@@ -207,7 +224,8 @@ impl Settings {
         if self.protocol == Protocol::Tcp {
             socket.set_reuse_address(true)?;
             // Accepted sockets inherit them.
-            prepare(&socket)?;
+            // Clients inherit it: a relay must not delay what the sender chose to send.
+            socket.set_tcp_nodelay(true)?;
         }
         // With SO_REUSEPORT a second relay of the same user could take half of the connections unnoticed.
         if self.threads > 1 {
@@ -222,14 +240,12 @@ impl Settings {
     }
 }
 
-/// Options of the sockets of a connection. A relay must not delay what the sender chose to send, so Nagle's algorithm
-/// is off. Keepalive finds an end that has vanished in two minutes.
-pub(crate) fn prepare(socket: &Socket) -> io::Result<()> {
+/// Keepalive of a connection: finds an end that has vanished in two minutes.
+pub(crate) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     const IDLE: Duration = Duration::from_secs(60);
     const INTERVAL: Duration = Duration::from_secs(10);
-    socket.set_tcp_nodelay(true)?;
     let keepalive = TcpKeepalive::new().with_time(IDLE).with_interval(INTERVAL).with_retries(6);
-    socket.set_tcp_keepalive(&keepalive)
+    SockRef::from(stream).set_tcp_keepalive(&keepalive)
 }
 
 /// Makes the close of a socket a reset: an orderly end would look to the other side as if all had been sent.

@@ -1,5 +1,7 @@
 //! A thread of the relay: accepts connections and serves them, with epoll.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::io;
 use std::mem::{self, MaybeUninit};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,13 +13,14 @@ use std::time::Duration;
 use fabricmark_telemetry::clock::now_ns;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::net::{SocketAddrAny, SocketFlags, acceptfrom_with};
 use slab::Slab;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::counters::Shared;
 use crate::direction::Mover;
 use crate::session::{CLIENT, Next, Outcome, Session, TARGET};
-use crate::settings::{Settings, prepare, reset};
+use crate::settings::{Settings, reset};
 use crate::transfer::Ended;
 use crate::{Limited, TICK};
 
@@ -48,6 +51,8 @@ pub(crate) struct Worker<'a> {
     sessions: Slab<Session>,
     /// Sessions that have an event or can go on.
     queue: Vec<usize>,
+    /// Sessions whose schedule lets them go on at a time; some may have ended since.
+    due: BinaryHeap<Reverse<(u64, usize)>>,
     /// Sessions that have ended; their indexes stay in use until the events of this turn are handled.
     ended: Vec<(usize, Outcome)>,
     mover: Mover,
@@ -74,7 +79,8 @@ impl<'a> Worker<'a> {
             sessions: Slab::new(),
             queue: Vec::new(),
             ended: Vec::new(),
-            mover: Mover::new(settings.path, settings.buffer_bytes, settings.threads),
+            due: BinaryHeap::new(),
+            mover: Mover::new(settings),
             shared,
             open,
             reports,
@@ -88,7 +94,7 @@ impl<'a> Worker<'a> {
         let mut drain_until_ns = None;
         loop {
             self.listen()?;
-            let wait = if self.queue.is_empty() { TICK } else { Duration::ZERO };
+            let wait = if self.queue.is_empty() { self.wait() } else { Duration::ZERO };
             let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(wait.subsec_nanos()) };
             events.clear();
             let room: &mut [MaybeUninit<Event>] = events.spare_capacity_mut();
@@ -106,6 +112,7 @@ impl<'a> Worker<'a> {
                     data => self.note(data, event.flags, now_ns),
                 }
             }
+            self.resume(now_ns);
             self.advance();
             if now_ns - swept_ns >= SWEEP.as_nanos() as u64 {
                 swept_ns = now_ns;
@@ -155,7 +162,9 @@ impl<'a> Worker<'a> {
             if !self.open.add() {
                 return Ok(false);
             }
-            let opened = match listener.accept() {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let accepted = acceptfrom_with(listener, flags).map_err(io::Error::from);
+            let opened = match accepted.and_then(with_address) {
                 Ok(client) => {
                     self.shared.lock().accepted += 1;
                     self.open(client)
@@ -181,8 +190,7 @@ impl<'a> Worker<'a> {
     /// Opens the connection to the target of one that was accepted. If it fails, the client is reset.
     fn open(&mut self, (client, address): (TcpStream, SocketAddr)) -> io::Result<()> {
         let began_ns = now_ns();
-        let prepared = client.set_nonblocking(true).and_then(|()| self.connect());
-        let added = prepared.inspect_err(|_| reset(&client)).and_then(|target| {
+        let added = self.connect().inspect_err(|_| reset(&client)).and_then(|target| {
             let session = Session::new(client, address, target.into(), began_ns, self.settings);
             let entry = self.sessions.vacant_entry();
             let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
@@ -208,7 +216,7 @@ impl<'a> Worker<'a> {
         let at = self.settings.forward;
         let kind = Type::STREAM.nonblocking();
         let socket = Socket::new(Domain::for_address(at), kind, Some(Protocol::TCP))?;
-        prepare(&socket)?;
+        socket.set_tcp_nodelay(true)?;
         match socket.connect(&at.into()) {
             Err(error)
                 if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) =>
@@ -225,10 +233,30 @@ impl<'a> Worker<'a> {
         let Some(session) = self.sessions.get_mut(index) else { return };
         match session.note(end, flags, now_ns) {
             Next::End(outcome) => self.ended.push((index, outcome)),
-            Next::Wait | Next::Again => {
+            Next::Wait | Next::Again | Next::At(_) => {
                 if !mem::replace(&mut session.is_queued, true) {
                     self.queue.push(index);
                 }
+            }
+        }
+    }
+
+    /// How long to wait for an event.
+    fn wait(&self) -> Duration {
+        let due = self.due.peek().map(|Reverse((due_ns, _))| due_ns.saturating_sub(now_ns()));
+        due.map_or(TICK, |ns| Duration::from_nanos(ns).min(TICK))
+    }
+
+    /// Queues the sessions whose time has come.
+    fn resume(&mut self, now_ns: u64) {
+        while let Some(&Reverse((due_ns, index))) = self.due.peek()
+            && due_ns <= now_ns
+        {
+            self.due.pop();
+            if let Some(session) = self.sessions.get_mut(index)
+                && !mem::replace(&mut session.is_queued, true)
+            {
+                self.queue.push(index);
             }
         }
     }
@@ -249,6 +277,7 @@ impl<'a> Worker<'a> {
                     session.is_queued = true;
                     self.queue.push(index);
                 }
+                Next::At(due_ns) => self.due.push(Reverse((due_ns, index))),
                 Next::End(outcome) => self.ended.push((index, outcome)),
             }
         }
@@ -260,11 +289,12 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Ends sessions whose target does not answer, and those that are idle.
+    /// Ends sessions whose target does not answer, and those that are idle; keeps the others alive.
     fn sweep(&mut self, now_ns: u64) {
         let connect_ns = self.settings.connect_timeout.as_nanos() as u64;
         let idle_ns = self.settings.idle_timeout.map(|timeout| timeout.as_nanos() as u64);
-        for (index, session) in &self.sessions {
+        for (index, session) in &mut self.sessions {
+            session.keep_alive();
             if let Some(outcome) = session.overdue(now_ns, connect_ns, idle_ns) {
                 self.ended.push((index, outcome));
             }
@@ -288,6 +318,13 @@ impl<'a> Worker<'a> {
             }
         }
     }
+}
+
+fn with_address(
+    (fd, address): (OwnedFd, Option<SocketAddrAny>),
+) -> io::Result<(TcpStream, SocketAddr)> {
+    let address = address.and_then(|address| address.try_into().ok());
+    Ok((fd.into(), address.ok_or(io::ErrorKind::InvalidData)?))
 }
 
 /// Whether an error means that descriptors or memory are missing.

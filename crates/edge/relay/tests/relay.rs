@@ -11,7 +11,9 @@ use std::thread;
 use std::time::Duration;
 
 use fabricmark_proto::{PROXY_BYTES_MAX, ProxyHeader};
-use fabricmark_relay::{Counters, Ended, Outcome, Path, Protocol, Relay, RelayError, Settings};
+use fabricmark_relay::{
+    Burst, Counters, Ended, Outcome, Path, Protocol, Relay, RelayError, Settings,
+};
 use rand_core::Rng;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::SockRef;
@@ -29,6 +31,7 @@ fn settings(forward: SocketAddr) -> Settings {
         forward,
         path: Path::Copy,
         buffer_bytes: 64 << 10,
+        burst: None,
         threads: 1,
         connections_max: Some(1000),
         connect_timeout: Duration::from_secs(10),
@@ -549,5 +552,28 @@ fn chaos(relay: &Running<'_>, client: u64, round: u64) {
             let _ = (&stream).write(&sent[..part]);
             reset(stream);
         }
+    }
+}
+
+#[test]
+fn a_schedule_passes_its_bytes_in_each_period_and_loses_none() {
+    const BYTES: usize = 100_000;
+    let burst = Burst { bytes: 10_000, period: Duration::from_millis(20) };
+    for path in [Path::Copy, Path::Splice] {
+        let (listener, at) = target(V4);
+        let settings = Settings { path, burst: Some(burst), ..settings(at) };
+        let (_, ended) = relayed(settings, |relay| {
+            let client = relay.client();
+            let server = accept(&listener);
+            let sent = random(BYTES, 3);
+            (&client).write_all(&sent).unwrap();
+            client.shutdown(Shutdown::Write).unwrap();
+            assert!(read_all(&server).unwrap() == sent);
+            drop(server);
+            assert_eq!(read_all(&client).unwrap(), b"");
+        });
+        // Ten bursts, so nine periods from the first to the last.
+        let switching_ns = ended[0].upstream.switching_ns().unwrap();
+        assert!(switching_ns >= 9 * 20_000_000, "{path:?}: {switching_ns} ns");
     }
 }

@@ -79,6 +79,7 @@ fn settings(options: &Relay) -> Result<Settings, Failure> {
         forward,
         path: options.path,
         buffer_bytes: usize::try_from(options.buffer.0).unwrap_or(usize::MAX),
+        burst: options.pace,
         threads: options.threads,
         connections_max: options.connections,
         connect_timeout: options.connect_timeout.into(),

@@ -1,7 +1,8 @@
 //! Options of `relay`.
 
 use clap::Args;
-use fabricmark_relay::{Path, Protocol};
+use fabricmark_plan::Pace;
+use fabricmark_relay::{Burst, Path, Protocol};
 use fabricmark_units::{BitRate, Bytes, Nanos};
 
 use super::choice;
@@ -24,6 +25,10 @@ pub struct Relay {
     /// Most bytes per receive, and size of the pipes of splice
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]
     pub buffer: Bytes,
+    /// Departure schedule of each direction of a connection: model-1, model-2 or model-100 of paper P5, or
+    /// burst:BYTES/PERIOD [default: bytes pass as soon as they can]
+    #[arg(long, value_name = "PACE", value_parser = burst)]
+    pub pace: Option<Burst>,
     /// Number of threads, each with its own listening socket and connections
     #[arg(long, value_name = "N", default_value = "1")]
     pub threads: usize,
@@ -58,6 +63,17 @@ pub struct Relay {
     /// Print JSON lines instead of text
     #[arg(long)]
     pub json: bool,
+}
+
+fn burst(text: &str) -> Result<Burst, String> {
+    match text.parse() {
+        Ok(Pace::Burst { bytes, period }) => Ok(Burst {
+            bytes: usize::try_from(bytes.0).unwrap_or(usize::MAX),
+            period: period.into(),
+        }),
+        Ok(_) => Err("use model-1, model-2, model-100 or burst:BYTES/PERIOD".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 const PROTOCOLS: [(&str, Protocol, &str); 2] = [
