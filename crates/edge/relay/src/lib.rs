@@ -6,6 +6,7 @@
 //!   socket of its own (SO_REUSEPORT).
 //! - `session`: one connection of a client and the relay's connection to the target.
 //! - `direction`: the hot loop. Moves what one end sent to the other, by `read` and `write` or by splice(2).
+//! - `poll`: waits for events.
 //! - `udp`: the same for flows of datagrams.
 //! - [`Transfer`], [`Counters`]: what was moved, and the times of paper P5.
 //!
@@ -14,6 +15,7 @@
 
 mod counters;
 mod direction;
+mod poll;
 mod session;
 mod settings;
 mod transfer;
@@ -34,8 +36,14 @@ pub use transfer::{Ended, Transfer};
 
 use counters::Shared;
 
-/// Interval at which threads look whether they are to stop, and [`Relay::serve`] calls `look`.
+/// Interval at which [`Relay::serve`] calls `look`, and threads look whether they are to stop or may accept again.
 const TICK: Duration = Duration::from_millis(100);
+
+/// Ticks after which threads look for timeouts.
+const SWEEP_TICKS: u32 = 10;
+
+/// Least time between two looks for timeouts, a tick less: wake-ups are not exactly on time.
+const SWEEP: Duration = Duration::from_millis(900);
 
 /// Ended connections that wait to be read by [`Board::ended`]; more are counted in [`Counters::unreported`].
 const ENDED_MAX: usize = 4096;
@@ -129,24 +137,34 @@ impl Relay {
         let open = Limited { count: AtomicUsize::new(0), most: connections_max };
         let (settings, open) = (&settings, &open);
         let served: io::Result<()> = thread::scope(|scope| {
-            let mut threads = Vec::new();
+            let (mut threads, mut wakers) = (Vec::new(), Vec::new());
             match sockets {
                 settings::Sockets::Tcp(listeners) => {
                     for (listener, shared) in listeners.into_iter().zip(board.shared) {
                         let ended = ended.clone();
                         let worker = worker::Worker::new(settings, listener, shared, open, ended)?;
+                        wakers.push(worker.waker()?);
                         threads.push(scope.spawn(move || worker.run(stop)));
                     }
                 }
                 settings::Sockets::Udp(sockets) => {
                     for (socket, shared) in sockets.into_iter().zip(board.shared) {
                         let worker = udp::Worker::new(settings, socket, shared, open)?;
+                        wakers.push(worker.waker()?);
                         threads.push(scope.spawn(move || worker.run(stop)));
                     }
                 }
             }
+            let (mut ticks, mut was_full) = (0_u32, false);
             while !threads.iter().all(thread::ScopedJoinHandle::is_finished) {
                 thread::sleep(TICK);
+                ticks = ticks.wrapping_add(1);
+                let is_full = !open.has_room();
+                let is_time = ticks.is_multiple_of(SWEEP_TICKS);
+                if stop.load(Relaxed) || is_time || is_full || was_full {
+                    wakers.iter().for_each(poll::Waker::wake);
+                }
+                was_full = is_full;
                 look(&board);
             }
             threads.into_iter().try_for_each(|thread| {

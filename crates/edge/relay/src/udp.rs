@@ -3,25 +3,22 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::mem::{self, MaybeUninit};
+use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use fabricmark_telemetry::clock::now_ns;
-use rustix::event::Timespec;
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::epoll::EventFlags;
 use slab::Slab;
 
 use crate::counters::Shared;
+use crate::poll::{LISTENER, Poll, Waker};
 use crate::session::Outcome;
 use crate::settings::Settings;
 use crate::transfer::Transfer;
-use crate::{Limited, TICK};
-
-/// Events per epoll_wait(2).
-const EVENTS: usize = 256;
+use crate::{Limited, SWEEP};
 
 /// Datagrams of one socket before others get their turn.
 const DATAGRAMS_PER_TURN: usize = 64;
@@ -31,11 +28,6 @@ const BUFFER_BYTES: usize = 65_536;
 
 /// Idle time after which a flow ends, if none is given. RFC 4787, REQ-5, asks a NAT for at least two minutes.
 const IDLE: Duration = Duration::from_secs(120);
-
-/// Interval at which idle flows are looked for.
-const SWEEP: Duration = Duration::from_secs(1);
-
-const LISTENER: u64 = u64::MAX;
 
 struct Flow {
     client: SocketAddr,
@@ -47,7 +39,7 @@ struct Flow {
 
 pub(crate) struct Worker<'a> {
     settings: &'a Settings,
-    epoll: OwnedFd,
+    poll: Poll,
     socket: UdpSocket,
     flows: Slab<Flow>,
     indexes: HashMap<SocketAddr, usize>,
@@ -66,11 +58,11 @@ impl<'a> Worker<'a> {
         shared: &'a Shared,
         open: &'a Limited,
     ) -> io::Result<Self> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &socket, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        let poll = Poll::new()?;
+        poll.add(socket.as_fd(), LISTENER, EventFlags::IN)?;
         Ok(Self {
             settings,
-            epoll,
+            poll,
             socket,
             flows: Slab::new(),
             indexes: HashMap::new(),
@@ -82,21 +74,18 @@ impl<'a> Worker<'a> {
         })
     }
 
+    pub(crate) fn waker(&self) -> io::Result<Waker> {
+        self.poll.waker()
+    }
+
     /// Serves until `stop` is set: a flow has no end to wait for.
     pub(crate) fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
-        let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        let mut events = Poll::events();
         let mut swept_ns = now_ns();
         let idle_ns = self.settings.idle_timeout.unwrap_or(IDLE).as_nanos() as u64;
         while !stop.load(Relaxed) {
-            let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(TICK.subsec_nanos()) };
-            events.clear();
-            let room: &mut [MaybeUninit<Event>] = events.spare_capacity_mut();
-            let events = match epoll::wait(&self.epoll, room, Some(&timeout)) {
-                Ok((events, _)) => &*events,
-                Err(rustix::io::Errno::INTR) => &[],
-                Err(error) => return Err(error.into()),
-            };
-            for event in events {
+            self.poll.wait(&mut events, None)?;
+            for event in &events {
                 match event.data.u64() {
                     LISTENER => self.send_on()?,
                     index => self.send_back(index as usize),
@@ -174,8 +163,7 @@ impl<'a> Worker<'a> {
         }
         let entry = self.flows.vacant_entry();
         let opened = connected(self.settings.forward).and_then(|target| {
-            let data = EventData::new_u64(entry.key() as u64);
-            epoll::add(&self.epoll, &target, data, EventFlags::IN)?;
+            self.poll.add(target.as_fd(), entry.key() as u64, EventFlags::IN)?;
             Ok(target)
         });
         let mut counters = self.shared.lock();

@@ -3,45 +3,37 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
-use std::mem::{self, MaybeUninit};
+use std::mem;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use fabricmark_telemetry::clock::now_ns;
-use rustix::event::Timespec;
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::epoll::EventFlags;
 use rustix::net::{SocketAddrAny, SocketFlags, acceptfrom_with};
 use slab::Slab;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::counters::Shared;
 use crate::direction::Mover;
+use crate::poll::{LISTENER, Poll, Waker};
 use crate::session::{CLIENT, Next, Outcome, Session, TARGET};
 use crate::settings::{Settings, reset};
 use crate::transfer::Ended;
-use crate::{Limited, TICK};
-
-/// Events per epoll_wait(2).
-const EVENTS: usize = 256;
+use crate::{Limited, SWEEP};
 
 /// Connections accepted before others get their turn.
 const ACCEPTS_PER_TURN: usize = 64;
-
-/// Event of the listening socket; those of sessions are twice their index, plus their end.
-const LISTENER: u64 = u64::MAX;
-
-/// Interval at which timeouts are looked for.
-const SWEEP: Duration = Duration::from_secs(1);
 
 /// Pause of accepting when descriptors or memory are missing, unless a connection ends before.
 const EXHAUSTED_FOR: Duration = Duration::from_millis(100);
 
 pub(crate) struct Worker<'a> {
     settings: &'a Settings,
-    epoll: OwnedFd,
+    /// Events of sessions have twice their index, plus their end.
+    poll: Poll,
     /// `None` once the relay is being stopped.
     listener: Option<TcpListener>,
     /// Whether the listening socket is registered with epoll.
@@ -72,7 +64,7 @@ impl<'a> Worker<'a> {
     ) -> io::Result<Self> {
         Ok(Self {
             settings,
-            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            poll: Poll::new()?,
             listener: Some(listener),
             is_listening: false,
             paused_until_ns: 0,
@@ -87,24 +79,20 @@ impl<'a> Worker<'a> {
         })
     }
 
+    pub(crate) fn waker(&self) -> io::Result<Waker> {
+        self.poll.waker()
+    }
+
     /// Serves until `stop` is set and all connections have ended, or the drain timeout is over.
     pub(crate) fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
-        let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        let mut events = Poll::events();
         let mut swept_ns = now_ns();
         let mut drain_until_ns = None;
         loop {
             self.listen()?;
-            let wait = if self.queue.is_empty() { self.wait() } else { Duration::ZERO };
-            let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(wait.subsec_nanos()) };
-            events.clear();
-            let room: &mut [MaybeUninit<Event>] = events.spare_capacity_mut();
-            let events = match epoll::wait(&self.epoll, room, Some(&timeout)) {
-                Ok((events, _)) => &*events,
-                Err(rustix::io::Errno::INTR) => &[],
-                Err(error) => return Err(error.into()),
-            };
+            self.poll.wait(&mut events, self.within())?;
             let now_ns = now_ns();
-            for event in events {
+            for event in &events {
                 match event.data.u64() {
                     LISTENER => {
                         self.accept()?;
@@ -143,12 +131,11 @@ impl<'a> Worker<'a> {
         let has_room =
             self.open.has_room() && (self.paused_until_ns == 0 || now_ns() >= self.paused_until_ns);
         if has_room != self.is_listening {
-            let data = EventData::new_u64(LISTENER);
             if has_room {
-                epoll::add(&self.epoll, listener, data, EventFlags::IN)?;
+                self.poll.add(listener.as_fd(), LISTENER, EventFlags::IN)?;
                 self.paused_until_ns = 0;
             } else {
-                epoll::delete(&self.epoll, listener)?;
+                self.poll.delete(listener)?;
             }
             self.is_listening = has_room;
         }
@@ -195,10 +182,10 @@ impl<'a> Worker<'a> {
             let entry = self.sessions.vacant_entry();
             let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
             for end in [CLIENT, TARGET] {
-                let data = EventData::new_u64(2 * entry.key() as u64 + end as u64);
-                if let Err(error) = epoll::add(&self.epoll, session.fd(end), data, flags) {
+                let data = 2 * entry.key() as u64 + end as u64;
+                if let Err(error) = self.poll.add(session.fd(end), data, flags) {
                     session.end(Outcome::Refused, &mut self.mover);
-                    return Err(error.into());
+                    return Err(error);
                 }
             }
             entry.insert(session);
@@ -241,10 +228,15 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// How long to wait for an event.
-    fn wait(&self) -> Duration {
-        let due = self.due.peek().map(|Reverse((due_ns, _))| due_ns.saturating_sub(now_ns()));
-        due.map_or(TICK, |ns| Duration::from_nanos(ns).min(TICK))
+    /// How long to wait for an event; `None`: nothing is due.
+    fn within(&self) -> Option<Duration> {
+        if !self.queue.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let resumes_ns = self.due.peek().map(|&Reverse((due_ns, _))| due_ns);
+        let accepts_ns = Some(self.paused_until_ns).filter(|&ns| ns > 0);
+        let next_ns = resumes_ns.into_iter().chain(accepts_ns).min()?;
+        Some(Duration::from_nanos(next_ns.saturating_sub(now_ns())))
     }
 
     /// Queues the sessions whose time has come.
