@@ -135,9 +135,14 @@ impl<'a> Pacer<'a> {
         self.waiting.sleep_until(now_ns, self.due_ns?)
     }
 
-    /// Changes the period of the bursts of the schedule.
-    pub fn set_period(&mut self, period: Nanos) {
+    /// Changes the period of the bursts of the schedule. What is late is not caught up with: a sender that had to wait
+    /// would send faster than its new rate.
+    pub fn follow(&mut self, now_ns: u64, period: Nanos) {
         self.schedule.set_period(period);
+        let late_ns = self.due_ns.map_or(0, |due_ns| now_ns.saturating_sub(due_ns));
+        if late_ns > period.0 {
+            self.schedule.postpone(Nanos(late_ns));
+        }
     }
 
     /// Records that the next departure happened at `now_ns`.

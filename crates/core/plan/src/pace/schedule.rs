@@ -132,6 +132,13 @@ impl Schedule {
         }
     }
 
+    /// Moves the bursts after the next departure to later.
+    pub fn postpone(&mut self, Nanos(ns): Nanos) {
+        if let Rule::Burst { at_ns, .. } = &mut self.rule {
+            *at_ns = at_ns.saturating_add(ns);
+        }
+    }
+
     /// Time between departures in nanoseconds, at least 1: the interval of `fixed`, the mean gap of `poisson` and
     /// of a trace, or the time between bursts. A payload with a larger departure lag delays the next one.
     pub fn interval_ns(&self) -> u64 {

@@ -12,6 +12,11 @@ const APDU_BYTES: f64 = 1024.0;
 /// first two are those of BBR (draft-ietf-ccwg-bbr, section 4.3.3).
 const GAINS: [f64; 8] = [1.25, 0.75, 0.97, 0.97, 0.97, 0.97, 0.97, 0.97];
 
+/// Part of the delivery rate that is sent while a queue is there: while the RTT is above [`RTT_WITHOUT_QUEUE`] of its
+/// minimum and the time that the bottleneck needs for a burst.
+const DRAIN: f64 = 0.75;
+const RTT_WITHOUT_QUEUE: f64 = 1.25;
+
 /// Shortest and longest period, in nanoseconds.
 const PERIODS_NS: (f64, f64) = (1e3, 1e9);
 
@@ -43,7 +48,12 @@ impl Follow {
                     self.phase = (self.phase + 1) % GAINS.len();
                     self.phase_began_ns = now_ns;
                 }
-                GAINS[self.phase] * delivered_bps as f64
+                let delivered_bps = delivered_bps as f64;
+                let burst_ns = self.burst_bits / delivered_bps * 1e9;
+                let has_queue = sample.min_rtt_ns.is_some_and(|min_ns| {
+                    srtt_ns as f64 > RTT_WITHOUT_QUEUE * min_ns as f64 + burst_ns
+                });
+                if has_queue { DRAIN * delivered_bps } else { GAINS[self.phase] * delivered_bps }
             }
         };
         let ns = (self.burst_bits / rate_bps * 1e9).clamp(PERIODS_NS.0, PERIODS_NS.1);
@@ -88,6 +98,16 @@ mod tests {
             .collect();
         assert_eq!(rates[..2], [7_500, 9_700]);
         assert_eq!(rates[6..], [9_700, 12_500, 7_500]);
+    }
+
+    #[test]
+    fn a_queue_is_drained_whatever_the_phase() {
+        let mut follow = follow("follow-delivery:1250/1ms");
+        // 10 kbit take 1 ms at 10 Mbit/s: up to 2.25 ms of RTT there is no queue.
+        for (srtt_us, ns) in [(2_200, 800_000), (2_300, 1_333_333)] {
+            let sample = TcpSample { min_rtt_ns: Some(1_000_000), ..sample(srtt_us, 10_000_000) };
+            assert_eq!(follow.period(0, &sample), Some(Nanos(ns)));
+        }
     }
 
     #[test]

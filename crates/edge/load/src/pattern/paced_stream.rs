@@ -35,7 +35,7 @@ pub fn send(
         if send_whole(&mut flows[turn], payload, polls, &mut counts, control)? {
             if let (Some(follow), Some(tcp)) = (&mut follow, flows[turn].tcp()) {
                 let period = follow.period(now_ns, &tcp_info::sample(tcp.as_fd())?);
-                period.into_iter().for_each(|period| pacer.set_period(period));
+                period.into_iter().for_each(|period| pacer.follow(now_ns, period));
             }
             pacer.depart(now_ns);
             of_each[turn] += 1;

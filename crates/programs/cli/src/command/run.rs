@@ -152,12 +152,13 @@ fn summary(path: &Path, plan: &Plan) -> String {
     };
     let sets = plan.comparison_groups.len();
     let plural = if sets == 1 { "" } else { "s" };
+    let at_most = if plan.amount.is_some() { "at most " } else { "" };
     let at_once = match plan.groups.len() {
         0 => String::new(),
         groups => format!("; {groups} groups of flows at once"),
     };
     format!(
-        "{}: {} points in {sets} comparison group{plural}, {runs} of {} each, at least {}{at_once}; digest {}",
+        "{}: {} points in {sets} comparison group{plural}, {runs} of {at_most}{} each, at least {}{at_once}; digest {}",
         path.display(),
         plan.points.len(),
         plan.duration_ns,

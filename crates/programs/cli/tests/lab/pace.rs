@@ -1,10 +1,64 @@
 //! Open loops, from the plan file to the record.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 
 use fabricmark_plan::{Figure, Pace};
 
-use crate::support::{bench, counted, expect, stdout};
+use serde_json::Value;
+
+use crate::agent::{Agent, Keys};
+use crate::support::{bench, counted, expect, program, stdout};
+
+/// A sender paces by the delivery rate while the rate of its link falls from 100 to 20 Mbit/s.
+#[test]
+fn a_schedule_that_follows_the_delivery_rate_follows_a_change_of_the_link() {
+    let Some(bench) = bench("a change of the link") else { return };
+    let up = "[hosts.client]\n[hosts.server]\n[links.trunk]\nbetween = ['client', 'server']\n\
+              words = 'rate=100M rtt=10ms queue=200p'\n";
+    bench.up(up);
+    let keys = Keys::more();
+    let inside = |node: &str, words: &[&str]| {
+        let words = [&["exec", node, "--", program().to_str().unwrap()], words].concat();
+        let mut command = bench.lab_command(&words);
+        command.env("FABRICMARK_KEY_FILE", keys.file()).env("XDG_STATE_HOME", bench.folder.path());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let agent = Agent::start_by(inside("server", &["agent", "--listen", "0.0.0.0:7477"]));
+    let how = "measure stream 10.71.0.2 --congestion cubic --payload 8KiB --runs 1 --duration 5s \
+               --pace follow-delivery:8KiB/1ms --interval 100ms --json";
+    let words: Vec<&str> = how.split_whitespace().collect();
+    let mut measuring = inside("client", &words).spawn().unwrap();
+    let lines = BufReader::new(measuring.stdout.take().unwrap()).lines();
+    let mut intervals = Vec::new();
+    for line in lines {
+        let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        if line["end"] == "client" && line["interval"].is_object() {
+            intervals.push(line);
+        }
+        if intervals.len() == 20 {
+            expect(&bench.lab(&["link", "trunk", "rate=20M"]), 0, &[]);
+        }
+    }
+    assert!(measuring.wait().unwrap().success());
+    drop(agent);
+    expect(&bench.lab(&["down"]), 0, &[]);
+    let mean_mbps = |part: &[Value]| {
+        let bytes: u64 = part.iter().map(|one| one["interval"]["bytes"].as_u64().unwrap()).sum();
+        8.0 * bytes as f64 / (0.1e6 * part.len() as f64)
+    };
+    // Three seconds after the change the sender uses what is left, and the queue has drained; full it holds 120 ms.
+    let (before, after) = (&intervals[15..20], &intervals[40..50]);
+    assert!(mean_mbps(before) > 60.0, "{} Mbit/s", mean_mbps(before));
+    let used_mbps = mean_mbps(after);
+    assert!((14.0..20.0).contains(&used_mbps), "{used_mbps} Mbit/s");
+    for one in after {
+        let srtt_ns = one["interval"]["tcp"]["srtt_ns"].as_u64().unwrap();
+        assert!(srtt_ns < 40_000_000, "{srtt_ns} ns: {one}");
+    }
+}
 
 const PACES: &str = r#"
 title = "paces"
