@@ -451,7 +451,7 @@ fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
             _ => (figures.value(Figure::TransactionRate)?, &flow.sent),
         };
         let copies = flow.duplicates.unwrap_or(0) as f64 / pacing.departures.max(1) as f64;
-        let edge_per_s = edge_per_s(point, counts, offered);
+        let edge_per_s = edge_per_s(point, counts, offered, record.omit_ns);
         return (achieved > offered * (1.0 + copies + BUCKETS) + edge_per_s).then(|| {
             format!("{achieved:.3} payloads/s arrived, but only {offered:.3} were scheduled")
         });
@@ -494,9 +494,9 @@ fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
     })
 }
 
-/// How far the rate in a part of the schedule may exceed that of the whole: by the departures of one instant, and
-/// by chance (six standard deviations).
-fn edge_per_s(point: &Point, counts: &Counts, offered_per_s: f64) -> f64 {
+/// How far the rate in a part of the schedule may exceed that of the whole: by the departures of one instant, by
+/// chance (six standard deviations), and by what was due before the count and had not arrived (in TCP's slow start).
+fn edge_per_s(point: &Point, counts: &Counts, offered_per_s: f64, omit: Nanos) -> f64 {
     if counts.ramp_calls == 0 || counts.elapsed_ns == 0 {
         return 0.0;
     }
@@ -509,7 +509,13 @@ fn edge_per_s(point: &Point, counts: &Counts, offered_per_s: f64) -> f64 {
         // A trace may have all of its departures in any part of it; a rate that follows the network changes.
         Pace::Trace(_) | Pace::Follow { .. } => f64::INFINITY,
     };
-    departures / seconds
+    let payload = point.payload.0.max(1) as f64;
+    let arrived = match point.pattern {
+        Pattern::Stream => counts.ramp_bytes as f64 / payload,
+        _ => counts.ramp_calls as f64,
+    };
+    let backlog = (offered_per_s * omit.as_secs_f64() - arrived).max(0.0);
+    (departures + backlog) / seconds
 }
 
 /// CPU time used is no more than there was.

@@ -501,3 +501,18 @@ fn a_warm_up_only_needs_a_figure() {
     let silent = Record { figures: Figures::default(), ..broken(true) };
     assert!(matches!(outcome(&silent), Outcome::Invalid(why) if why.starts_with("the 126000000")));
 }
+
+#[test]
+fn what_was_due_before_the_count_may_arrive_in_it() {
+    let claims = |ramp_calls: u64| {
+        let mut record = paced_datagrams();
+        record.figures.set(Figure::Goodput, figure(3.3e6));
+        // 400 payloads a second: 200 were due in the first half of one.
+        record.omit_ns = Nanos(500 * MS);
+        let received = &mut record.flows[0].received;
+        (received.ramp_calls, received.ramp_bytes) = (ramp_calls, 1_000 * ramp_calls);
+        violations(&record, 0).iter().any(|text| text.contains("only 400.000 were scheduled"))
+    };
+    assert!(claims(200));
+    assert!(!claims(180));
+}

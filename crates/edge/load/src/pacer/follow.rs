@@ -12,6 +12,12 @@ const APDU_BYTES: f64 = 1024.0;
 /// first two are those of BBR (draft-ietf-ccwg-bbr, section 4.3.3).
 const GAINS: [f64; 8] = [1.25, 0.75, 0.97, 0.97, 0.97, 0.97, 0.97, 0.97];
 
+/// Part of the delivery rate that is sent at first, until it has not risen by a quarter for three RTTs, as in BBR's
+/// startup (section 4.3.1): a sender that is slow measures no more than it sends.
+const STARTUP: f64 = 2.0;
+const STARTUP_RISE: f64 = 1.25;
+const STARTUP_RTTS: u32 = 3;
+
 /// Part of the delivery rate that is sent while a queue is there: while the RTT is above [`RTT_WITHOUT_QUEUE`] of its
 /// minimum and the time that the bottleneck needs for a burst.
 const DRAIN: f64 = 0.75;
@@ -25,7 +31,10 @@ const PERIODS_NS: (f64, f64) = (1e3, 1e9);
 pub struct Follow {
     law: Law,
     burst_bits: f64,
-    /// Place in [`GAINS`], and when it began.
+    /// Highest delivery rate of the startup, and RTTs since it rose to that.
+    risen_bps: f64,
+    rtts_since: u32,
+    /// Place in [`GAINS`], and when it or an RTT of the startup began.
     phase: usize,
     phase_began_ns: u64,
 }
@@ -34,7 +43,14 @@ impl Follow {
     /// `None` if the pace does not follow anything.
     pub fn of(pace: &Pace) -> Option<Self> {
         let &Pace::Follow { law, bytes: Bytes(bytes), .. } = pace else { return None };
-        Some(Self { law, burst_bits: 8.0 * bytes as f64, phase: 0, phase_began_ns: 0 })
+        Some(Self {
+            law,
+            burst_bits: 8.0 * bytes as f64,
+            risen_bps: 0.0,
+            rtts_since: 0,
+            phase: 0,
+            phase_began_ns: 0,
+        })
     }
 
     /// The period after a sample of the connection; `None` without a measurement.
@@ -43,17 +59,28 @@ impl Follow {
         let rate_bps = match self.law {
             Law::Rtt => 2.0 * 8.0 * APDU_BYTES / (srtt_ns as f64 / 1e9),
             Law::Delivery => {
-                let delivered_bps = sample.delivery_rate_bps.filter(|&bps| bps > 0)?;
+                let delivered_bps = sample.delivery_rate_bps.filter(|&bps| bps > 0)? as f64;
+                let is_starting = self.rtts_since < STARTUP_RTTS;
                 if now_ns.saturating_sub(self.phase_began_ns) >= srtt_ns {
-                    self.phase = (self.phase + 1) % GAINS.len();
                     self.phase_began_ns = now_ns;
+                    if !is_starting {
+                        self.phase = (self.phase + 1) % GAINS.len();
+                    } else if delivered_bps > STARTUP_RISE * self.risen_bps {
+                        (self.risen_bps, self.rtts_since) = (delivered_bps, 0);
+                    } else {
+                        self.rtts_since += 1;
+                    }
                 }
-                let delivered_bps = delivered_bps as f64;
                 let burst_ns = self.burst_bits / delivered_bps * 1e9;
                 let has_queue = sample.min_rtt_ns.is_some_and(|min_ns| {
                     srtt_ns as f64 > RTT_WITHOUT_QUEUE * min_ns as f64 + burst_ns
                 });
-                if has_queue { DRAIN * delivered_bps } else { GAINS[self.phase] * delivered_bps }
+                let gain = match (has_queue, is_starting) {
+                    (true, _) => DRAIN,
+                    (false, true) => STARTUP,
+                    (false, false) => GAINS[self.phase],
+                };
+                gain * delivered_bps
             }
         };
         let ns = (self.burst_bits / rate_bps * 1e9).clamp(PERIODS_NS.0, PERIODS_NS.1);
@@ -90,19 +117,21 @@ mod tests {
     #[test]
     fn a_rate_that_follows_the_delivery_rate_tries_more_for_an_rtt_and_then_drains() {
         let mut follow = follow("follow-delivery:1250/1ms");
-        let rates: Vec<u64> = (1..=9)
+        let rates: Vec<u64> = (1..=13)
             .map(|rtt| {
                 let Nanos(ns) = follow.period(rtt * 1_000_000, &sample(1_000, 10_000_000)).unwrap();
                 10_000_000_000 / ns
             })
             .collect();
-        assert_eq!(rates[..2], [7_500, 9_700]);
-        assert_eq!(rates[6..], [9_700, 12_500, 7_500]);
+        // The delivery rate is new, and does not rise for three RTTs.
+        assert_eq!(rates[..4], [20_000; 4]);
+        assert_eq!(rates[4..6], [7_500, 9_700]);
+        assert_eq!(rates[10..], [9_700, 12_500, 7_500]);
     }
 
     #[test]
     fn a_queue_is_drained_whatever_the_phase() {
-        let mut follow = follow("follow-delivery:1250/1ms");
+        let mut follow = Follow { rtts_since: STARTUP_RTTS, ..follow("follow-delivery:1250/1ms") };
         // 10 kbit take 1 ms at 10 Mbit/s: up to 2.25 ms of RTT there is no queue.
         for (srtt_us, ns) in [(2_200, 800_000), (2_300, 1_333_333)] {
             let sample = TcpSample { min_rtt_ns: Some(1_000_000), ..sample(srtt_us, 10_000_000) };
