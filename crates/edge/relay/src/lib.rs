@@ -35,6 +35,7 @@ pub use settings::{Burst, Path, Protocol, RelayError, Settings};
 pub use transfer::{Ended, Transfer};
 
 use counters::Shared;
+use poll::Poll;
 
 /// Interval at which [`Relay::serve`] calls `look`, and threads look whether they are to stop or may accept again.
 const TICK: Duration = Duration::from_millis(100);
@@ -54,6 +55,8 @@ pub struct Relay {
     settings: Settings,
     connections_max: usize,
     sockets: settings::Sockets,
+    /// One per thread.
+    polls: Vec<Poll>,
 }
 
 /// Open connections of all threads, and how many there may be.
@@ -106,11 +109,14 @@ impl Board<'_> {
 }
 
 impl Relay {
-    /// Opens the listening sockets.
+    /// Opens the listening sockets, and all other descriptors that it has besides those of connections.
     pub fn listen(settings: Settings) -> Result<Self, RelayError> {
         let connections_max = settings.check()?;
         let sockets = settings.sockets()?;
-        Ok(Self { settings, connections_max, sockets })
+        let polls = (0..settings.threads).map(|_| Poll::new()).collect::<io::Result<_>>();
+        let at = settings.listen;
+        let polls = polls.map_err(|source| RelayError::Listen { at, source })?;
+        Ok(Self { settings, connections_max, sockets, polls })
     }
 
     /// Address that it listens at, with the port that the kernel chose if none was given.
@@ -130,27 +136,29 @@ impl Relay {
         stop: &AtomicBool,
         look: &mut dyn FnMut(&Board<'_>),
     ) -> io::Result<Counters> {
-        let Self { settings, connections_max, sockets } = self;
+        let Self { settings, connections_max, sockets, polls } = self;
         let shared: Vec<Shared> = (0..settings.threads).map(|_| Shared::default()).collect();
         let (ended, reader) = sync_channel(ENDED_MAX);
         let board = Board { shared: &shared, ended: reader };
         let open = Limited { count: AtomicUsize::new(0), most: connections_max };
         let (settings, open) = (&settings, &open);
         let served: io::Result<()> = thread::scope(|scope| {
-            let (mut threads, mut wakers) = (Vec::new(), Vec::new());
+            let wakers: Vec<poll::Waker> = polls.iter().map(Poll::waker).collect();
+            let mut threads = Vec::new();
             match sockets {
                 settings::Sockets::Tcp(listeners) => {
-                    for (listener, shared) in listeners.into_iter().zip(board.shared) {
+                    let each = polls.into_iter().zip(listeners).zip(board.shared);
+                    for ((poll, listener), shared) in each {
                         let ended = ended.clone();
-                        let worker = worker::Worker::new(settings, listener, shared, open, ended)?;
-                        wakers.push(worker.waker()?);
+                        let worker =
+                            worker::Worker::new(settings, poll, listener, shared, open, ended);
                         threads.push(scope.spawn(move || worker.run(stop)));
                     }
                 }
                 settings::Sockets::Udp(sockets) => {
-                    for (socket, shared) in sockets.into_iter().zip(board.shared) {
-                        let worker = udp::Worker::new(settings, socket, shared, open)?;
-                        wakers.push(worker.waker()?);
+                    let each = polls.into_iter().zip(sockets).zip(board.shared);
+                    for ((poll, socket), shared) in each {
+                        let worker = udp::Worker::new(settings, poll, socket, shared, open)?;
                         threads.push(scope.spawn(move || worker.run(stop)));
                     }
                 }

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
@@ -25,12 +26,12 @@ pub(crate) const LISTENER: u64 = u64::MAX - 1;
 #[derive(Debug)]
 pub(crate) struct Poll {
     epoll: OwnedFd,
-    wake: OwnedFd,
+    wake: Arc<OwnedFd>,
 }
 
 /// Ends a wait of another thread.
 #[derive(Debug)]
-pub(crate) struct Waker(OwnedFd);
+pub(crate) struct Waker(Arc<OwnedFd>);
 
 impl Waker {
     pub(crate) fn wake(&self) {
@@ -44,11 +45,11 @@ impl Poll {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
-        Ok(Self { epoll, wake })
+        Ok(Self { epoll, wake: Arc::new(wake) })
     }
 
-    pub(crate) fn waker(&self) -> io::Result<Waker> {
-        self.wake.try_clone().map(Waker)
+    pub(crate) fn waker(&self) -> Waker {
+        Waker(Arc::clone(&self.wake))
     }
 
     /// Space for the events of a wait.

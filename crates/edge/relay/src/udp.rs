@@ -14,7 +14,7 @@ use rustix::event::epoll::EventFlags;
 use slab::Slab;
 
 use crate::counters::Shared;
-use crate::poll::{LISTENER, Poll, Waker};
+use crate::poll::{LISTENER, Poll};
 use crate::session::Outcome;
 use crate::settings::Settings;
 use crate::transfer::Transfer;
@@ -54,11 +54,11 @@ pub(crate) struct Worker<'a> {
 impl<'a> Worker<'a> {
     pub(crate) fn new(
         settings: &'a Settings,
+        poll: Poll,
         socket: UdpSocket,
         shared: &'a Shared,
         open: &'a Limited,
     ) -> io::Result<Self> {
-        let poll = Poll::new()?;
         poll.add(socket.as_fd(), LISTENER, EventFlags::IN)?;
         Ok(Self {
             settings,
@@ -72,10 +72,6 @@ impl<'a> Worker<'a> {
             shared,
             open,
         })
-    }
-
-    pub(crate) fn waker(&self) -> io::Result<Waker> {
-        self.poll.waker()
     }
 
     /// Serves until `stop` is set: a flow has no end to wait for.

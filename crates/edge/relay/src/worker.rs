@@ -18,7 +18,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::counters::Shared;
 use crate::direction::Mover;
-use crate::poll::{LISTENER, Poll, Waker};
+use crate::poll::{LISTENER, Poll};
 use crate::session::{CLIENT, Next, Outcome, Session, TARGET};
 use crate::settings::{Settings, reset};
 use crate::transfer::Ended;
@@ -57,14 +57,15 @@ pub(crate) struct Worker<'a> {
 impl<'a> Worker<'a> {
     pub(crate) fn new(
         settings: &'a Settings,
+        poll: Poll,
         listener: TcpListener,
         shared: &'a Shared,
         open: &'a Limited,
         reports: SyncSender<Ended>,
-    ) -> io::Result<Self> {
-        Ok(Self {
+    ) -> Self {
+        Self {
             settings,
-            poll: Poll::new()?,
+            poll,
             listener: Some(listener),
             is_listening: false,
             paused_until_ns: 0,
@@ -76,11 +77,7 @@ impl<'a> Worker<'a> {
             shared,
             open,
             reports,
-        })
-    }
-
-    pub(crate) fn waker(&self) -> io::Result<Waker> {
-        self.poll.waker()
+        }
     }
 
     /// Serves until `stop` is set and all connections have ended, or the drain timeout is over.

@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
 
 use fabricmark_testkit::skip;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use serde_json::Value;
 
@@ -28,6 +29,8 @@ struct Running {
 impl Running {
     fn start(words: &[&str]) -> Self {
         let target = TcpListener::bind("127.0.0.1:0").unwrap();
+        // A connection that the relay does not open must fail the test, and not stop it.
+        set_socket_timeout(&target, Timeout::Recv, Some(Duration::from_secs(20))).unwrap();
         let forward = target.local_addr().unwrap().to_string();
         let always = ["--listen", "127.0.0.1:0", "--forward", &forward];
         let mut child = command(&[&always[..], words].concat()).spawn().unwrap();
