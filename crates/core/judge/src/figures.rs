@@ -7,7 +7,7 @@ use fabricmark_proto::EndReport;
 use fabricmark_record::{Counts, Figures, Pacing, Provenance, Sourced};
 use fabricmark_stats::Histogram;
 use fabricmark_units::Nanos;
-use fabricmark_wire::{Kind, lfn};
+use fabricmark_wire::{Kind, Path, Stack, lfn, one_way_floor, path_stream_goodput};
 
 use crate::{Part, RelayTimes};
 
@@ -71,6 +71,7 @@ pub(crate) fn figures(
     active: &EndReport,
     passive: &EndReport,
     relay: Option<RelayTimes>,
+    path: Option<&Path>,
     provenance: Provenance,
 ) -> Figures {
     let pacing = active.pacing.as_ref();
@@ -131,6 +132,7 @@ pub(crate) fn figures(
         Figure::DepartureLagP99 => quantile(lag, 0.99),
         Figure::SwitchingTime => relay.map(|relay| relay.switching_ns),
         Figure::SwitchingSpeed => relay.map(|relay| 8e9 * relay.bytes / relay.switching_ns),
+        Figure::TransmissionDelay => transmission_ns(point, path?, relay?.bytes),
         Figure::SendingTime => relay.map(|_| active.counts.elapsed_ns as f64),
         Figure::ReceivingTime => relay.map(|_| passive.counts.elapsed_ns as f64),
         Figure::RelayReceivingTime => relay.map(|relay| relay.receiving_ns),
@@ -151,8 +153,25 @@ pub(crate) fn figures(
     };
     let yielded = Figure::ALL.into_iter().filter(|f| f.spec().patterns.contains(&point.pattern));
     yielded
-        .filter_map(|figure| Some((figure, Sourced { value: value(figure)?, provenance })))
+        .filter_map(|figure| {
+            let provenance = match figure {
+                Figure::TransmissionDelay => Provenance::Modelled,
+                _ => provenance,
+            };
+            Some((figure, Sourced { value: value(figure)?, provenance }))
+        })
         .collect()
+}
+
+/// Time that the wires of a path need for the bytes of a TCP connection. Over a half-duplex medium no two of its
+/// packets are under way at once; elsewhere they follow each other from link to link.
+fn transmission_ns(point: &Point, path: &Path, bytes: f64) -> Option<f64> {
+    let stack = Stack::Tcp { family: point.family, option_bytes: 0 };
+    if path.is_half_duplex() {
+        let ceiling = path_stream_goodput(path, stack).ok()?;
+        return Some(8e9 * bytes / ceiling.goodput_bps.as_f64());
+    }
+    Some(one_way_floor(path, stack, bytes.round() as u64).ok()?.time_ns.as_f64())
 }
 
 /// Rate of a slice, by the counts of the sender of the stream or requests (`active`) and of the other end: goodput

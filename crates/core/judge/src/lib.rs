@@ -131,7 +131,8 @@ fn judge_part(
     let Part { purpose, point, omit, ends: Ends { client, server }, .. } = part;
     let is_reverse = point.direction == Some(Direction::Reverse);
     let (active, passive) = if is_reverse { (server, client) } else { (client, server) };
-    let figures = figures::figures(point, *omit, active, passive, part.relay, provenance);
+    let figures =
+        figures::figures(point, *omit, active, passive, part.relay, route.path, provenance);
     let drops = drops(point, active, passive, link_drops);
     let mut noted = Vec::new();
     let [client_node, server_node] = route.nodes;

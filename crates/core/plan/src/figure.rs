@@ -238,6 +238,9 @@ figures! {
     SendingTime = "sending-time", mean("sending_ns", "sending time", &[Stream]);
     /// receiving time of P5: from the first arrival at the receiver to the last one; only through a relay
     ReceivingTime = "receiving-time", mean("receiving_ns", "receiving time", &[Stream]);
+    /// transmission delay of P5, computed: the time that the wires need at least for the bytes of a connection through a relay; those of a hub carry them twice
+    TransmissionDelay = "transmission-delay",
+        mean("transmission_delay_ns", "transmission delay", &[Stream, Crr]);
     /// receiving time of the relay: from the start of its first receive to the end of its last one
     RelayReceivingTime = "relay-receiving-time",
         mean("relay_receiving_mean_ns", "receiving time of the relay", &[Stream, Crr]);

@@ -35,14 +35,18 @@ fn a_stream_passes_through_a_relay_beside_the_server_or_at_its_own_node() {
 #[test]
 fn each_connection_of_crr_is_one_file_of_p5s_tables() {
     let Some(bench) = bench("P5's file through a relay") else { return };
-    for buffer in ["375", "8192"] {
+    for (buffer, to) in [("375", "server"), ("8192", "client")] {
         let line = format!(
-            "crr lab:{HUB}:client,server --payload 7990 --response 1 --duration 300ms --relay copy \
+            "crr lab:{HUB}:client,{to} --payload 7990 --response 1 --duration 300ms --relay copy \
              --relay-buffer {buffer}"
         );
         let (_, figure) = measured(&bench, &line);
         let bits = figure("switching_mean_ns") / 1e9 * figure("switching_bps");
         assert!((bits / (8.0 * 7_990.0) - 1.0).abs() < 1e-6, "{line}: {bits}");
+        // Twice over a hub of 100 Mbit/s: half of 1460 of 1538 bytes.
+        let least_ns = 2.0 * 8.0 * 7_990.0 * 1_538.0 / 1_460.0 * 10.0;
+        assert!((figure("transmission_delay_ns") / least_ns - 1.0).abs() < 1e-9, "{line}");
+        assert!(figure("rtt_mean_ns") > least_ns, "{line}");
     }
 }
 
