@@ -53,7 +53,7 @@ fn a_schedule_that_follows_the_delivery_rate_follows_a_change_of_the_link() {
     let (before, after) = (&intervals[15..20], &intervals[40..50]);
     assert!(mean_mbps(before) > 60.0, "{} Mbit/s", mean_mbps(before));
     let used_mbps = mean_mbps(after);
-    assert!((14.0..20.0).contains(&used_mbps), "{used_mbps} Mbit/s");
+    assert!((14.0..22.0).contains(&used_mbps), "{used_mbps} Mbit/s");
     for one in after {
         let srtt_ns = one["interval"]["tcp"]["srtt_ns"].as_u64().unwrap();
         assert!(srtt_ns < 40_000_000, "{srtt_ns} ns: {one}");
