@@ -90,13 +90,15 @@ impl Coordinator {
         Ok(id)
     }
 
-    /// Starts the relay of a point's flows to a server.
+    /// Starts the relay of a point's flows to a server, not on the CPU of an emulator.
     pub(crate) fn start_relay(
         &self,
         point: &Point,
         server: SocketAddr,
     ) -> Result<Relay, PlanError> {
-        Relay::start(&self.program, &self.testbed.relay(point)?, point, server)
+        let emulator_cpu = self.emulator_cpu.filter(|_| point.words().is_some());
+        let free = self.cpus.iter().copied().filter(|&cpu| Some(cpu) != emulator_cpu);
+        Relay::start(&self.program, &self.testbed.relay(point)?, free, point, server)
     }
 
     /// Sockets to the workers of a part of a run.

@@ -1,6 +1,6 @@
 //! The relay of a part of a run: a process of this program, in the namespace of its node.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -11,6 +11,7 @@ use fabricmark_lab::Namespace;
 use fabricmark_plan::{Direction, Pattern, Point};
 use fabricmark_proto::OPENING_BYTES;
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::Value;
 
 use crate::error::PlanError;
@@ -43,10 +44,11 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Starts a relay to the server of a point's flows.
+    /// Starts a relay to the server of a point's flows, on any of `cpus`.
     pub(crate) fn start(
         program: &Path,
         place: &RelayPlace<'_>,
+        cpus: impl Iterator<Item = u32>,
         point: &Point,
         server: SocketAddr,
     ) -> Result<Self, PlanError> {
@@ -74,6 +76,11 @@ impl Relay {
             namespace.enter(&mut command);
         }
         let mut child = command.spawn().map_err(failed)?;
+        // Its threads inherit this: they start after it has said that it relays.
+        let mut set = CpuSet::new();
+        cpus.for_each(|cpu| set.set(cpu as usize));
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let pinned = sched_setaffinity(pid, &set).map_err(io::Error::from);
         let mut said = String::new();
         let read = child.stderr.take().map(|out| BufReader::new(out).read_line(&mut said));
         let words: Vec<&str> = said.split_whitespace().collect();
@@ -85,6 +92,7 @@ impl Relay {
         let direction = if is_reverse { "downstream" } else { "upstream" };
         let bytes = is_crr.then_some(point.payload.0);
         let mut relay = Self { child, at: server, direction, bytes };
+        pinned.map_err(PlanError::system("choose the CPUs of the relay"))?;
         relay.at =
             at.ok_or_else(|| PlanError::Failed(format!("the relay failed: {}", said.trim())))?;
         Ok(relay)
