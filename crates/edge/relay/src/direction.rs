@@ -258,8 +258,9 @@ impl Direction {
         let now_ns = now_ns();
         if now_ns >= self.period_ends_ns {
             let period_ns = burst.period.as_nanos() as u64;
-            let next_ns = self.period_ends_ns + period_ns;
-            self.period_ends_ns = if now_ns < next_ns { next_ns } else { now_ns + period_ns };
+            let next_ns = self.period_ends_ns.saturating_add(period_ns);
+            let late_ns = now_ns.saturating_add(period_ns);
+            self.period_ends_ns = if now_ns < next_ns { next_ns } else { late_ns };
             self.room = burst.bytes;
         }
         self.room > 0

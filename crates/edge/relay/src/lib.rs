@@ -44,7 +44,7 @@ const TICK: Duration = Duration::from_millis(100);
 const SWEEP_TICKS: u32 = 10;
 
 /// Least time between two looks for timeouts, a tick less: wake-ups are not exactly on time.
-const SWEEP: Duration = Duration::from_millis(900);
+const SWEEP: Duration = TICK.saturating_mul(SWEEP_TICKS - 1);
 
 /// Ended connections that wait to be read by [`Board::ended`]; more are counted in [`Counters::unreported`].
 const ENDED_MAX: usize = 4096;
@@ -64,6 +64,8 @@ pub struct Relay {
 pub(crate) struct Limited {
     count: AtomicUsize,
     most: usize,
+    /// Whether a thread waits until there may be more.
+    has_waiting: AtomicBool,
 }
 
 impl Limited {
@@ -82,6 +84,20 @@ impl Limited {
 
     fn has_room(&self) -> bool {
         self.count.load(Relaxed) < self.most
+    }
+
+    /// Whether a thread may accept a connection. If not, it waits until it is woken.
+    fn may_accept(&self) -> bool {
+        let has_room = self.has_room();
+        if !has_room {
+            self.has_waiting.store(true, Relaxed);
+        }
+        has_room
+    }
+
+    /// Whether there is room for which a thread waits.
+    fn has_news(&self) -> bool {
+        self.has_room() && self.has_waiting.swap(false, Relaxed)
     }
 }
 
@@ -140,7 +156,11 @@ impl Relay {
         let shared: Vec<Shared> = (0..settings.threads).map(|_| Shared::default()).collect();
         let (ended, reader) = sync_channel(ENDED_MAX);
         let board = Board { shared: &shared, ended: reader };
-        let open = Limited { count: AtomicUsize::new(0), most: connections_max };
+        let open = Limited {
+            count: AtomicUsize::new(0),
+            most: connections_max,
+            has_waiting: AtomicBool::new(false),
+        };
         let (settings, open) = (&settings, &open);
         let served: io::Result<()> = thread::scope(|scope| {
             let wakers: Vec<poll::Waker> = polls.iter().map(Poll::waker).collect();
@@ -158,21 +178,19 @@ impl Relay {
                 settings::Sockets::Udp(sockets) => {
                     let each = polls.into_iter().zip(sockets).zip(board.shared);
                     for ((poll, socket), shared) in each {
-                        let worker = udp::Worker::new(settings, poll, socket, shared, open)?;
+                        let worker = udp::Worker::new(settings, poll, socket, shared, open);
                         threads.push(scope.spawn(move || worker.run(stop)));
                     }
                 }
             }
-            let (mut ticks, mut was_full) = (0_u32, false);
+            let mut ticks = 0_u32;
             while !threads.iter().all(thread::ScopedJoinHandle::is_finished) {
                 thread::sleep(TICK);
                 ticks = ticks.wrapping_add(1);
-                let is_full = !open.has_room();
                 let is_time = ticks.is_multiple_of(SWEEP_TICKS);
-                if stop.load(Relaxed) || is_time || is_full || was_full {
+                if stop.load(Relaxed) || is_time || open.has_news() {
                     wakers.iter().for_each(poll::Waker::wake);
                 }
-                was_full = is_full;
                 look(&board);
             }
             threads.into_iter().try_for_each(|thread| {

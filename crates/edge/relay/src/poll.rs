@@ -79,7 +79,7 @@ impl Poll {
         if let Some(place) = events.iter().position(|event| event.data.u64() == WAKE) {
             events.swap_remove(place);
             let mut count = [0; 8];
-            // Another wait may not have read it yet.
+            // Resets the counter.
             let _ = read(&self.wake, &mut count);
         }
         Ok(())

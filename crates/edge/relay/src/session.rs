@@ -73,6 +73,8 @@ pub(crate) struct Session {
     active_ns: u64,
     /// Whether keepalive was set: short connections end before, and save eight system calls.
     is_kept_alive: bool,
+    /// Last time at which its schedule lets it go on; 0: none.
+    pub(crate) due_ns: u64,
     /// Whether it is in the queue of its thread.
     pub(crate) is_queued: bool,
 }
@@ -106,6 +108,7 @@ impl Session {
             began_ns,
             active_ns: began_ns,
             is_kept_alive: false,
+            due_ns: 0,
             is_queued: false,
         }
     }

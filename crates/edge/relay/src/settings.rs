@@ -7,8 +7,11 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol as IpProtocol, SockRef, Socket, TcpKeepalive, Type};
 
-/// Descriptors that are in use besides those of connections: standard streams, and two per thread.
+/// Descriptors that are in use besides those of connections and threads: standard streams, and those of the program.
 const DESCRIPTORS_BESIDE: usize = 64;
+
+/// Descriptors of a thread: listening socket, epoll instance, eventfd.
+const DESCRIPTORS_PER_THREAD: usize = 3;
 
 /// Largest buffer: the limit of a pipe that an unprivileged process may ask for is 1 MiB (pipe(7)), and no plain read
 /// gains above it.
@@ -168,7 +171,7 @@ impl Settings {
     fn needed(&self, connections: usize) -> usize {
         connections
             .saturating_mul(self.descriptors())
-            .saturating_add(2 * self.threads + DESCRIPTORS_BESIDE)
+            .saturating_add(DESCRIPTORS_PER_THREAD * self.threads + DESCRIPTORS_BESIDE)
     }
 
     /// Raises the limit of open files to what the connections need; returns the number of connections.
@@ -224,7 +227,7 @@ impl Settings {
         if self.protocol == Protocol::Tcp {
             socket.set_reuse_address(true)?;
             // Accepted sockets inherit them.
-            // Clients inherit it: a relay must not delay what the sender chose to send.
+            // Accepted sockets inherit it: a relay must not delay what the sender chose to send.
             socket.set_tcp_nodelay(true)?;
         }
         // With SO_REUSEPORT a second relay of the same user could take half of the connections unnoticed.

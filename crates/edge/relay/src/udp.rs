@@ -58,9 +58,8 @@ impl<'a> Worker<'a> {
         socket: UdpSocket,
         shared: &'a Shared,
         open: &'a Limited,
-    ) -> io::Result<Self> {
-        poll.add(socket.as_fd(), LISTENER, EventFlags::IN)?;
-        Ok(Self {
+    ) -> Self {
+        Self {
             settings,
             poll,
             socket,
@@ -71,11 +70,12 @@ impl<'a> Worker<'a> {
             dropped: 0,
             shared,
             open,
-        })
+        }
     }
 
     /// Serves until `stop` is set: a flow has no end to wait for.
     pub(crate) fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
+        self.poll.add(self.socket.as_fd(), LISTENER, EventFlags::IN)?;
         let mut events = Poll::events();
         let mut swept_ns = now_ns();
         let idle_ns = self.settings.idle_timeout.unwrap_or(IDLE).as_nanos() as u64;

@@ -27,6 +27,9 @@ use crate::{Limited, SWEEP};
 /// Connections accepted before others get their turn.
 const ACCEPTS_PER_TURN: usize = 64;
 
+/// Entries of sessions that have ended which may wait for their time.
+const DUE_SPARE: usize = 1024;
+
 /// Pause of accepting when descriptors or memory are missing, unless a connection ends before.
 const EXHAUSTED_FOR: Duration = Duration::from_millis(100);
 
@@ -110,6 +113,7 @@ impl<'a> Worker<'a> {
                 self.advance();
                 self.is_listening = false;
                 self.listener = None;
+                self.paused_until_ns = 0;
             }
             if drain_until_ns.is_some_and(|until_ns| now_ns >= until_ns) {
                 let left: Vec<_> = self.sessions.iter().map(|(index, _)| index).collect();
@@ -124,13 +128,14 @@ impl<'a> Worker<'a> {
 
     /// Registers the listening socket if there is room for a connection, or takes it out.
     fn listen(&mut self) -> io::Result<()> {
+        if self.paused_until_ns > 0 && now_ns() >= self.paused_until_ns {
+            self.paused_until_ns = 0;
+        }
         let Some(listener) = &self.listener else { return Ok(()) };
-        let has_room =
-            self.open.has_room() && (self.paused_until_ns == 0 || now_ns() >= self.paused_until_ns);
+        let has_room = self.paused_until_ns == 0 && self.open.may_accept();
         if has_room != self.is_listening {
             if has_room {
                 self.poll.add(listener.as_fd(), LISTENER, EventFlags::IN)?;
-                self.paused_until_ns = 0;
             } else {
                 self.poll.delete(listener)?;
             }
@@ -266,7 +271,11 @@ impl<'a> Worker<'a> {
                     session.is_queued = true;
                     self.queue.push(index);
                 }
-                Next::At(due_ns) => self.due.push(Reverse((due_ns, index))),
+                Next::At(due_ns) => {
+                    if mem::replace(&mut session.due_ns, due_ns) != due_ns {
+                        self.due.push(Reverse((due_ns, index)));
+                    }
+                }
                 Next::End(outcome) => self.ended.push((index, outcome)),
             }
         }
@@ -292,6 +301,13 @@ impl<'a> Worker<'a> {
 
     /// Removes the sessions that have ended.
     fn remove_ended(&mut self) {
+        if self.due.len() > 2 * self.sessions.len() + DUE_SPARE {
+            let sessions = &self.sessions;
+            let is_its = |index: usize, due_ns| {
+                sessions.get(index).is_some_and(|session| session.due_ns == due_ns)
+            };
+            self.due.retain(|&Reverse((due_ns, index))| is_its(index, due_ns));
+        }
         for (index, outcome) in mem::take(&mut self.ended) {
             let Some(session) = self.sessions.try_remove(index) else { continue };
             if session.is_queued {

@@ -359,7 +359,7 @@ fn more_descriptors_than_the_limit_allows_are_refused_with_their_number() {
         Settings { connections_max, path: Path::Splice, ..settings(SocketAddr::new(V4, 1)) };
     let error = Relay::listen(settings).unwrap_err();
     let RelayError::Descriptors { needed, .. } = &error else { panic!("{error}") };
-    assert_eq!(*needed, 6 * connections + 66);
+    assert_eq!(*needed, 6 * connections + 67);
 }
 
 #[test]

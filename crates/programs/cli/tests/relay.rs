@@ -174,6 +174,31 @@ fn a_relay_without_descriptors_waits_without_spinning_and_goes_on_when_it_has_so
 }
 
 #[test]
+fn a_relay_without_descriptors_drains_without_spinning() {
+    let mut relay = Running::start(&["--json"]);
+    let pid = relay.child.id();
+    let client = TcpStream::connect(relay.at).unwrap();
+    let (server, _) = relay.target.accept().unwrap();
+    // No descriptor below the limit is free.
+    let is_open = |number: &u64| fs::exists(format!("/proc/{pid}/fd/{number}")).unwrap();
+    let limit = (0..).find(|number| !is_open(number));
+    let limit = Rlimit { current: limit, maximum: limit };
+    prlimit(Pid::from_raw(pid as i32), Resource::Nofile, limit).unwrap();
+    // It waits in the backlog.
+    let second = TcpStream::connect(relay.at).unwrap();
+    relay.signal("TERM");
+    relay.signal("USR1");
+    assert_eq!(relay.json()["open"], 1);
+    let before_s = cpu_s(pid);
+    client.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    assert!((&client).read(&mut [0; 1]).is_err_and(|e| e.kind() == ErrorKind::WouldBlock));
+    let spent_s = cpu_s(pid) - before_s;
+    assert!(spent_s < 0.3, "{spent_s} s of CPU time in a second");
+    drop((client, server, second));
+    assert!(relay.json()["exhausted"].as_u64().unwrap() >= 1);
+}
+
+#[test]
 fn thousands_of_connections_are_served_at_once() {
     // As many as the usual hard limits of CI machines allow: the test has two descriptors for each, as has the relay.
     const CONNECTIONS: usize = 4_000;
@@ -231,7 +256,7 @@ fn what_cannot_be_relayed_is_refused_with_its_exit_code() {
         (
             &["--listen", "127.0.0.1:0", "--forward", "[::1]:9", "--connections", "99999999999"],
             66,
-            "99999999999 connections need 200000000064 descriptors",
+            "99999999999 connections need 200000000065 descriptors",
         ),
         (
             &[
