@@ -234,11 +234,11 @@ figures! {
     SwitchingTime = "switching-time", mean("switching_mean_ns", "switching time", &[Stream, Crr]);
     /// switching speed of P5: 8 x the bytes of a connection / its switching time
     SwitchingSpeed = "switching-speed", rate("switching_bps", "switching speed", Unit::Bps, &[Stream, Crr]);
-    /// sending time of P5: from the start of the sender's first send to the end of its last one; only through a relay
+    /// sending time of P5: from the start of the sender's first send to the end of its last one; only through a relay, in runs that end after `bytes` (in others the duration)
     SendingTime = "sending-time", mean("sending_ns", "sending time", &[Stream]);
-    /// receiving time of P5: from the first arrival at the receiver to the last one; only through a relay
+    /// receiving time of P5: from the first arrival at the receiver to the last one; only through a relay, in runs that end after `bytes` (in others the counted time)
     ReceivingTime = "receiving-time", mean("receiving_ns", "receiving time", &[Stream]);
-    /// transmission delay of P5, computed: the time that the wires need at least for the bytes of a connection through a relay; those of a hub carry them twice
+    /// transmission delay of P5, computed: the least time that the links need for the bytes of a connection, which cross a hub twice; only through a relay
     TransmissionDelay = "transmission-delay",
         mean("transmission_delay_ns", "transmission delay", &[Stream, Crr]);
     /// receiving time of the relay: from the start of its first receive to the end of its last one

@@ -2,7 +2,7 @@
 //!
 //! Pattern, transport and pace are independent of each other. With `closed` (a closed loop) the next payload
 //! departs when the last one is done. Every other pace is an open loop: its departures are fixed before the run
-//! starts, and a [`Schedule`] lists them.
+//! starts, except those that follow TCP_INFO, and a [`Schedule`] lists them.
 
 mod schedule;
 mod trace;

@@ -93,6 +93,7 @@ fn check(point: &Point) -> Result<(), Contradiction> {
     check_flows(point)?;
     check_burst(point)?;
     check_follow(point)?;
+    check_relay(point)?;
     numbering::check(point)?;
     check_ping_ping(point)?;
     verbs::check(point)?;
@@ -221,24 +222,38 @@ fn check_flows(point: &Point) -> Result<(), Contradiction> {
     Ok(())
 }
 
-/// Rejects a pace that follows what only a TCP connection measures, and one that a relay does not have.
+/// Rejects a pace that follows TCP_INFO where no single TCP connection has it.
 fn check_follow(point: &Point) -> Result<(), Contradiction> {
-    if let Some(pace) = point.relay_pace.as_ref().filter(|pace| !matches!(pace, Pace::Burst { .. }))
-    {
+    if !matches!(point.pace, Pace::Follow { .. }) {
+        return Ok(());
+    }
+    if point.pattern != Pattern::Stream || point.transport != Transport::Tcp {
+        let needs = "needs pattern=stream and transport=tcp: it follows TCP_INFO";
         return refuse(
-            Factor::RelayPace,
-            format!("relay_pace={pace} is not a schedule of a relay"),
-            "use model-1, model-2, model-100 or burst:BYTES/PERIOD",
+            Factor::Pace,
+            format!("pace={} {needs}", point.pace),
+            "use pattern=stream and transport=tcp, or another pace",
         );
     }
-    let is_stream = point.pattern == Pattern::Stream && point.transport == Transport::Tcp;
-    match point.pace {
-        Pace::Follow { .. } if !is_stream => refuse(
+    if point.flows > 1 {
+        return refuse(
             Factor::Pace,
-            format!("pace={} needs a stream over tcp, which measures what it follows", point.pace),
-            "use pattern=stream and transport=tcp, or another pace",
+            format!("pace={} needs flows=1: it follows one TCP connection", point.pace),
+            "use flows=1, or another pace",
+        );
+    }
+    Ok(())
+}
+
+/// Rejects a pace that a relay does not have.
+fn check_relay(point: &Point) -> Result<(), Contradiction> {
+    match &point.relay_pace {
+        None | Some(Pace::Burst { .. }) => Ok(()),
+        Some(pace) => refuse(
+            Factor::RelayPace,
+            format!("relay_pace={pace} is not supported by a relay"),
+            "use model-1, model-2, model-100 or burst:BYTES/PERIOD",
         ),
-        _ => Ok(()),
     }
 }
 

@@ -62,6 +62,16 @@ fn what_no_burst_could_be_is_refused_with_what_could() {
             ["response=1 is too small", "at least 4 bytes"],
         ),
         ("transport=udp,path=gso", Factor::Path, ["not burst", "path=copy"]),
+        (
+            "pattern=stream,pace=follow-delivery,flows=2,wait=epoll",
+            Factor::Pace,
+            ["needs flows=1: it follows one TCP connection", "use flows=1"],
+        ),
+        (
+            "pattern=rr,pace=follow-rtt",
+            Factor::Pace,
+            ["needs pattern=stream and transport=tcp", "or another pace"],
+        ),
     ] {
         let refused = point(levels).unwrap_err();
         assert_eq!(refused.factor, factor, "{levels}");

@@ -51,7 +51,8 @@ impl Limits {
         Some(self.bound()?.goodput_bps.as_f64())
     }
 
-    /// Highest rate in bit/s at which bytes arrive in any time, however short: a relay may hold bytes at its start.
+    /// Upper bound in bit/s of the arrival rate over any interval. It is above the bound of the goodput behind a relay on a
+    /// hub: bytes that the relay already holds cross the medium only once more.
     pub fn arrival_bound_bps(&self) -> Option<f64> {
         let bound = self.bound()?;
         Some(bound.goodput_bps.as_f64() * bound.crossings() as f64)

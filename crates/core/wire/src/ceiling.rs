@@ -41,8 +41,7 @@ impl Ceiling {
     }
 
     /// Ceiling of payload that crosses a half-duplex medium with this ceiling several times. The kind is the same,
-    /// because acknowledgements are ignored. Within a time that a relay's buffers cover, more may arrive: what they
-    /// hold at its start has crossed once already.
+    /// because acknowledgements are ignored.
     pub(crate) fn crossing(self, times: u64) -> Result<Self, Impossible> {
         if times <= 1 {
             return Ok(self);

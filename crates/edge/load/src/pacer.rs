@@ -62,7 +62,7 @@ impl Waiting {
 
 /// Releases payloads at the departure times of a schedule.
 ///
-/// A late departure is never skipped: it happens at once, and so do the next ones until the schedule is caught up
+/// Where the period follows a measurement, what is late postpones the rest ([`Self::follow`]). Otherwise a late departure is never skipped: it happens at once, and so do the next ones until the schedule is caught up
 /// with. A rate that cannot be sustained thus shows in [`Pacing`], and is not lowered silently.
 pub struct Pacer<'a> {
     schedule: Schedule,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fabricmark_report::{Curve, rtt_chart};
-use fabricmark_stats::{Estimate, quantile};
+use fabricmark_stats::{Estimate, median, quantile};
 use fabricmark_units::Nanos;
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), 
 /// Confidence level of their intervals.
 const CONFIDENCE: f64 = 0.95;
 
-/// RTTs of each host that are kept: 8 MB. The figures are those of the first million.
+/// RTTs of each host that are kept: 8 MB, and as much for the times of a chart. The figures are those of the first million.
 const KEPT_MAX: usize = 1_000_000;
 
 /// Time between lines on a terminal.
@@ -130,6 +130,7 @@ impl Rtts {
                 return vec![line("", &|rtts| rtts[0])];
             }
             let maximum = |rtts: &[f64]| rtts.iter().copied().fold(0.0, f64::max);
+            let middle = |rtts: &[f64]| median(rtts, CONFIDENCE).map_or(0.0, |median| median.value);
             vec![line(", median", &middle), line(", maximum", &maximum)]
         });
         rtt_chart("RTT over time", &curves.collect::<Vec<_>>())
@@ -180,13 +181,6 @@ impl Rtts {
         lines.extend(histogram(rtts, min, max).into_iter().map(|bar| ("", bar)));
         lines
     }
-}
-
-/// Median.
-fn middle(rtts: &[f64]) -> f64 {
-    let mut sorted = rtts.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
 }
 
 fn mean(rtts: &[f64]) -> Option<f64> {

@@ -1,4 +1,4 @@
-//! Text on standard error. Where nobody reads it any more it is lost; `eprintln!` would end a run or a relay.
+//! Writes to standard error and ignores errors: `eprintln!` panics if it is closed.
 
 /// Writes a line to standard error.
 macro_rules! note {

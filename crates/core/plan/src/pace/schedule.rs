@@ -132,7 +132,7 @@ impl Schedule {
         }
     }
 
-    /// Moves the bursts after the next departure to later.
+    /// Delays the bursts after the next departure.
     pub fn postpone(&mut self, Nanos(ns): Nanos) {
         if let Rule::Burst { at_ns, .. } = &mut self.rule {
             *at_ns = at_ns.saturating_add(ns);

@@ -1,29 +1,31 @@
 //! Bursts whose period follows a measurement of their TCP connection.
 
 use fabricmark_plan::{Law, Pace};
+use fabricmark_proto::APDU_PADDED_BYTES;
 use fabricmark_record::TcpSample;
 use fabricmark_units::{Bytes, Nanos};
 
-/// Bytes of P5's APDU with padding: a rate that follows the RTT is that of such a message each way per RTT.
-const APDU_BYTES: f64 = 1024.0;
+/// A rate that follows the RTT is that of P5's APDU with padding each way per RTT.
+const APDU_BYTES: f64 = APDU_PADDED_BYTES as f64;
 
-/// Parts of the delivery rate that are sent in turn, each for an RTT: more, to find out whether there is room; less by
-/// as much, so that the queue which this built drains; then slightly less than what arrives, so that no queue stays. The
-/// first two are those of BBR (draft-ietf-ccwg-bbr, section 4.3.3).
+/// Pacing gains: multiples of the delivery rate, each for an RTT. More, to find out whether there is room; less by as
+/// much, so that the queue which this built drains; then slightly less than what arrives, so that no queue stays. The
+/// first two are those of BBRv1 (`bbr_pacing_gain` in net/ipv4/tcp_bbr.c), whose others are 1; 0.97 is chosen
+/// (docs/relay.md).
 const GAINS: [f64; 8] = [1.25, 0.75, 0.97, 0.97, 0.97, 0.97, 0.97, 0.97];
 
-/// Part of the delivery rate that is sent at first, until it has not risen by a quarter for three RTTs, as in BBR's
-/// startup (section 4.3.1): a sender that is slow measures no more than it sends.
+/// Pacing gain at first, until the delivery rate has not risen by a quarter for three RTTs: a sender that is slow measures
+/// no more than it sends. The end is that of BBR's startup (`bbr_full_bw_thresh`, `bbr_full_bw_cnt`); its gain is 2.89.
 const STARTUP: f64 = 2.0;
 const STARTUP_RISE: f64 = 1.25;
 const STARTUP_RTTS: u32 = 3;
 
-/// Part of the delivery rate that is sent while a queue is there: while the RTT is above [`RTT_WITHOUT_QUEUE`] of its
-/// minimum and the time that the bottleneck needs for a burst.
+/// Pacing gain while there is a queue: while the RTT is above [`RTT_WITHOUT_QUEUE`] of its minimum and the time that the
+/// bottleneck needs for a burst. Both are chosen (docs/relay.md).
 const DRAIN: f64 = 0.75;
 const RTT_WITHOUT_QUEUE: f64 = 1.25;
 
-/// Shortest and longest period, in nanoseconds.
+/// Shortest and longest period in nanoseconds: a clock reads in 20 ns, and a stop ends a wait of any length.
 const PERIODS_NS: (f64, f64) = (1e3, 1e9);
 
 /// The period of the bursts of a connection.

@@ -35,6 +35,7 @@ pub fn rtt(options: &Rtt) -> Result<(), Failure> {
 }
 
 impl Rtt {
+    /// For NTP the eight packets at intervals of 2 s of a burst (RFC 5905, appendix A.1.1: BCOUNT, BTIME).
     fn packets(&self) -> u32 {
         self.count.unwrap_or(if self.protocol == RttProtocol::Ntp { 8 } else { 100 })
     }
@@ -86,6 +87,11 @@ fn by_ntp(options: &Rtt, target: SocketAddr) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Requests without any answer.
+fn lost(measured: &ntp::Measured) -> u64 {
+    measured.sent - measured.answered - measured.implausible - measured.unsynchronised
+}
+
 fn ntp_as_json(measured: &ntp::Measured, rtt: &Value) -> Value {
     let best = measured.best.map(|best| {
         json!({
@@ -100,6 +106,7 @@ fn ntp_as_json(measured: &ntp::Measured, rtt: &Value) -> Value {
     json!({
         "sent": measured.sent,
         "answered": measured.answered,
+        "lost": lost(measured),
         "ignored": measured.ignored,
         "implausible": measured.implausible,
         "unsynchronised": measured.unsynchronised,
@@ -109,8 +116,10 @@ fn ntp_as_json(measured: &ntp::Measured, rtt: &Value) -> Value {
 }
 
 fn ntp_as_text(measured: &ntp::Measured, rtt: Vec<(&'static str, String)>) -> String {
-    let packets = format!("{} sent, {} answered", measured.sent, measured.answered);
-    let mut lines = vec![("requests", packets)];
+    let (sent, answered, lost) = (measured.sent, measured.answered, lost(measured));
+    let share = 100.0 * lost as f64 / sent.max(1) as f64;
+    let packets = format!("{sent} sent, {answered} answered, {lost} lost ({share:.1} %)");
+    let mut lines = vec![("packets", packets)];
     for (what, count) in [
         ("ignored", measured.ignored),
         ("implausible", measured.implausible),

@@ -49,7 +49,7 @@ fn a_schedule_that_follows_the_delivery_rate_follows_a_change_of_the_link() {
         let bytes: u64 = part.iter().map(|one| one["interval"]["bytes"].as_u64().unwrap()).sum();
         8.0 * bytes as f64 / (0.1e6 * part.len() as f64)
     };
-    // Three seconds after the change the sender uses what is left, and the queue has drained; full it holds 120 ms.
+    // From two seconds after the change the sender uses what is left, and the queue has drained; full it holds 120 ms.
     let (before, after) = (&intervals[15..20], &intervals[40..50]);
     assert!(mean_mbps(before) > 60.0, "{} Mbit/s", mean_mbps(before));
     let used_mbps = mean_mbps(after);
