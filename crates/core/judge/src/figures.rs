@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use fabricmark_plan::{Figure, Network, Pattern, Point, Purpose};
 use fabricmark_proto::EndReport;
-use fabricmark_record::{Counts, Figures, Pacing, Provenance, Sourced};
+use fabricmark_record::{Counts, Figures, Pacing, Provenance, RelayTimes, Sourced};
 use fabricmark_stats::Histogram;
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Kind, Path, Stack, lfn, one_way_floor, path_stream_goodput};
 
-use crate::{Part, RelayTimes};
+use crate::Part;
 
 /// Flows from which on the memory per flow is meaningful: with fewer, the process itself dominates.
 const FLOWS_TO_SHARE_MEMORY: u32 = 100;

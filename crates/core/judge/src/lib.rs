@@ -13,7 +13,8 @@ mod warnings;
 use fabricmark_plan::{Direction, Pattern, Point, Purpose, Role, Testbed};
 use fabricmark_proto::{EndReport, Ends};
 use fabricmark_record::{
-    Drops, Figures, Flow, KernelTimes, Limits, Outcome, Pacing, Provenance, Record, Warning,
+    Drops, Figures, Flow, KernelTimes, Limits, Outcome, Pacing, Provenance, Record, RelayTimes,
+    Warning,
 };
 use fabricmark_units::Nanos;
 use fabricmark_wire::Path;
@@ -39,17 +40,6 @@ pub struct Part {
     pub slice_rates: Vec<f64>,
     /// Times of the relay between the ends; `None` without one.
     pub relay: Option<RelayTimes>,
-}
-
-/// Means over the connections that a relay has moved bytes of, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct RelayTimes {
-    /// From the start of the first receive to the end of the last send.
-    pub switching_ns: f64,
-    /// From the start of the first receive to the end of the last one.
-    pub receiving_ns: f64,
-    /// Bytes per connection.
-    pub bytes: f64,
 }
 
 /// The network between the ends.

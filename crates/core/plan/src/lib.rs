@@ -49,7 +49,7 @@ pub use pace::{Law, Pace, Rate, Schedule, Trace};
 pub use pair::Pair;
 pub use part::{Purpose, Role};
 pub use plan::{
-    Amount, Compare, Group, INTERVAL_MIN, INTERVALS_MAX, Plan, Testbed, Topology, Wire,
+    Amount, Compare, Group, INTERVAL_MIN, INTERVALS_MAX, Plan, RELAY, Testbed, Topology, Wire,
 };
 pub use presentation::{
     Chart, ChartKind, Course, CourseChart, CourseOf, Drawing, Presentation, Table,

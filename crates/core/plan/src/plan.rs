@@ -210,6 +210,9 @@ fn not_between_hosts(what: &str) -> Invalid {
     ))
 }
 
+/// Node at which relays run, if a plan or a topology has it.
+pub const RELAY: &str = "relay";
+
 impl Plan {
     /// The two addresses, if both ends are on this machine at addresses of their own.
     pub fn own_ends(&self) -> Option<(&str, &str)> {

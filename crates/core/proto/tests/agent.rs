@@ -406,6 +406,7 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
         memory_max: Bytes(16 << 20),
         connections_max: 1,
         allows_clients: false,
+        allows_relays: false,
     };
     for (levels, says) in [
         ("flows=11", "the agent allows 10 flows, but the run has 11: use fewer flows"),
@@ -433,6 +434,12 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
     assert!(refused.contains("--allow-client"), "{refused}");
     let allowing = Quota { allows_clients: true, ..quota.clone() };
     assert_eq!(allowing.check(&client), quota.check(&prepare(Role::Server, "")));
+    let forward = Some(([192, 0, 2, 1], 22).into());
+    let relay = Prepare { forward, ..prepare(Role::Server, "") };
+    let refused = allowing.check(&relay).unwrap_err();
+    assert!(refused.contains("--allow-relay"), "{refused}");
+    let allowing = Quota { allows_relays: true, ..quota.clone() };
+    assert_eq!(allowing.check(&relay), quota.check(&prepare(Role::Server, "")));
     let long = Prepare { duration_ns: Nanos::from_secs(61), ..prepare(Role::Server, "") };
     let found = order(&mut greeted(quota.clone()), Order::Prepare(Box::new(long)));
     let says =

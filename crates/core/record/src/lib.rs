@@ -14,6 +14,7 @@ mod kernel;
 mod node;
 mod pacing;
 mod record;
+mod relay;
 mod series;
 mod usage;
 mod warning;
@@ -29,6 +30,7 @@ pub use kernel::{KernelCounters, UdpCounters};
 pub use node::{Carrier, ClockFacts, ClockOffset, HostFacts, Node, Side};
 pub use pacing::Pacing;
 pub use record::{INVALID_SHARE_MAX, Instrument, Outcome, Place, Record, SCHEMA_VERSION, schema};
+pub use relay::RelayTimes;
 pub use series::{Interval, Series, TcpSample};
 pub use usage::{
     CpuShares, CpuUsage, EventCount, Events, MachineUsage, ProcessUsage, Usage,

@@ -1,7 +1,6 @@
 //! Workers at both ends of every link, and the orders that prepare them for a run.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,9 +13,9 @@ use fabricmark_units::{Instant, Nanos};
 
 use crate::attachment::{Attachment, NodeFacts};
 use crate::error::PlanError;
+use crate::node::Node;
 use crate::pair::Pair;
 use crate::peer::Workers;
-use crate::relay::Relay;
 use crate::testbed::{self, Testbed};
 
 /// Time for an emulated link to drain after the sender has stopped, in addition to two RTTs: a thousand of the
@@ -41,6 +40,8 @@ pub(crate) struct Coordinator {
     testbed: Box<dyn Testbed>,
     /// Workers at the ends of flows: a pair for each part of a run that runs at once with others.
     pairs: BTreeMap<PairId, Pair>,
+    /// Workers between the ends of relayed flows.
+    relays: BTreeMap<PairId, Node>,
     /// CPUs of this machine.
     cpus: Vec<u32>,
     /// CPU of the emulators.
@@ -60,6 +61,7 @@ impl Coordinator {
             program: workers.program.to_owned(),
             testbed: testbed::open(plan, workers.peer, emulator_cpu)?,
             pairs: BTreeMap::new(),
+            relays: BTreeMap::new(),
             cpus,
             emulator_cpu,
             is_software: fabricmark_host::facts().cpu.starts_with(SOFTWARE_CPU),
@@ -90,15 +92,15 @@ impl Coordinator {
         Ok(id)
     }
 
-    /// Starts the relay of a point's flows to a server, not on the CPU of an emulator.
-    pub(crate) fn start_relay(
-        &self,
-        point: &Point,
-        server: SocketAddr,
-    ) -> Result<Relay, PlanError> {
-        let emulator_cpu = self.emulator_cpu.filter(|_| point.words().is_some());
-        let free = self.cpus.iter().copied().filter(|&cpu| Some(cpu) != emulator_cpu);
-        Relay::start(&self.program, &self.testbed.relay(point)?, free, point, server)
+    /// Starts the worker for the relay of a part of a run unless it exists, not on the CPU of an emulator.
+    pub(crate) fn relay(&mut self, id: &PairId, point: &Point) -> Result<&mut Node, PlanError> {
+        if !self.relays.contains_key(id) {
+            let worker = self.testbed.start_relay(point, &self.program)?;
+            let emulator_cpu = self.emulator_cpu.filter(|_| point.words().is_some());
+            worker.run_on(self.cpus.iter().copied().filter(|&cpu| Some(cpu) != emulator_cpu))?;
+            self.relays.insert(id.clone(), worker);
+        }
+        Ok(self.relays.get_mut(id).expect("it was just inserted"))
     }
 
     /// Sockets to the workers of a part of a run.
@@ -114,6 +116,7 @@ impl Coordinator {
     /// Drops all workers after the connection to an agent was lost, and reconnects.
     pub(crate) fn start_over(&mut self, interrupted: &AtomicBool) -> Result<(), PlanError> {
         self.pairs.clear();
+        self.relays.clear();
         self.testbed.reconnect(&|| interrupted.load(Relaxed))
     }
 
@@ -205,6 +208,7 @@ impl Coordinator {
             interval_ns: plan.interval_ns,
             seed,
             trace: trace.cloned(),
+            forward: None,
         };
         let cpus = plan.cpus.map(|(client, server)| [Some(client), Some(server)]);
         let [client_cpu, server_cpu] = cpus.unwrap_or_else(|| {
@@ -217,6 +221,17 @@ impl Coordinator {
             side(Role::Client, client, client_cpu, Vec::new()),
             side(Role::Server, server, server_cpu, from),
         ))
+    }
+
+    /// Order for the relay before the server of a part of a run; it lacks only the server's address.
+    pub(crate) fn prepare_relay(
+        &self,
+        point: &Point,
+        server: &Prepare,
+    ) -> Result<Prepare, PlanError> {
+        let address = self.testbed.relay(point)?.address;
+        let client = self.testbed.attach(Role::Client, point)?.address;
+        Ok(Prepare { address, from: vec![client], port: 0, ..server.clone() })
     }
 
     /// Sum of the RTTs of the control paths to a pair of workers; 0 for workers on this host.

@@ -6,8 +6,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fabricmark_lab::Namespace;
+use fabricmark_load::foreign::poll_for;
 use fabricmark_proto::{FrameReader, Order, PROTOCOL_VERSION, Report, encode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::carrier::Carrier;
 use crate::error::PlanError;
@@ -126,6 +130,43 @@ impl Node {
             }
             Err(error) => Err(self.lost(&error.to_string())),
         }
+    }
+
+    /// Waits for the next report that a run is ready, waits, has ended or failed; `None` if none arrives in time.
+    pub(crate) fn wait_for(
+        &mut self,
+        run: u64,
+        within: Duration,
+    ) -> Result<Option<Report>, PlanError> {
+        let until = Instant::now() + within;
+        loop {
+            let is_it = |report: &Report| match report {
+                Report::Ready { run: of, .. }
+                | Report::Queued { run: of, .. }
+                | Report::Finished { run: of, .. }
+                | Report::Failed { run: of, .. } => *of == run,
+                _ => false,
+            };
+            if let Some(report) = self.receive()?.into_iter().find(is_it) {
+                return Ok(Some(report));
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            poll_for(&mut [PollFd::new(&self.socket, PollFlags::IN)], left)
+                .map_err(PlanError::system("wait for a worker"))?;
+        }
+    }
+
+    /// Lets the worker run on any of these CPUs, if it is a process here.
+    pub(crate) fn run_on(&self, cpus: impl Iterator<Item = u32>) -> Result<(), PlanError> {
+        let Behind::Process(process) = &self.behind else { return Ok(()) };
+        let mut set = CpuSet::new();
+        cpus.for_each(|cpu| set.set(cpu as usize));
+        let pid = Pid::from_raw(process.id().cast_signed());
+        sched_setaffinity(pid, &set)
+            .map_err(|error| PlanError::system("choose the CPUs of a worker")(error.into()))
     }
 
     /// The error for a worker that no longer answers, with its exit status.

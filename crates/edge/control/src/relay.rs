@@ -1,173 +1,213 @@
-//! The relay of a part of a run: a process of this program, in the namespace of its node.
+//! The relay of a part of a run: a worker at its node, between those of the ends.
 
-use std::io::{self, BufRead, BufReader, Read};
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use fabricmark_judge::RelayTimes;
-use fabricmark_lab::Namespace;
-use fabricmark_plan::{Direction, Pattern, Point};
-use fabricmark_proto::OPENING_BYTES;
-use rustix::process::{Pid, Signal, kill_process};
-use rustix::thread::{CpuSet, sched_setaffinity};
-use serde_json::Value;
+use fabricmark_plan::{Direction, Pace, Pattern, Point};
+use fabricmark_proto::{EndReport, Failure, OPENING_BYTES, Order, Prepare, Report};
+use fabricmark_record::RelayTimes;
+use fabricmark_relay::{Burst, Ended, Relay, RelayError, Settings, Transfer};
 
 use crate::error::PlanError;
+use crate::node::Node;
+
+/// Time for a relay to listen, and to end after its connections have: both take milliseconds.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// Time that connections of a run get to end when both of its ends have finished.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where a relay runs.
-pub(crate) struct RelayPlace<'a> {
-    /// `None`: that of this process.
-    pub(crate) namespace: Option<&'a Namespace>,
+pub(crate) struct RelayPlace {
     /// Where it listens.
     pub(crate) address: IpAddr,
     /// From where it may connect to the server.
     pub(crate) sources: Vec<IpAddr>,
 }
 
-impl RelayPlace<'_> {
-    /// A relay beside the server.
-    pub(crate) fn at_server(server: IpAddr) -> Self {
-        Self { namespace: None, address: server, sources: vec![server] }
+impl RelayPlace {
+    /// A relay that listens at the address from which it connects.
+    pub(crate) fn at(address: IpAddr) -> Self {
+        Self { address, sources: vec![address] }
     }
 }
 
-/// A relay that listens; killed on drop.
-pub(crate) struct Relay {
-    child: Child,
-    at: SocketAddr,
-    /// Key of the direction of the stream in its output.
-    direction: &'static str,
-    /// Bytes of a connection that counts; `None`: any.
-    bytes: Option<u64>,
+/// Lets a worker relay as its order says; returns the port at which it listens, or why it cannot.
+pub(crate) fn start(
+    worker: &mut Node,
+    prepare: Prepare,
+) -> Result<Result<u16, Failure>, PlanError> {
+    let (run, patience) = (prepare.run, Duration::from(prepare.patience()));
+    worker.send(&Order::Prepare(Box::new(prepare)))?;
+    Ok(match worker.wait_for(run, ANSWER_WITHIN + patience)? {
+        Some(Report::Ready { port, .. }) => Ok(port),
+        Some(Report::Failed { failure, .. }) => Err(failure),
+        Some(Report::Queued { .. }) => {
+            Err(Failure::Peer("another coordinator uses its host".to_owned()))
+        }
+        _ => Err(Failure::Peer("it did not answer".to_owned())),
+    })
 }
 
-impl Relay {
-    /// Starts a relay to the server of a point's flows, on any of `cpus`.
-    pub(crate) fn start(
-        program: &Path,
-        place: &RelayPlace<'_>,
-        cpus: impl Iterator<Item = u32>,
-        point: &Point,
-        server: SocketAddr,
-    ) -> Result<Self, PlanError> {
-        let failed = PlanError::system("start a relay");
-        let path = point.relay.map_or_else(|| "copy".to_owned(), |path| path.to_string());
-        let mut command = Command::new(program);
-        command.args(["relay", "--json", "--log", "--drain-timeout", "5s", "--path", &path]);
-        command.args(["--listen", &SocketAddr::new(place.address, 0).to_string()]);
-        command.args(["--forward", &server.to_string()]);
+/// Stops the relay of a run when its connections have ended; returns their times, if bytes have passed in the direction
+/// of the stream.
+pub(crate) fn finish(worker: &mut Node, run: u64) -> Result<Option<RelayTimes>, PlanError> {
+    worker.send(&Order::Stop { run })?;
+    Ok(match worker.wait_for(run, ANSWER_WITHIN + DRAIN_TIMEOUT)? {
+        Some(Report::Finished { end, .. }) => end.relay,
+        _ => None,
+    })
+}
+
+/// Listens as an order says.
+pub(crate) fn listen(prepare: &Prepare, forward: SocketAddr) -> Result<Relay, Failure> {
+    let Some((first, last)) = prepare.ports.filter(|_| prepare.port == 0) else {
+        return listen_at(prepare, prepare.port, forward).map_err(|error| failure(&error));
+    };
+    for port in first..=last {
+        match listen_at(prepare, port, forward) {
+            Err(RelayError::Listen { source, .. })
+                if source.kind() == std::io::ErrorKind::AddrInUse => {}
+            listening => return listening.map_err(|error| failure(&error)),
+        }
+    }
+    let at = prepare.address;
+    Err(Failure::Missing(format!(
+        "no port from {first} to {last} of {at} is free: use a larger range, or see `ss -lntp`"
+    )))
+}
+
+fn listen_at(prepare: &Prepare, port: u16, forward: SocketAddr) -> Result<Relay, RelayError> {
+    let point = &prepare.point;
+    let listen = prepare.reaches(prepare.address, port);
+    let defaults = Settings::new(listen, prepare.reaches(forward.ip(), forward.port()));
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    Relay::listen(Settings {
+        clients: prepare.from.iter().map(IpAddr::to_canonical).collect(),
+        path: point.relay.unwrap_or(defaults.path),
+        buffer_bytes: point.relay_buffer.map_or(defaults.buffer_bytes, |buffer| size(buffer.0)),
+        burst: point.relay_pace.as_ref().and_then(|pace| match *pace {
+            Pace::Burst { bytes, period } => {
+                Some(Burst { bytes: size(bytes.0), period: period.into() })
+            }
+            _ => None,
+        }),
+        drain_timeout: DRAIN_TIMEOUT,
         // The handshake of a flow is not part of its transfer. In crr the first connection has only the handshake, and
         // the others have none.
-        let is_crr = point.pattern == Pattern::Crr;
-        let untimed = if is_crr { 0 } else { OPENING_BYTES };
-        command.args(["--untimed", &format!("{untimed}B")]);
-        if let Some(buffer) = point.relay_buffer {
-            command.args(["--buffer", &format!("{}B", buffer.0)]);
-        }
-        if let Some(pace) = &point.relay_pace {
-            command.args(["--pace", &pace.to_string()]);
-        }
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Ctrl-C in a terminal reaches only the parent, which ends the run in order.
-        command.process_group(0);
-        if let Some(namespace) = place.namespace {
-            namespace.enter(&mut command);
-        }
-        let mut child = command.spawn().map_err(failed)?;
-        // Its threads inherit this: they start after it has said that it relays.
-        let mut set = CpuSet::new();
-        cpus.for_each(|cpu| set.set(cpu as usize));
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let pinned = sched_setaffinity(pid, &set).map_err(io::Error::from);
-        let mut said = String::new();
-        let read = child.stderr.take().map(|out| BufReader::new(out).read_line(&mut said));
-        let words: Vec<&str> = said.split_whitespace().collect();
-        let at = match (read, words.as_slice()) {
-            (Some(Ok(_)), ["relaying", at, ..]) => at.parse().ok(),
-            _ => None,
-        };
-        let is_reverse = point.direction == Some(Direction::Reverse);
-        let direction = if is_reverse { "downstream" } else { "upstream" };
-        let bytes = is_crr.then_some(point.payload.0);
-        let mut relay = Self { child, at: server, direction, bytes };
-        pinned.map_err(PlanError::system("choose the CPUs of the relay"))?;
-        relay.at =
-            at.ok_or_else(|| PlanError::Failed(format!("the relay failed: {}", said.trim())))?;
-        Ok(relay)
-    }
-
-    /// Where clients connect.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.at
-    }
-
-    /// Stops the relay when its connections have ended; returns their times, if they moved bytes in the direction of
-    /// the stream.
-    pub(crate) fn finish(mut self) -> Option<RelayTimes> {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).ok()?)?;
-        kill_process(pid, Signal::TERM).ok()?;
-        let mut lines = String::new();
-        self.child.stdout.take()?.read_to_string(&mut lines).ok()?;
-        times(&lines, self.direction, self.bytes)
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Means over the connections in the output of a relay that moved bytes in a direction; this many, if they are given.
-fn times(lines: &str, direction: &str, wanted: Option<u64>) -> Option<RelayTimes> {
-    let mut sum = RelayTimes::default();
-    let mut count = 0.0;
-    for line in lines.lines() {
-        let line: Value = serde_json::from_str(line).ok()?;
-        let transfer = &line[direction];
-        let number = |key: &str| transfer[key].as_f64();
-        let (Some(switching_ns), Some(receiving_ns), Some(bytes)) =
-            (number("switching_ns"), number("receiving_ns"), number("bytes"))
-        else {
-            continue;
-        };
-        if wanted.is_some_and(|wanted| bytes != wanted as f64) {
-            continue;
-        }
-        count += 1.0;
-        sum.switching_ns += switching_ns;
-        sum.receiving_ns += receiving_ns;
-        sum.bytes += bytes;
-    }
-    (count > 0.0).then(|| RelayTimes {
-        switching_ns: sum.switching_ns / count,
-        receiving_ns: sum.receiving_ns / count,
-        bytes: sum.bytes / count,
+        untimed_bytes: if point.pattern == Pattern::Crr { 0 } else { OPENING_BYTES as u64 },
+        reports_ended: true,
+        ..defaults
     })
+}
+
+fn failure(error: &RelayError) -> Failure {
+    match error {
+        RelayError::Descriptors { .. } => Failure::Missing(error.to_string()),
+        RelayError::Invalid(_) | RelayError::Listen { .. } => Failure::System(error.to_string()),
+    }
+}
+
+/// Relays until `stop` is set and the connections have ended.
+pub(crate) fn serve(relay: Relay, point: &Point, stop: &AtomicBool) -> Result<EndReport, Failure> {
+    let mut sum = Sum::new(point);
+    let served = relay.serve(stop, &mut |board| board.ended().for_each(|ended| sum.add(&ended)));
+    served.map_err(|error| Failure::System(error.to_string()))?;
+    Ok(EndReport { relay: sum.means(), ..EndReport::default() })
+}
+
+/// Sums over the connections that moved bytes in the direction of the stream.
+struct Sum {
+    is_reverse: bool,
+    /// Bytes of a connection that counts; `None`: any.
+    bytes: Option<u64>,
+    count: u64,
+    times: RelayTimes,
+}
+
+impl Sum {
+    fn new(point: &Point) -> Self {
+        Self {
+            is_reverse: point.direction == Some(Direction::Reverse),
+            bytes: (point.pattern == Pattern::Crr).then_some(point.payload.0),
+            count: 0,
+            times: RelayTimes::default(),
+        }
+    }
+
+    fn add(&mut self, ended: &Ended) {
+        let transfer = if self.is_reverse { &ended.downstream } else { &ended.upstream };
+        let &Transfer { bytes, .. } = transfer;
+        let (Some(switching_ns), Some(receiving_ns)) =
+            (transfer.switching_ns(), transfer.receiving_ns())
+        else {
+            return;
+        };
+        if self.bytes.is_some_and(|wanted| bytes != wanted) {
+            return;
+        }
+        self.count += 1;
+        self.times.switching_ns += switching_ns as f64;
+        self.times.receiving_ns += receiving_ns as f64;
+        self.times.bytes += bytes as f64;
+    }
+
+    fn means(&self) -> Option<RelayTimes> {
+        let RelayTimes { switching_ns, receiving_ns, bytes } = self.times;
+        let mean = |sum: f64| sum / self.count as f64;
+        (self.count > 0).then(|| RelayTimes {
+            switching_ns: mean(switching_ns),
+            receiving_ns: mean(receiving_ns),
+            bytes: mean(bytes),
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
+    use fabricmark_relay::Outcome;
+
     use super::*;
+
+    /// A connection with this many bytes upstream and none downstream.
+    fn ended(bytes: u64, ns: u64) -> Ended {
+        let upstream = Transfer {
+            bytes,
+            receives: 1,
+            receive_began_ns: 1_000,
+            receive_ended_ns: 1_000 + ns,
+            send_began_ns: 1_000,
+            send_ended_ns: 1_000 + ns,
+        };
+        let client = (Ipv4Addr::LOCALHOST, 1).into();
+        let (outcome, downstream) = (Outcome::Ended, Transfer::default());
+        Ended { client, outcome, elapsed_ns: ns, upstream, downstream }
+    }
 
     #[test]
     fn times_are_means_over_the_connections_that_moved_bytes() {
-        let line = |bytes: u64, ns: &str| {
-            format!(
-                "{{\"event\":\"connection\",\"upstream\":{{\"bytes\":{bytes},\"switching_ns\":{ns},\
-                 \"receiving_ns\":{ns}}},\"downstream\":{{\"bytes\":0,\"switching_ns\":null,\
-                 \"receiving_ns\":null}}}}\n"
-            )
+        let means = |is_reverse, bytes| {
+            let mut sum = Sum { is_reverse, bytes, count: 0, times: RelayTimes::default() };
+            for (bytes, ns) in [(100, 30), (200, 50), (0, 0)] {
+                sum.add(&ended(bytes, ns));
+            }
+            sum.means()
         };
-        let lines = [line(100, "30"), line(200, "50"), line(0, "null")].concat();
-        let counters = "{\"event\":\"counters\",\"upstream\":{\"bytes\":300}}\n";
         let expected = RelayTimes { switching_ns: 40.0, receiving_ns: 40.0, bytes: 150.0 };
-        assert_eq!(times(&(lines.clone() + counters), "upstream", None), Some(expected));
+        assert_eq!(means(false, None), Some(expected));
         let expected = RelayTimes { switching_ns: 50.0, receiving_ns: 50.0, bytes: 200.0 };
-        assert_eq!(times(&lines, "upstream", Some(200)), Some(expected));
-        assert_eq!(times(&lines, "downstream", None), None);
+        assert_eq!(means(false, Some(200)), Some(expected));
+        assert_eq!(means(true, None), None);
+    }
+
+    #[test]
+    fn a_failed_relay_is_a_fault_of_its_machine() {
+        assert!(matches!(failure(&RelayError::Invalid("x".to_owned())), Failure::System(_)));
+        let (connections, needed, limit) = (9, 9, 9);
+        let lacking = RelayError::Descriptors { connections, needed, limit };
+        assert!(matches!(failure(&lacking), Failure::Missing(_)));
     }
 }

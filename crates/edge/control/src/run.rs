@@ -1,11 +1,12 @@
 //! Carries out a run: a conversation for each of its parts, side by side.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fabricmark_judge::{Part, slice_rate};
 use fabricmark_load::foreign::poll_for;
 use fabricmark_plan::{CONTROL_RTT_MAX, Pace, Pattern, Plan, Point, Purpose, Role};
-use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Order};
+use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Order, Prepare};
 use fabricmark_record::{Interval, Series};
 use fabricmark_units::{Nanos, Stream};
 use rustix::event::{PollFd, PollFlags};
@@ -13,7 +14,7 @@ use rustix::event::{PollFd, PollFlags};
 use crate::coordinator::{Coordinator, PairId};
 use crate::error::PlanError;
 use crate::progress::Progress;
-use crate::relay::Relay;
+use crate::relay;
 
 /// Warm-up of each level at the start of a block, in slices that do not count: an arbitrary choice.
 const WARM_UP: Nanos = Nanos::from_millis(8);
@@ -176,10 +177,7 @@ impl Run<'_> {
 
     /// Aborts the conversations of a run that does not count.
     fn give_up(&self, coordinator: &mut Coordinator, talks: &mut [Talk]) -> Result<(), PlanError> {
-        talks.iter_mut().try_for_each(|talk| {
-            talk.conversation.abort();
-            talk.send(coordinator)
-        })
+        talks.iter_mut().try_for_each(|talk| talk.abort(coordinator))
     }
 
     /// Drives conversations to their ends. The probe starts when all others have begun.
@@ -208,10 +206,7 @@ impl Run<'_> {
                 }
             }
             if let Some((group, error)) = failed {
-                for talk in talks.iter_mut().filter(|talk| talk.ends.is_none()) {
-                    talk.conversation.abort();
-                    talk.send(coordinator)?;
-                }
+                self.give_up(coordinator, &mut talks)?;
                 return Ok(match (judge(error)?, group) {
                     (RunResult::Invalid(reason), Some(group)) => {
                         RunResult::Invalid(format!("{group}: {reason}"))
@@ -220,8 +215,10 @@ impl Run<'_> {
                 });
             }
             if prober.is_none() && talks.iter().all(|talk| talk.ends.is_some()) {
-                let parts = talks.into_iter().filter_map(|talk| talk.end(self.plan.interval_ns));
-                return Ok(RunResult::Finished(parts.collect()));
+                let interval = self.plan.interval_ns;
+                let parts: Result<Vec<Option<Part>>, PlanError> =
+                    talks.into_iter().map(|talk| talk.end(coordinator, interval)).collect();
+                return Ok(RunResult::Finished(parts?.into_iter().flatten().collect()));
             }
             if self.interrupted.load(Relaxed) {
                 return Err(PlanError::Interrupted);
@@ -246,8 +243,10 @@ struct Talk {
     place: Option<u32>,
     intervals: Intervals,
     ends: Option<Ends>,
-    /// The relay between client and server, once it is needed.
-    relay: Option<Relay>,
+    /// The order for the relay between client and server, until it is started.
+    relay: Option<Prepare>,
+    /// Whether the relay runs.
+    is_relayed: bool,
     /// See [`Part::slice_rates`].
     slice_rates: Vec<f64>,
 }
@@ -277,6 +276,7 @@ impl Talk {
             (start.interval_ns, answer.interval_ns) = (None, None);
             start.amount = None;
         }
+        let relay = point.relay.map(|_| coordinator.prepare_relay(point, &answer)).transpose()?;
         Ok(Self {
             purpose,
             point: point.clone(),
@@ -286,7 +286,8 @@ impl Talk {
             place: None,
             intervals: Intervals::default(),
             ends: None,
-            relay: None,
+            relay,
+            is_relayed: false,
             slice_rates: Vec::new(),
         })
     }
@@ -304,10 +305,15 @@ impl Talk {
 
     fn send(&mut self, coordinator: &mut Coordinator) -> Result<(), PlanError> {
         while let Some((role, mut order)) = self.conversation.poll_output() {
-            if let (Order::Begin { peer, .. }, Some(_)) = (&mut order, self.point.relay) {
-                let relay = coordinator.start_relay(&self.point, *peer)?;
-                *peer = relay.address();
-                self.relay = Some(relay);
+            if let Order::Begin { peer, .. } = &mut order
+                && let Some(prepare) = self.relay.take()
+                && let Err(failure) = self.start_relay(coordinator, prepare, peer)?
+            {
+                self.conversation.on_relay_failed(failure);
+                continue;
+            }
+            if matches!(order, Order::Abort { .. }) {
+                self.abort_relay(coordinator)?;
             }
             if self.point.transport.is_lossy()
                 && matches!(order, Order::Drain { .. } | Order::EndSlice { .. })
@@ -317,6 +323,38 @@ impl Talk {
             coordinator.pair(&self.pair).node(role).send(&order)?;
         }
         Ok(())
+    }
+
+    /// Aborts what has not ended: the conversation, and the relay.
+    fn abort(&mut self, coordinator: &mut Coordinator) -> Result<(), PlanError> {
+        self.conversation.abort();
+        self.send(coordinator)?;
+        self.abort_relay(coordinator)
+    }
+
+    fn abort_relay(&mut self, coordinator: &mut Coordinator) -> Result<(), PlanError> {
+        if !std::mem::take(&mut self.is_relayed) {
+            return Ok(());
+        }
+        let run = self.conversation.run();
+        coordinator.relay(&self.pair, &self.point)?.send(&Order::Abort { run })
+    }
+
+    /// Starts the relay to the server at `peer`, and sets `peer` to it.
+    fn start_relay(
+        &mut self,
+        coordinator: &mut Coordinator,
+        prepare: Prepare,
+        peer: &mut SocketAddr,
+    ) -> Result<Result<(), Failure>, PlanError> {
+        let (address, forward) = (prepare.address, Some(*peer));
+        let worker = coordinator.relay(&self.pair, &self.point)?;
+        let started = relay::start(worker, Prepare { forward, ..prepare })?;
+        Ok(started.map(|port| {
+            self.is_relayed = true;
+            peer.set_ip(address);
+            peer.set_port(port);
+        }))
     }
 
     fn listen(
@@ -344,15 +382,24 @@ impl Talk {
         Ok(())
     }
 
-    fn end(self, interval: Option<Nanos>) -> Option<Part> {
-        let mut ends = self.ends?;
+    fn end(
+        self,
+        coordinator: &mut Coordinator,
+        interval: Option<Nanos>,
+    ) -> Result<Option<Part>, PlanError> {
+        let Some(mut ends) = self.ends else { return Ok(None) };
+        let mut relay = None;
+        if self.is_relayed {
+            let worker = coordinator.relay(&self.pair, &self.point)?;
+            relay = relay::finish(worker, self.conversation.run())?;
+        }
         if self.purpose == Purpose::Load {
             self.intervals.into_series(interval, &mut ends);
         }
-        let Self { purpose, point, omit, slice_rates, relay, .. } = self;
+        let Self { purpose, point, omit, slice_rates, .. } = self;
         // In slices, a connection is open while others have their turn.
-        let relay = relay.and_then(Relay::finish).filter(|_| slice_rates.is_empty());
-        Some(Part { purpose, point, omit, ends, slice_rates, relay })
+        let relay = relay.filter(|_| slice_rates.is_empty());
+        Ok(Some(Part { purpose, point, omit, ends, slice_rates, relay }))
     }
 }
 
@@ -395,11 +442,13 @@ impl Intervals {
 /// Whether a failure concerns this run, this point, or the whole plan.
 pub(crate) fn judge(error: ConversationError) -> Result<RunResult, PlanError> {
     match error {
-        ConversationError::Failed { failure: Failure::Peer(_) | Failure::Aborted, .. }
-        | ConversationError::Silent { .. } => Ok(RunResult::Invalid(error.to_string())),
-        ConversationError::Failed { failure: Failure::System(_) | Failure::Missing(_), .. } => {
-            Ok(RunResult::Unusable(error))
-        }
-        _ => Err(PlanError::Run(error)),
+        ConversationError::Silent { .. } => Ok(RunResult::Invalid(error.to_string())),
+        ConversationError::Failed { ref failure, .. }
+        | ConversationError::Relay { ref failure } => match failure {
+            Failure::Peer(_) | Failure::Aborted => Ok(RunResult::Invalid(error.to_string())),
+            Failure::System(_) | Failure::Missing(_) => Ok(RunResult::Unusable(error)),
+            Failure::Protocol(_) => Err(PlanError::Run(error)),
+        },
+        ConversationError::Vanished { .. } => Err(PlanError::Run(error)),
     }
 }

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fabricmark_lab::Traffic;
-use fabricmark_plan::{Plan, Point, Role};
+use fabricmark_plan::{Plan, Point, RELAY, Role};
 use fabricmark_units::Nanos;
 use fabricmark_wire::{self as wire, Link};
 
@@ -36,8 +36,13 @@ pub(crate) trait Testbed {
     }
 
     /// Where the relay of a point runs: at its server, unless the testbed has a node for it.
-    fn relay(&self, point: &Point) -> Result<RelayPlace<'_>, PlanError> {
-        Ok(RelayPlace::at_server(self.attach(Role::Server, point)?.address))
+    fn relay(&self, point: &Point) -> Result<RelayPlace, PlanError> {
+        Ok(RelayPlace::at(self.attach(Role::Server, point)?.address))
+    }
+
+    /// Starts a worker there.
+    fn start_relay(&mut self, _point: &Point, program: &Path) -> Result<Node, PlanError> {
+        Node::start(RELAY, program, None)
     }
 
     /// Number of the network that has the ends of a point. Each network has workers of its own.

@@ -1,8 +1,10 @@
 //! The worker process: takes orders from a local socket and carries them out on a load thread.
 
 use std::io::{self, Read, Write};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
@@ -15,12 +17,20 @@ use fabricmark_proto::{
 use fabricmark_record::{Counts, Interval};
 use rustix::event::{PollFd, PollFlags, poll};
 
+use crate::relay;
+
 /// An end of a run in progress.
 struct Run {
-    control: Arc<Control>,
+    load: Load,
     voice: Arc<Voice>,
-    /// The endpoint of a client until the run may begin.
-    waiting: Option<Endpoint>,
+}
+
+/// What an end does in a run.
+enum Load {
+    /// It opens flows or accepts them; `waiting` is the endpoint of a client until the run may begin.
+    Flows { control: Arc<Control>, waiting: Option<Box<Endpoint>> },
+    /// It passes flows on until this is set.
+    Relay(Arc<AtomicBool>),
 }
 
 /// Carries out orders until the coordinator closes the socket.
@@ -126,40 +136,53 @@ struct Hand {
 
 impl Hand {
     fn act(&mut self, action: Action, conversation: &mut Worker) {
-        match (action, &self.run) {
+        match (action, &mut self.run) {
             (Action::Prepare(prepare), _) => match self.prepare(*prepare) {
                 Ok(port) => conversation.on_prepared(port),
                 Err(failure) => conversation.on_finished(Err(failure)),
             },
             // The run is over.
             (_, None) => {}
-            (Action::Begin(peer), _) => {
-                let waiting = self.run.as_mut().and_then(|run| run.waiting.take());
-                if let Some(endpoint) = waiting {
-                    self.start(endpoint, Some(peer));
-                }
-            }
-            (Action::Drain { bytes, idle }, Some(run)) => run.control.drain(bytes, idle.0),
-            (Action::Slice { counts }, Some(run)) => run.control.slice(counts),
-            (Action::EndSlice { bytes, idle, counts }, Some(run)) => {
-                run.control.end_slice(bytes, idle.0, counts);
-            }
-            (Action::Hold, Some(run)) => run.control.hold(),
-            (Action::Stop, Some(run)) => run.control.end(),
             (Action::Abort, Some(run)) => {
-                run.control.give_up();
+                match &run.load {
+                    Load::Flows { control, .. } => control.give_up(),
+                    Load::Relay(stop) => stop.store(true, Relaxed),
+                }
                 self.run = None;
             }
+            (action, Some(Run { load: Load::Relay(stop), .. })) => {
+                if action == Action::Stop {
+                    stop.store(true, Relaxed);
+                }
+            }
+            (action, Some(Run { load: Load::Flows { control, waiting }, voice })) => match action {
+                Action::Begin(peer) => {
+                    if let Some(endpoint) = waiting.take() {
+                        start(*endpoint, Some(peer), control, voice);
+                    }
+                }
+                Action::Drain { bytes, idle } => control.drain(bytes, idle.0),
+                Action::Slice { counts } => control.slice(counts),
+                Action::EndSlice { bytes, idle, counts } => {
+                    control.end_slice(bytes, idle.0, counts);
+                }
+                Action::Hold => control.hold(),
+                Action::Stop => control.end(),
+                Action::Prepare(_) | Action::Abort => {}
+            },
         }
     }
 
     fn prepare(&mut self, prepare: Prepare) -> Result<u16, Failure> {
-        let role = prepare.role;
-        let endpoint = Endpoint::prepare(prepare)?;
-        let port = endpoint.port();
         self.runs += 1;
         let wake = self.wake.try_clone().map_err(|error| Failure::System(error.to_string()))?;
         let voice = Arc::new(Voice { run: self.runs, words: self.words.clone(), wake });
+        if let Some(forward) = prepare.forward {
+            return self.relay(&prepare, forward, voice);
+        }
+        let role = prepare.role;
+        let endpoint = Endpoint::prepare(prepare)?;
+        let port = endpoint.port();
         let teller = Arc::clone(&voice);
         let control = Control::telling(move |event| {
             teller.say(match event {
@@ -170,28 +193,47 @@ impl Hand {
                 Event::Interval(interval) => Word::Interval(Box::new(interval.clone())),
             });
         });
-        self.run = Some(Run { control: Arc::new(control), voice, waiting: None });
-        match role {
-            Role::Server => self.start(endpoint, None),
-            Role::Client => {
-                if let Some(run) = &mut self.run {
-                    run.waiting = Some(endpoint);
-                }
+        let control = Arc::new(control);
+        let waiting = match role {
+            Role::Server => {
+                start(endpoint, None, &control, &voice);
+                None
             }
-        }
+            Role::Client => Some(Box::new(endpoint)),
+        };
+        self.run = Some(Run { load: Load::Flows { control, waiting }, voice });
         Ok(port)
     }
 
-    fn start(&mut self, endpoint: Endpoint, peer: Option<std::net::SocketAddr>) {
-        let Some(run) = &self.run else { return };
-        let (control, voice) = (Arc::clone(&run.control), Arc::clone(&run.voice));
+    /// Relays flows to an address until it is stopped; returns the port at which it listens.
+    fn relay(
+        &mut self,
+        prepare: &Prepare,
+        forward: SocketAddr,
+        voice: Arc<Voice>,
+    ) -> Result<u16, Failure> {
+        let relay = relay::listen(prepare, forward)?;
+        let at = relay.address().map_err(|error| Failure::System(error.to_string()))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (point, told, teller) = (prepare.point.clone(), Arc::clone(&stop), Arc::clone(&voice));
         thread::spawn(move || {
-            let meter = UsageMeter::start();
-            let mut result = endpoint.run(peer, &control);
-            if let Ok(end) = &mut result {
-                end.usage = Some(meter.finish());
-            }
-            voice.say(Word::Ended(result.map(Box::new)));
+            let result = relay::serve(relay, &point, &told);
+            teller.say(Word::Ended(result.map(Box::new)));
         });
+        self.run = Some(Run { load: Load::Relay(stop), voice });
+        Ok(at.port())
     }
+}
+
+/// Carries out an end of a run on a thread of its own.
+fn start(endpoint: Endpoint, peer: Option<SocketAddr>, control: &Arc<Control>, voice: &Arc<Voice>) {
+    let (control, voice) = (Arc::clone(control), Arc::clone(voice));
+    thread::spawn(move || {
+        let meter = UsageMeter::start();
+        let mut result = endpoint.run(peer, &control);
+        if let Ok(end) = &mut result {
+            end.usage = Some(meter.finish());
+        }
+        voice.say(Word::Ended(result.map(Box::new)));
+    });
 }

@@ -52,7 +52,7 @@ pub struct Counters {
     pub refused: u64,
     /// Connections that were reset because they were idle.
     pub idle: u64,
-    /// Connections without a valid PROXY header.
+    /// Connections without a valid PROXY header, or of others than [`Settings::clients`](crate::Settings::clients).
     pub rejected: u64,
     /// Connections that were reset at the end of the drain.
     pub aborted: u64,

@@ -8,7 +8,8 @@ use fabricmark_telemetry::clock::now_ns;
 use rustix::event::epoll::EventFlags;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
-use crate::settings::{Burst, Path, Settings};
+use crate::Path;
+use crate::settings::{Burst, Settings};
 use crate::transfer::Transfer;
 
 /// Receives of one direction before other connections get their turn.

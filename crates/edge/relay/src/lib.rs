@@ -30,8 +30,9 @@ use std::thread;
 use std::time::Duration;
 
 pub use counters::{Counters, Times};
+pub use fabricmark_plan::RelayPath as Path;
 pub use session::Outcome;
-pub use settings::{Burst, Path, Protocol, RelayError, Settings};
+pub use settings::{Burst, Protocol, RelayError, Settings};
 pub use transfer::{Ended, Transfer};
 
 use counters::Shared;

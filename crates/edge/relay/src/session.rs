@@ -25,7 +25,7 @@ pub enum Outcome {
     Refused,
     /// No byte arrived for the idle timeout; both ends were reset.
     Idle,
-    /// The client sent no valid PROXY header.
+    /// The client sent no valid PROXY header, or is none of [`Settings::clients`].
     Rejected,
     /// It was still open at the end of the drain; both ends were reset.
     Aborted,
@@ -263,31 +263,13 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, TcpListener};
-    use std::time::Duration;
 
     use super::*;
-    use crate::settings::{Path, Protocol};
 
     fn session(accepts_proxy: bool) -> Session {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let at = listener.local_addr().unwrap();
-        let settings = Settings {
-            protocol: Protocol::Tcp,
-            listen: at,
-            forward: at,
-            path: Path::Copy,
-            buffer_bytes: 1,
-            burst: None,
-            threads: 1,
-            connections_max: None,
-            connect_timeout: Duration::ZERO,
-            idle_timeout: None,
-            drain_timeout: Duration::ZERO,
-            sends_proxy: false,
-            accepts_proxy,
-            untimed_bytes: 0,
-            reports_ended: false,
-        };
+        let settings = Settings { buffer_bytes: 1, accepts_proxy, ..Settings::new(at, at) };
         let [client, target] = [0, 1].map(|_| TcpStream::connect(at).unwrap());
         Session::new(client, at, target, now_ns(), &settings)
     }

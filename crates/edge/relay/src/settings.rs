@@ -1,9 +1,10 @@
 //! What to relay, how, and the limits.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
+use fabricmark_plan::RelayPath as Path;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol as IpProtocol, SockRef, Socket, TcpKeepalive, Type};
 
@@ -16,6 +17,9 @@ const DESCRIPTORS_PER_THREAD: usize = 3;
 /// Largest buffer: the limit of a pipe that an unprivileged process may ask for is 1 MiB (pipe(7)), and no plain read
 /// gains above it.
 const BUFFER_BYTES_MAX: usize = 16 << 20;
+
+/// Buffer by default: above it no peer in `docs/bench.md` gained.
+const BUFFER_BYTES: usize = 256 << 10;
 
 /// Most connections by default: an arbitrary choice. If all of them are stalled, they hold 350 MB.
 const CONNECTIONS: usize = 10_000;
@@ -30,15 +34,6 @@ pub enum Protocol {
     Tcp,
     /// Datagrams; those of one client address and port are a flow.
     Udp,
-}
-
-/// How the bytes of a connection pass through the relay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Path {
-    /// read(2) into a buffer and write(2) from it.
-    Copy,
-    /// splice(2) into a pipe and out of it: the bytes stay in the kernel. Four more descriptors per connection.
-    Splice,
 }
 
 /// A departure schedule: what each direction of a connection may pass on in a period.
@@ -57,6 +52,8 @@ pub struct Settings {
     pub protocol: Protocol,
     /// Address to listen at.
     pub listen: SocketAddr,
+    /// Addresses of clients; empty: any. Others are reset, or their datagrams dropped.
+    pub clients: Vec<IpAddr>,
     /// The target.
     pub forward: SocketAddr,
     /// How bytes pass through.
@@ -134,6 +131,33 @@ impl Sockets {
 }
 
 impl Settings {
+    /// A relay of TCP connections by [`Path::Copy`] on one thread, with the defaults of `fabricmark relay`.
+    pub fn new(listen: SocketAddr, forward: SocketAddr) -> Self {
+        Self {
+            protocol: Protocol::Tcp,
+            listen,
+            clients: Vec::new(),
+            forward,
+            path: Path::Copy,
+            buffer_bytes: BUFFER_BYTES,
+            burst: None,
+            threads: 1,
+            connections_max: None,
+            connect_timeout: Duration::from_secs(10),
+            idle_timeout: None,
+            drain_timeout: Duration::from_secs(30),
+            sends_proxy: false,
+            accepts_proxy: false,
+            untimed_bytes: 0,
+            reports_ended: false,
+        }
+    }
+
+    /// Whether this is the address of a client.
+    pub(crate) fn admits(&self, address: SocketAddr) -> bool {
+        self.clients.is_empty() || self.clients.contains(&address.ip().to_canonical())
+    }
+
     /// Descriptors that one connection needs.
     pub fn descriptors(&self) -> usize {
         match (self.protocol, self.path) {

@@ -154,7 +154,7 @@ impl<'a> Worker<'a> {
         if let Some(&index) = self.indexes.get(&client) {
             return Some(index);
         }
-        if !self.open.add() {
+        if !self.settings.admits(client) || !self.open.add() {
             return None;
         }
         let entry = self.flows.vacant_entry();

@@ -154,6 +154,14 @@ impl<'a> Worker<'a> {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let accepted = acceptfrom_with(listener, flags).map_err(io::Error::from);
             let opened = match accepted.and_then(with_address) {
+                Ok((client, address)) if !self.settings.admits(address) => {
+                    reset(&client);
+                    self.open.remove();
+                    let mut counters = self.shared.lock();
+                    counters.accepted += 1;
+                    counters.rejected += 1;
+                    continue;
+                }
                 Ok(client) => {
                     self.shared.lock().accepted += 1;
                     self.open(client)

@@ -26,21 +26,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 fn settings(forward: SocketAddr) -> Settings {
     Settings {
-        protocol: Protocol::Tcp,
-        listen: SocketAddr::new(V4, 0),
-        forward,
-        path: Path::Copy,
         buffer_bytes: 64 << 10,
-        burst: None,
-        threads: 1,
         connections_max: Some(1000),
-        connect_timeout: Duration::from_secs(10),
-        idle_timeout: None,
         drain_timeout: PATIENCE,
-        sends_proxy: false,
-        accepts_proxy: false,
-        untimed_bytes: 0,
         reports_ended: true,
+        ..Settings::new(SocketAddr::new(V4, 0), forward)
     }
 }
 

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fabricmark_interop::Network;
-use fabricmark_plan::{Amount, Factor, Plan, Role};
+use fabricmark_plan::{Amount, Factor, Plan, RELAY, Role};
 use fabricmark_report::Requirement;
 use fabricmark_units::{BitRate, Bytes, Nanos, Percent};
 use fabricmark_wire::Link;
@@ -218,6 +218,9 @@ pub struct Agent {
     /// Let coordinators run clients here, which connect to other hosts; needed for `run --to client=HOST`
     #[arg(long)]
     pub allow_client: bool,
+    /// Let coordinators run relays here, which connect to other hosts for their clients; needed for `run --to relay=HOST`
+    #[arg(long)]
+    pub allow_relay: bool,
     /// Also serve iperf3 clients on this port, 5201 if none is given
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "5201")]
     pub iperf3: Option<u16>,
@@ -376,14 +379,15 @@ impl How {
     ///
     /// If no flow of the plan ends at a node, or if a node is named twice.
     pub fn hosts(&self, plan: &Plan) -> Result<BTreeMap<&str, &str>, String> {
-        let known: BTreeSet<&str> =
-            plan.points.iter().flat_map(|point| plan.nodes(point)).collect();
+        let is_relayed = plan.points.iter().any(|point| point.relay.is_some());
+        let ends = plan.points.iter().flat_map(|point| plan.nodes(point));
+        let known: BTreeSet<&str> = ends.chain(is_relayed.then_some(RELAY)).collect();
         let mut hosts = BTreeMap::new();
         for To { node, host } in &self.to {
             if !known.contains(node.as_str()) {
                 let known: Vec<String> = known.iter().map(|name| format!("{name}=HOST")).collect();
                 return Err(format!(
-                    "node `{node}` is not an end of a flow; use {}",
+                    "node `{node}` is neither an end of a flow nor a relay; use {}",
                     known.join(", ")
                 ));
             }

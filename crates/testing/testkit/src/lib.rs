@@ -49,6 +49,7 @@ pub fn prepare(role: Role, levels: &str) -> Prepare {
         patience_ns: Nanos(0),
         hold_ns: Nanos(0),
         least_rtt_ns: None,
+        forward: None,
         device: "lo".to_owned(),
         cpu: None,
         interval_ns: None,

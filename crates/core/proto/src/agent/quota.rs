@@ -26,6 +26,10 @@ pub struct Quota {
     /// Whether workers may be clients, which connect to any address that the coordinator names. Default: no.
     #[serde(default)]
     pub allows_clients: bool,
+    /// Whether workers may be relays: whoever the coordinator admits then reaches any address that it names through this
+    /// host. Default: no.
+    #[serde(default)]
+    pub allows_relays: bool,
 }
 
 impl Default for Quota {
@@ -38,6 +42,7 @@ impl Default for Quota {
             memory_max: Bytes(1 << 30),
             connections_max: 8,
             allows_clients: false,
+            allows_relays: false,
         }
     }
 }
@@ -45,9 +50,15 @@ impl Default for Quota {
 impl Quota {
     /// Checks a run against the limits; the error is a sentence that says why not and what to do.
     pub fn check(&self, prepare: &Prepare) -> Result<(), String> {
-        if prepare.role == Role::Client && !self.allows_clients {
-            let why = "the agent does not allow clients: start it with --allow-client";
-            return Err(why.to_owned());
+        for (is_it, is_allowed, what) in [
+            (prepare.role == Role::Client, self.allows_clients, "client"),
+            (prepare.forward.is_some(), self.allows_relays, "relay"),
+        ] {
+            if is_it && !is_allowed {
+                return Err(format!(
+                    "the agent does not allow {what}s: start it with --allow-{what}"
+                ));
+            }
         }
         let Point { flows, .. } = prepare.point;
         if flows > self.flows_max {

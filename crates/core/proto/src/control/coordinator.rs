@@ -84,6 +84,9 @@ pub enum ConversationError {
     /// An end reported a failure.
     #[error("the {} failed: {failure}", role.name())]
     Failed { role: Role, failure: Failure },
+    /// The relay between the ends could not relay.
+    #[error("the relay failed: {failure}")]
+    Relay { failure: Failure },
     /// An end did not answer in time; `is_ending`: the flows were open, and the end had to finish the run.
     #[error("the {} did not answer within {:.1} s{}", role.name(), within.as_secs_f64(), help(*is_ending))]
     Silent { role: Role, within: Nanos, is_ending: bool },
@@ -95,7 +98,11 @@ pub enum ConversationError {
 impl ConversationError {
     /// Whether an end lacks what the run needs, so that a retry cannot succeed.
     pub fn is_missing(&self) -> bool {
-        matches!(self, Self::Failed { failure: Failure::Missing(_), .. })
+        matches!(
+            self,
+            Self::Failed { failure: Failure::Missing(_), .. }
+                | Self::Relay { failure: Failure::Missing(_) }
+        )
     }
 }
 
@@ -232,6 +239,11 @@ impl Conversation {
         conversation
     }
 
+    /// Number of the run.
+    pub fn run(&self) -> u64 {
+        self.run
+    }
+
     /// Handles a report from one end.
     pub fn on_message(&mut self, now: Instant, from: Role, report: Report) {
         match report {
@@ -287,6 +299,11 @@ impl Conversation {
     /// Aborts the run; its outcome is [`Failure::Aborted`].
     pub fn abort(&mut self) {
         self.fail(ConversationError::Failed { role: Role::Client, failure: Failure::Aborted });
+    }
+
+    /// Handles a failure of the relay between the ends.
+    pub fn on_relay_failed(&mut self, failure: Failure) {
+        self.fail(ConversationError::Relay { failure });
     }
 
     /// The next order to send, and its addressee.

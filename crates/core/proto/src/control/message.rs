@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use fabricmark_plan::{Direction, Pattern, Point, Role, Trace};
 use fabricmark_record::{
-    Counts, Fairness, Interval, KernelCounters, KernelTimes, Pacing, QuicCounters, Series, Side,
-    TcpCounters, ThreadTime, Usage,
+    Counts, Fairness, Interval, KernelCounters, KernelTimes, Pacing, QuicCounters, RelayTimes,
+    Series, Side, TcpCounters, ThreadTime, Usage,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_units::{Bytes, Nanos};
@@ -99,6 +99,9 @@ pub struct Prepare {
     pub seed: u64,
     /// Departures of a trace pace; `None` for other paces.
     pub trace: Option<Trace>,
+    /// This server is a relay: it passes flows on to this address, until [`Order::Stop`]. `None`: it is an end of them.
+    #[serde(default)]
+    pub forward: Option<SocketAddr>,
 }
 
 impl Prepare {
@@ -246,6 +249,9 @@ pub struct EndReport {
     /// Resources of this machine that the run used; `None` if they were not read.
     #[serde(default)]
     pub usage: Option<Usage>,
+    /// Times of a relay; `None` from the ends of the flows, and if no bytes passed.
+    #[serde(default)]
+    pub relay: Option<RelayTimes>,
     /// All intervals, if requested. Not sent: the reader of reports has got each as a [`Report::Interval`].
     #[serde(skip)]
     pub series: Option<Series>,

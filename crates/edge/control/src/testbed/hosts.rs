@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fabricmark_plan::{Plan, Point, Role};
+use fabricmark_plan::{Plan, Point, RELAY, Role};
 use fabricmark_proto::{SessionId, Welcome};
 use fabricmark_record::Carrier;
 use fabricmark_units::Nanos;
@@ -34,6 +34,8 @@ pub(super) struct Hosts {
     agents: BTreeMap<String, Remote>,
     /// Paths between the nodes, as far as the plan defines their wires.
     ways: Ways,
+    /// Whether relays run at a node of their own.
+    has_relay: bool,
 }
 
 impl Hosts {
@@ -42,15 +44,32 @@ impl Hosts {
         plan: &Plan,
         nodes: &BTreeMap<String, AgentAccess>,
     ) -> Result<Self, PlanError> {
+        let mut has_relay = nodes.contains_key(RELAY);
         let ways = match &plan.topology {
-            Some(named) => ways(plan, &parse(&named.text)?)?,
+            Some(named) => {
+                let topology = parse(&named.text)?;
+                has_relay |= topology.nodes.contains_key(RELAY);
+                ways(plan, &topology)?
+            }
             None => Ways::new(),
         };
         let mut agents = BTreeMap::new();
         for (node, access) in nodes {
             agents.insert(node.clone(), Remote::call(access)?);
         }
-        Ok(Self { plan: plan.clone(), agents, ways })
+        Ok(Self { plan: plan.clone(), agents, ways, has_relay })
+    }
+
+    /// The node of relays.
+    fn relay_node(&self, point: &Point) -> &str {
+        let [_, server] = self.plan.nodes(point);
+        if self.has_relay { RELAY } else { server }
+    }
+
+    /// The host that an end on this host talks to: that of the relay, if there is one, or of the other end.
+    fn neighbour(&self, role: Role, point: &Point) -> Option<&Remote> {
+        let relay = point.relay.and_then(|_| self.agents.get(self.relay_node(point)));
+        relay.or_else(|| self.remote(role.other(), point))
     }
 
     /// The agents of client and server; `None` for this host.
@@ -157,13 +176,36 @@ impl Testbed for Hosts {
         Ok(Pair([worker(client)?, server]))
     }
 
-    fn relay(&self, _: &Point) -> Result<RelayPlace<'_>, PlanError> {
-        Err(PlanError::Input("relay is not supported with another host".to_owned()))
+    /// It may connect from any address of its agent's device.
+    fn relay(&self, point: &Point) -> Result<RelayPlace, PlanError> {
+        if let Some(agent) = self.agents.get(self.relay_node(point)) {
+            let address = agent.attach(point.family)?.address;
+            let sources = agent.welcome.addresses.iter().copied().chain([address]).collect();
+            return Ok(RelayPlace { address, sources });
+        }
+        let [client, server] = [Role::Client, Role::Server].map(|role| self.remote(role, point));
+        match client.or(server).filter(|_| self.has_relay) {
+            // Its sources lead to the server, and it is reached by the client.
+            Some(client) => {
+                let address = client.attach_here(point.family)?.address;
+                let towards = server.map(|server| server.attach_here(point.family)).transpose()?;
+                let sources = towards.map(|here| here.address).into_iter().chain([address]);
+                Ok(RelayPlace { address, sources: sources.collect() })
+            }
+            None => Ok(RelayPlace::at(self.attach(Role::Server, point)?.address)),
+        }
+    }
+
+    fn start_relay(&mut self, point: &Point, program: &Path) -> Result<Node, PlanError> {
+        let node = self.relay_node(point).to_owned();
+        match self.agents.get_mut(&node) {
+            Some(remote) => remote.worker(),
+            None => Node::start(RELAY, program, None),
+        }
     }
 
     fn attach(&self, role: Role, point: &Point) -> Result<Attachment, PlanError> {
-        let other = || self.remote(role.other(), point);
-        Ok(match (self.remote(role, point), other()) {
+        Ok(match (self.remote(role, point), self.neighbour(role, point)) {
             (Some(remote), _) => remote.attach(point.family)?,
             (None, Some(other)) => other.attach_here(point.family)?,
             (None, None) => {

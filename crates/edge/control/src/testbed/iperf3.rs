@@ -22,7 +22,7 @@ impl Testbed for Iperf3 {
         Err(PlanError::Internal("an iperf3 server has no workers".to_owned()))
     }
 
-    fn relay(&self, _: &Point) -> Result<RelayPlace<'_>, PlanError> {
+    fn relay(&self, _: &Point) -> Result<RelayPlace, PlanError> {
         Err(PlanError::Input("relay is not supported with another host".to_owned()))
     }
 

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use fabricmark_lab::{Backend, Lab, Traffic, Way, Wiring};
-use fabricmark_plan::{Plan, Point, Role};
+use fabricmark_plan::{Plan, Point, RELAY, Role};
 use fabricmark_units::Nanos;
 use fabricmark_wire::{self as wire, Link};
 
 use super::local::Loopback;
-use super::paths::{RELAY, Ways, key, parse, ways};
+use super::paths::{Ways, key, parse, ways};
 use super::{Testbed, in_turn};
 use crate::attachment::{Attachment, NodeFacts};
 use crate::error::PlanError;
@@ -137,21 +137,24 @@ impl Testbed for InLab {
         Ok(Attachment { device, address: topology.address(link, end, point.family), scope_id: 0 })
     }
 
-    fn relay(&self, point: &Point) -> Result<RelayPlace<'_>, PlanError> {
-        let Some(network) = self.network(point) else {
-            return Ok(RelayPlace::at_server(Loopback.attach(Role::Server, point)?.address));
-        };
+    fn relay(&self, point: &Point) -> Result<RelayPlace, PlanError> {
+        let Some(network) = self.network(point) else { return Loopback.relay(point) };
         let topology = network.lab.topology();
         let own = topology.ends(RELAY).map(|(link, end)| topology.address(link, end, point.family));
         let sources: Vec<IpAddr> = own.collect();
         let client = self.attach(Role::Client, point)?.address;
         let nearest = sources.iter().find(|&&own| are_neighbours(own, client)).or(sources.first());
         let Some(&address) = nearest else {
-            let namespace = network.lab.namespace(self.name(Role::Server, point));
-            let server = self.attach(Role::Server, point)?.address;
-            return Ok(RelayPlace { namespace, ..RelayPlace::at_server(server) });
+            return Ok(RelayPlace::at(self.attach(Role::Server, point)?.address));
         };
-        Ok(RelayPlace { namespace: network.lab.namespace(RELAY), address, sources })
+        Ok(RelayPlace { address, sources })
+    }
+
+    fn start_relay(&mut self, point: &Point, program: &Path) -> Result<Node, PlanError> {
+        let Some(network) = self.network(point) else { return Node::start(RELAY, program, None) };
+        let is_node = network.lab.topology().nodes.contains_key(RELAY);
+        let node = if is_node { RELAY } else { self.name(Role::Server, point) };
+        Node::start(RELAY, program, network.lab.namespace(node))
     }
 
     fn facts(&self, role: Role, point: &Point, _: Option<&Node>) -> NodeFacts {

@@ -4,12 +4,9 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use fabricmark_lab::{Topology, Way};
-use fabricmark_plan::{Plan, Point};
+use fabricmark_plan::{Plan, Point, RELAY};
 
 use crate::error::PlanError;
-
-/// Node at which relays run, if a plan or a topology has it.
-pub(crate) const RELAY: &str = "relay";
 
 /// Paths by the names of their first and last node, and whether they lead through a relay.
 pub(super) type Ways = BTreeMap<([String; 2], bool), Way>;

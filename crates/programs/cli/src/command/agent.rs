@@ -29,6 +29,7 @@ pub fn agent(options: &Agent) -> Result<(), Failure> {
             duration_max: options.duration,
             memory_max: options.memory,
             allows_clients: options.allow_client,
+            allows_relays: options.allow_relay,
             ..Quota::default()
         },
         slots: if options.exclusive { 1 } else { options.at_once },

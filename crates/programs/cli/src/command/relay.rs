@@ -4,9 +4,7 @@ use std::io::{Write, stdout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fabricmark_relay::{
-    Board, Counters, Ended, Path, Protocol, RelayError, Settings, Times, Transfer,
-};
+use fabricmark_relay::{Board, Counters, Ended, Protocol, RelayError, Settings, Times, Transfer};
 use fabricmark_stats::Histogram;
 use fabricmark_units::BitRate;
 use sd_notify::NotifyState;
@@ -75,8 +73,6 @@ fn settings(options: &Relay) -> Result<Settings, Failure> {
     }
     Ok(Settings {
         protocol: options.transport,
-        listen,
-        forward,
         path: options.path,
         buffer_bytes: usize::try_from(options.buffer.0).unwrap_or(usize::MAX),
         burst: options.pace,
@@ -89,6 +85,7 @@ fn settings(options: &Relay) -> Result<Settings, Failure> {
         accepts_proxy: options.accept_proxy,
         untimed_bytes: options.untimed.0,
         reports_ended: options.log,
+        ..Settings::new(listen, forward)
     })
 }
 
@@ -179,7 +176,7 @@ fn as_json(options: &Relay, counters: &Counters) -> Value {
     json!({
         "event": "counters",
         "transport": if options.transport == Protocol::Tcp { "tcp" } else { "udp" },
-        "path": if options.path == Path::Copy { "copy" } else { "splice" },
+        "path": options.path.word(),
         "buffer_bytes": options.buffer.0,
         "accepted": counters.accepted,
         "open": counters.open(),

@@ -1,6 +1,7 @@
 //! Options of `relay`.
 
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use fabricmark_plan::Pace;
 use fabricmark_relay::{Burst, Path, Protocol};
 use fabricmark_units::{BitRate, Bytes, Nanos};
@@ -20,7 +21,7 @@ pub struct Relay {
     #[arg(long, default_value = "tcp", value_parser = choice(&PROTOCOLS))]
     pub transport: Protocol,
     /// How the bytes pass through the relay
-    #[arg(long, default_value = "copy", value_parser = choice(&PATHS))]
+    #[arg(long, default_value = "copy", value_parser = paths())]
     pub path: Path,
     /// Most bytes per receive, and size of the pipes of splice
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]
@@ -65,6 +66,12 @@ pub struct Relay {
     pub json: bool,
 }
 
+/// A parser of the paths of a relay.
+fn paths() -> impl TypedValueParser<Value = Path> {
+    let words = Path::CHOICES.iter().map(|one| PossibleValue::new(one.word).help(one.about));
+    PossibleValuesParser::new(words).try_map(|word| Path::named(&word).ok_or("unknown value"))
+}
+
 fn burst(text: &str) -> Result<Burst, String> {
     match text.parse() {
         Ok(Pace::Burst { bytes, period }) => Ok(Burst {
@@ -79,9 +86,4 @@ fn burst(text: &str) -> Result<Burst, String> {
 const PROTOCOLS: [(&str, Protocol, &str); 2] = [
     ("tcp", Protocol::Tcp, "connections"),
     ("udp", Protocol::Udp, "datagrams; those of one client address and port are a flow"),
-];
-
-const PATHS: [(&str, Path, &str); 2] = [
-    ("copy", Path::Copy, "read(2) and write(2) with a buffer"),
-    ("splice", Path::Splice, "splice(2) through a pipe: the bytes stay in the kernel"),
 ];

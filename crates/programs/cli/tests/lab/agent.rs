@@ -4,6 +4,7 @@ mod demands;
 mod hosts;
 mod life;
 mod others;
+mod relays;
 mod service;
 mod strangers;
 

@@ -128,7 +128,11 @@ fn both_ends_run_on_other_hosts_than_the_one_that_conducts() {
     let line = ["run", plan.to_str().unwrap(), "--link", "veth", "--out", out.to_str().unwrap()];
     let run = |hosts: &[&str]| inside("desk", &[&line[..], hosts].concat()).output().unwrap();
     let nobody = format!("nobody={}", client[0]);
-    expect(&run(&["--to", &nobody]), 64, &["node `nobody` is not an end of a flow", "server=HOST"]);
+    expect(
+        &run(&["--to", &nobody]),
+        64,
+        &["node `nobody` is neither an end of a flow", "server=HOST"],
+    );
     expect(&run(&["--to", &to[1], "--to", &to[1]]), 64, &["the host of server twice"]);
     let both = ["--to", &to[0], "--to", &to[1]];
     expect(&run(&both), 66, &["the agent does not allow clients", "--allow-client"]);

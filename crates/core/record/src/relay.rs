@@ -1,0 +1,14 @@
+//! Times of a relay between the ends of a run.
+
+use serde::{Deserialize, Serialize};
+
+/// Means over the connections that a relay has moved bytes of, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RelayTimes {
+    /// From the start of the first receive to the end of the last send.
+    pub switching_ns: f64,
+    /// From the start of the first receive to the end of the last one.
+    pub receiving_ns: f64,
+    /// Bytes per connection.
+    pub bytes: f64,
+}
