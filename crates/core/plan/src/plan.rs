@@ -259,15 +259,20 @@ impl Plan {
     }
 
     /// The same plan for the network between this host and `peer`, which `link` describes: a plan cannot choose it.
-    /// Points that differ only in their link become one. Levels that need no emulator (`rtt = "0ms"`, `offload`)
+    /// It replaces a topology file. Points that differ only in their link become one. Levels that need no emulator (`rtt = "0ms"`, `offload`)
     /// are dropped.
     pub fn to_host(mut self, peer: &str, link: Option<Link>) -> Result<Self, Invalid> {
         self.testbed = Testbed::Hosts;
         self.peer = Some(peer.to_owned());
-        if let Some(Topology { file, .. }) =
-            self.topology.as_ref().filter(|_| self.wires.is_empty())
-        {
-            return Err(not_between_hosts(&format!("testbed = lab:{file}")));
+        if let Some(Topology { file, .. }) = self.topology.take_if(|_| self.wires.is_empty()) {
+            if link.is_none() {
+                return Err(Invalid(format!(
+                    "testbed = lab:{file} is a lab; give the link between the hosts with --link"
+                )));
+            }
+            for point in &mut self.points {
+                (point.rtt, point.offload) = (None, None);
+            }
         }
         if !self.wires.is_empty() && (link.is_some() || self.own_ends().is_some()) {
             let message = "a plan with a [[wire]] supports neither --link nor --ends nor a guest; \

@@ -121,6 +121,19 @@ fn what_only_a_lab_emulates_is_refused_on_the_way_to_a_host() {
             "{message}"
         );
     }
+    let lab = SOUND.replace("link = [\"ethernet:1G\"]\n", "").replacen(
+        "seed",
+        "testbed = \"lab:a.toml\"\nseed",
+        1,
+    );
+    let plan = || parse("p.toml", &lab, Size::Full, &["P1 IV"]).unwrap();
+    let message = plan().to_host("h", None).unwrap_err().to_string();
+    assert_eq!(
+        message,
+        "testbed = lab:a.toml is a lab; give the link between the hosts with --link"
+    );
+    let link = "ethernet:10G".parse().unwrap();
+    assert!(plan().to_host("h", Some(link)).unwrap().points.iter().all(|point| point.link == link));
     let plan = to_host("rtt = \"0ms\"\noffload = \"off\"").unwrap();
     assert!(plan.points.iter().all(|point| point.rtt.is_none() && point.offload.is_none()));
 }

@@ -71,10 +71,10 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
     }
     read_files(&mut plan, file.parent().unwrap_or(Path::new("")))?;
     plan.budget_ns = how.budget.or(plan.budget_ns);
-    let hosts = how.hosts(&plan).map_err(Failure::input)?;
     if let Some((other, _)) = how.other_end() {
         plan = plan.to_host(&other, how.link)?;
     }
+    let hosts = how.hosts(&plan).map_err(Failure::input)?;
     if how.check {
         println!("{}", summary(file, &plan));
         return Ok(None);
