@@ -44,7 +44,7 @@ impl fmt::Display for Load {
                 write!(f, "transfers of 16 KiB, {connections} connections")
             }
             Self::Exchange => f.write_str("exchange of 64 B"),
-            Self::Connect => f.write_str("connections"),
+            Self::Connect => f.write_str("opened connections"),
         }
     }
 }

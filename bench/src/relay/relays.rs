@@ -31,6 +31,7 @@ pub struct Relays {
 
 const COPY: &str = "fabricmark copy";
 const SPLICE: &str = "fabricmark splice";
+const URING: &str = "fabricmark io-uring";
 const BARE: &str = "bare loop";
 const DIRECT: &str = "direct";
 const HAPROXY: &str = "HAProxy";
@@ -54,7 +55,7 @@ impl Relays {
         if !compiled.success() {
             return Err("cc cannot compile relay.c".into());
         }
-        let mut names = vec![COPY, SPLICE, BARE, DIRECT];
+        let mut names = vec![COPY, SPLICE, URING, BARE, DIRECT];
         let has = |program: &str| {
             let version = Command::new(program).arg("-v").stderr(Stdio::null()).output();
             version.is_ok_and(|output| output.status.success())
@@ -91,8 +92,8 @@ impl Relays {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let (listen, forward) = (format!("127.0.0.1:{port}"), format!("127.0.0.1:{target}"));
         let mut command = match *name {
-            COPY | SPLICE => {
-                let path = if *name == COPY { "copy" } else { "splice" };
+            COPY | SPLICE | URING => {
+                let (_, path) = name.split_once(' ').unwrap_or_default();
                 let buffer = format!("{buffer_bytes}B");
                 let mut command = Command::new(&self.program);
                 command.args(["relay", "--listen", &listen, "--forward", &forward]);

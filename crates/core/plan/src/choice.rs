@@ -180,6 +180,8 @@ choices! {
         Copy = "copy",
         /// by splice through a pipe: the bytes stay in the kernel
         Splice = "splice",
+        /// by io_uring: the receives of all ready connections are one system call, and the sends another
+        Uring = "io-uring",
     }
 }
 

@@ -104,7 +104,7 @@ fn listen_at(prepare: &Prepare, port: u16, forward: SocketAddr) -> Result<Relay,
 
 fn failure(error: &RelayError) -> Failure {
     match error {
-        RelayError::Descriptors { .. } => Failure::Missing(error.to_string()),
+        RelayError::Descriptors { .. } | RelayError::Ring(_) => Failure::Missing(error.to_string()),
         RelayError::Invalid(_) | RelayError::Listen { .. } => Failure::System(error.to_string()),
     }
 }

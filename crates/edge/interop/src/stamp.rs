@@ -6,7 +6,6 @@
 //! RTTs that contradict themselves are counted as implausible.
 
 mod clock;
-mod datagrams;
 mod measure;
 mod reflect;
 #[expect(unsafe_code, reason = "adjtimex(2), which no safe crate has")]

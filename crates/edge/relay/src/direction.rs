@@ -9,17 +9,18 @@ use rustix::event::epoll::EventFlags;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
 use crate::Path;
+use crate::ring::{self, Ring};
 use crate::settings::{Burst, Settings};
 use crate::transfer::Transfer;
 
 /// Receives of one direction before other connections get their turn.
-const RECEIVES_PER_TURN: usize = 16;
+pub(crate) const RECEIVES_PER_TURN: usize = 16;
 
 /// Bytes that stalled directions of all threads together may hold before they receive less at a time.
 const HELD_MAX: usize = 32 << 20;
 
 /// Most bytes per receive then.
-const SHORT_RECEIVE_BYTES: usize = 16 << 10;
+pub(crate) const SHORT_RECEIVE_BYTES: usize = 16 << 10;
 
 /// Empty pipes that a thread keeps for its next connections.
 const PIPES_KEPT: usize = 64;
@@ -60,27 +61,41 @@ struct Pipe {
 pub(crate) struct Mover {
     path: Path,
     burst: Option<Burst>,
-    buffer: Vec<u8>,
+    most: usize,
+    /// With [`Path::Uring`] many connections receive into parts of it at once.
+    pub(crate) buffer: Vec<u8>,
+    /// Requests of [`Path::Uring`].
+    pub(crate) ring: Option<Ring>,
     pipes: Vec<Pipe>,
     /// Bytes that directions hold, and from which number on they receive less at a time.
-    held: usize,
+    pub(crate) held: usize,
     held_max: usize,
     /// Bytes moved since [`Self::take_bytes`], by direction.
     bytes: [u64; 2],
 }
 
 impl Mover {
-    pub(crate) fn new(settings: &Settings) -> Self {
-        let &Settings { path, burst, buffer_bytes, threads, .. } = settings;
+    pub(crate) fn new(settings: &Settings, ring: Option<Ring>) -> Self {
+        let &Settings { path, burst, buffer_bytes: most, threads, .. } = settings;
         let held_max = HELD_MAX / threads;
-        let buffer = vec![0; buffer_bytes];
-        Self { path, burst, buffer, pipes: Vec::new(), held: 0, held_max, bytes: [0; 2] }
+        let buffer = vec![0; ring.as_ref().map_or(most, |_| most.max(ring::BUFFER_BYTES))];
+        Self {
+            path,
+            burst,
+            most,
+            buffer,
+            ring,
+            pipes: Vec::new(),
+            held: 0,
+            held_max,
+            bytes: [0; 2],
+        }
     }
 
     /// Most bytes of the next receive.
     fn most(&self) -> usize {
         let most = if self.held > self.held_max { SHORT_RECEIVE_BYTES } else { usize::MAX };
-        self.buffer.len().min(most)
+        self.most.min(most)
     }
 
     /// Forgets what a direction held that has ended.
@@ -98,9 +113,27 @@ impl Mover {
         }
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         // Above the user's limit of pipe memory it keeps its size (pipe(7)).
-        let _ = fcntl_setpipe_size(&writer, self.buffer.len());
+        let _ = fcntl_setpipe_size(&writer, self.most);
         Ok(Pipe { reader, writer })
     }
+}
+
+/// What a direction does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It receives.
+    Receive(Receive),
+    /// It cannot receive now.
+    Pauses(Step),
+}
+
+/// A receive of a direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Receive {
+    /// Most bytes.
+    pub(crate) most: usize,
+    /// When it began, if it is the first.
+    began_ns: u64,
 }
 
 /// Whether a direction can go on at once.
@@ -169,89 +202,130 @@ impl Direction {
         is_last: bool,
     ) -> io::Result<Step> {
         for _ in 0..RECEIVES_PER_TURN {
-            if self.is_holding() && !self.flush(sink, &mut mover.held)? {
-                return Ok(Step::Waits);
-            }
-            match self.state {
-                State::Open => {}
-                State::Ended => {
-                    if !is_last {
-                        sink.stream.shutdown(Shutdown::Write)?;
-                    }
-                    self.state = State::Shut;
-                    if let Some(pipe) = self.pipe.take().filter(|_| mover.pipes.len() < PIPES_KEPT)
-                    {
-                        mover.pipes.push(pipe);
-                    }
-                    return Ok(Step::Waits);
-                }
-                State::Shut => return Ok(Step::Waits),
-            }
-            if !source.is_readable || !sink.is_writable {
-                return Ok(Step::Waits);
-            }
-            let mut most = mover.most();
-            if let Some(burst) = mover.burst {
-                if !self.has_room(burst) {
-                    self.stamp();
-                    return Ok(Step::Due(self.period_ends_ns));
-                }
-                most = most.min(self.room);
-            }
-            let began_ns = if self.transfer.bytes == 0 { now_ns() } else { 0 };
-            let received = match mover.path {
-                Path::Copy => source.stream.read(&mut mover.buffer[..most]),
-                Path::Splice => self.fill(source, mover, most),
+            let receive = match self.begin(source, sink, mover, is_last)? {
+                Turn::Receive(receive) => receive,
+                Turn::Pauses(step) => return Ok(step),
             };
-            let received = match received {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    source.is_readable = false;
-                    self.stamp();
-                    return Ok(Step::Waits);
-                }
-                received => received?,
+            let result = match mover.path {
+                Path::Splice => self.fill(source, mover, receive.most),
+                Path::Copy | Path::Uring => source.stream.read(&mut mover.buffer[..receive.most]),
             };
+            let received = self.received(receive, result, source, mover, number)?;
             if received == 0 {
-                self.stamp();
-                self.state = State::Ended;
                 continue;
             }
-            mover.bytes[number] += received as u64;
-            self.room = self.room.saturating_sub(received);
-            let untimed = self.untimed.min(received as u64);
-            self.untimed -= untimed;
-            let timed = received as u64 - untimed;
-            let transfer = &mut self.transfer;
-            if transfer.bytes == 0 && timed > 0 {
-                transfer.receive_began_ns = began_ns;
-                transfer.send_began_ns = now_ns();
-            }
-            transfer.bytes += timed;
-            transfer.receives += u64::from(timed > 0);
-            // A stream socket that returned less than was asked for has no more (epoll(7)), except its end. With
-            // splice, it may be the pipe that is full.
-            let is_copy = mover.path == Path::Copy;
-            let is_short = received < most;
-            if is_copy && is_short {
-                source.is_readable = source.has_ended;
-            }
-            let is_stamped = is_short || !is_copy;
-            transfer.receive_ended_ns = if is_stamped { now_ns() } else { 0 };
-            transfer.send_ended_ns = 0;
-            if is_copy {
-                self.send(sink, &mover.buffer[..received])?;
-                mover.held += self.held.len();
-            } else {
+            if mover.path == Path::Splice {
                 self.piped = received;
                 self.flush(sink, &mut mover.held)?;
+            } else {
+                let sent = send_some(sink, &mover.buffer[..received])?;
+                self.hold(&mover.buffer[sent..received], &mut mover.held);
             }
-            if is_stamped || self.is_holding() {
-                self.stamp();
-            }
+            self.stamp_end();
         }
         self.stamp();
         Ok(Step::More)
+    }
+
+    /// Sends what is held, passes the end on, and says what comes next.
+    pub(crate) fn begin(
+        &mut self,
+        source: &End,
+        sink: &mut End,
+        mover: &mut Mover,
+        is_last: bool,
+    ) -> io::Result<Turn> {
+        if self.is_holding() && !self.flush(sink, &mut mover.held)? {
+            return Ok(Turn::Pauses(Step::Waits));
+        }
+        match self.state {
+            State::Open => {}
+            State::Ended => {
+                if !is_last {
+                    sink.stream.shutdown(Shutdown::Write)?;
+                }
+                self.state = State::Shut;
+                if let Some(pipe) = self.pipe.take().filter(|_| mover.pipes.len() < PIPES_KEPT) {
+                    mover.pipes.push(pipe);
+                }
+                return Ok(Turn::Pauses(Step::Waits));
+            }
+            State::Shut => return Ok(Turn::Pauses(Step::Waits)),
+        }
+        if !source.is_readable || !sink.is_writable {
+            return Ok(Turn::Pauses(Step::Waits));
+        }
+        let mut most = mover.most();
+        if let Some(burst) = mover.burst {
+            if !self.has_room(burst) {
+                self.stamp();
+                return Ok(Turn::Pauses(Step::Due(self.period_ends_ns)));
+            }
+            most = most.min(self.room);
+        }
+        let began_ns = if self.transfer.bytes == 0 { now_ns() } else { 0 };
+        Ok(Turn::Receive(Receive { most, began_ns }))
+    }
+
+    /// Counts the result of a receive; returns the number of bytes to send.
+    pub(crate) fn received(
+        &mut self,
+        Receive { most, began_ns }: Receive,
+        result: io::Result<usize>,
+        source: &mut End,
+        mover: &mut Mover,
+        number: usize,
+    ) -> io::Result<usize> {
+        let received = match result {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(0),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                source.is_readable = false;
+                self.stamp();
+                return Ok(0);
+            }
+            received => received?,
+        };
+        if received == 0 {
+            self.stamp();
+            self.state = State::Ended;
+            return Ok(0);
+        }
+        mover.bytes[number] += received as u64;
+        self.room = self.room.saturating_sub(received);
+        let untimed = self.untimed.min(received as u64);
+        self.untimed -= untimed;
+        let timed = received as u64 - untimed;
+        let transfer = &mut self.transfer;
+        if transfer.bytes == 0 && timed > 0 {
+            transfer.receive_began_ns = began_ns;
+            transfer.send_began_ns = now_ns();
+        }
+        transfer.bytes += timed;
+        transfer.receives += u64::from(timed > 0);
+        // A stream socket that returned less than was asked for has no more (epoll(7)), except its end. With splice, it
+        // may be the pipe that is full.
+        let (is_splice, is_short) = (mover.path == Path::Splice, received < most);
+        if is_short && !is_splice {
+            source.is_readable = source.has_ended;
+        }
+        self.transfer.receive_ended_ns = if is_short || is_splice { now_ns() } else { 0 };
+        self.transfer.send_ended_ns = 0;
+        Ok(received)
+    }
+
+    /// Keeps bytes that the sink did not take. `held` is the sum over all directions.
+    pub(crate) fn hold(&mut self, bytes: &[u8], held: &mut usize) {
+        if !bytes.is_empty() {
+            (self.held, self.sent) = (bytes.to_vec(), 0);
+            *held += bytes.len();
+        }
+    }
+
+    /// Sets the end of a send if its receive may have been the last.
+    pub(crate) fn stamp_end(&mut self) {
+        if self.transfer.receive_ended_ns != 0 || self.is_holding() {
+            self.stamp();
+        }
     }
 
     /// Whether the schedule lets bytes pass now. Periods follow each other, unless one passed in silence.
@@ -268,7 +342,7 @@ impl Direction {
     }
 
     /// Sets the ends of the last receive and of the last send, if they are not set yet.
-    fn stamp(&mut self) {
+    pub(crate) fn stamp(&mut self) {
         let transfer = &mut self.transfer;
         if transfer.bytes > 0 && (transfer.receive_ended_ns == 0 || transfer.send_ended_ns == 0) {
             let now_ns = now_ns();
@@ -293,16 +367,6 @@ impl Direction {
         let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
         let moved = splice(&source.stream, None, &pipe.writer, None, most, flags)?;
         Ok(moved)
-    }
-
-    /// Sends bytes, and holds what the sink does not take.
-    fn send(&mut self, sink: &mut End, bytes: &[u8]) -> io::Result<()> {
-        let sent = send_some(sink, bytes)?;
-        if sent < bytes.len() {
-            self.held = bytes[sent..].to_vec();
-            self.sent = 0;
-        }
-        Ok(())
     }
 
     /// Sends what is held; whether all of it was sent. `held` is the sum over all directions.

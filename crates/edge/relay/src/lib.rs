@@ -6,6 +6,7 @@
 //!   socket of its own (SO_REUSEPORT).
 //! - `session`: one connection of a client and the relay's connection to the target.
 //! - `direction`: the hot loop. Moves what one end sent to the other, by `read` and `write` or by splice(2).
+//! - `ring`: the same for many connections at once, by io_uring.
 //! - `poll`: waits for events.
 //! - `udp`: the same for flows of datagrams.
 //! - [`Transfer`], [`Counters`]: what was moved, and the times of paper P5.
@@ -16,6 +17,7 @@
 mod counters;
 mod direction;
 mod poll;
+mod ring;
 mod session;
 mod settings;
 mod transfer;
@@ -37,6 +39,7 @@ pub use transfer::{Ended, Transfer};
 
 use counters::Shared;
 use poll::Poll;
+use ring::Ring;
 
 /// Interval at which [`Relay::serve`] calls `look`, and threads look whether they are to stop or may accept again.
 const TICK: Duration = Duration::from_millis(100);
@@ -58,6 +61,8 @@ pub struct Relay {
     sockets: settings::Sockets,
     /// One per thread.
     polls: Vec<Poll>,
+    /// One per thread with [`Path::Uring`], else none.
+    rings: Vec<Ring>,
 }
 
 /// Open connections of all threads, and how many there may be.
@@ -133,7 +138,10 @@ impl Relay {
         let polls = (0..settings.threads).map(|_| Poll::new()).collect::<io::Result<_>>();
         let at = settings.listen;
         let polls = polls.map_err(|source| RelayError::Listen { at, source })?;
-        Ok(Self { settings, connections_max, sockets, polls })
+        let rings = if settings.path == Path::Uring { settings.threads } else { 0 };
+        let rings = (0..rings).map(|_| Ring::new()).collect::<io::Result<_>>();
+        let rings = rings.map_err(RelayError::Ring)?;
+        Ok(Self { settings, connections_max, sockets, polls, rings })
     }
 
     /// Address that it listens at, with the port that the kernel chose if none was given.
@@ -153,7 +161,7 @@ impl Relay {
         stop: &AtomicBool,
         look: &mut dyn FnMut(&Board<'_>),
     ) -> io::Result<Counters> {
-        let Self { settings, connections_max, sockets, polls } = self;
+        let Self { settings, connections_max, sockets, polls, rings } = self;
         let shared: Vec<Shared> = (0..settings.threads).map(|_| Shared::default()).collect();
         let (ended, reader) = sync_channel(ENDED_MAX);
         let board = Board { shared: &shared, ended: reader };
@@ -168,11 +176,12 @@ impl Relay {
             let mut threads = Vec::new();
             match sockets {
                 settings::Sockets::Tcp(listeners) => {
-                    let each = polls.into_iter().zip(listeners).zip(board.shared);
-                    for ((poll, listener), shared) in each {
+                    let rings = rings.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+                    let each = polls.into_iter().zip(rings).zip(listeners).zip(board.shared);
+                    for ((waits, listener), shared) in each {
                         let ended = ended.clone();
                         let worker =
-                            worker::Worker::new(settings, poll, listener, shared, open, ended);
+                            worker::Worker::new(settings, waits, listener, shared, open, ended);
                         threads.push(scope.spawn(move || worker.run(stop)));
                     }
                 }

@@ -89,6 +89,11 @@ pub(crate) enum Next {
     End(Outcome),
 }
 
+impl Next {
+    /// An end of the connection is broken.
+    pub(crate) const RESET: Self = Self::End(Outcome::Reset);
+}
+
 impl Session {
     /// A session that began at `began_ns`, before the connection to the target.
     pub(crate) fn new(
@@ -155,13 +160,14 @@ impl Session {
         Next::Wait
     }
 
-    /// Goes on as far as it can. `connect_ns` is set when the connection to the target has opened.
-    pub(crate) fn advance(
+    /// Opens the session as far as it can; `None` once bytes may pass. `connect_ns` is set when the connection to the
+    /// target has opened.
+    pub(crate) fn open(
         &mut self,
         mover: &mut Mover,
         settings: &Settings,
         connect_ns: &mut Option<u64>,
-    ) -> Next {
+    ) -> Option<Next> {
         if !self.is_connected && self.ends[TARGET].is_writable {
             self.is_connected = true;
             *connect_ns = Some(now_ns() - self.began_ns);
@@ -169,42 +175,64 @@ impl Session {
         if self.stage == Stage::Header {
             match self.read_header() {
                 Ok(true) => self.stage = Stage::Connecting,
-                Ok(false) => return Next::Wait,
+                Ok(false) => return Some(Next::Wait),
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    return Next::End(Outcome::Rejected);
+                    return Some(Next::End(Outcome::Rejected));
                 }
-                Err(_) => return Next::End(Outcome::Reset),
+                Err(_) => return Some(Next::RESET),
             }
         }
         if self.stage == Stage::Connecting {
             if !self.is_connected {
-                return Next::Wait;
+                return Some(Next::Wait);
             }
             if settings.sends_proxy {
                 let local = || self.ends[CLIENT].stream.local_addr().map(canonical);
                 let Ok(destination) = self.local.map_or_else(local, Ok) else {
-                    return Next::End(Outcome::Reset);
+                    return Some(Next::RESET);
                 };
                 let header = ProxyHeader { source: self.client, destination };
                 self.directions[CLIENT].begin_with(header.emit(), mover);
             }
             self.stage = Stage::Open;
         }
-        let [client, target] = &mut self.ends;
-        let [up, down] = &mut self.directions;
-        let steps = up.advance(client, target, mover, CLIENT, down.is_shut()).and_then(|step| {
-            Ok([step, down.advance(target, client, mover, TARGET, up.is_shut())?])
-        });
-        match steps {
-            Err(_) => Next::End(Outcome::Reset),
-            Ok(_) if self.directions.iter().all(Direction::is_shut) => Next::End(Outcome::Ended),
-            Ok(steps) if steps.contains(&Step::More) => Next::Again,
-            Ok(steps) => steps
-                .iter()
-                .filter_map(|step| if let Step::Due(ns) = step { Some(*ns) } else { None })
-                .min()
-                .map_or(Next::Wait, Next::At),
+        None
+    }
+
+    /// A direction: its state, its source, its sink, and whether the other direction has ended.
+    pub(crate) fn way(&mut self, number: usize) -> (&mut Direction, &mut End, &mut End, bool) {
+        let ([client, target], [up, down]) = (&mut self.ends, &mut self.directions);
+        match number {
+            CLIENT => (up, client, target, down.is_shut()),
+            _ => (down, target, client, up.is_shut()),
         }
+    }
+
+    /// Moves bytes as far as it can.
+    pub(crate) fn advance(&mut self, mover: &mut Mover) -> Next {
+        let mut step = |number| {
+            let (direction, source, sink, is_last) = self.way(number);
+            direction.advance(source, sink, mover, number, is_last)
+        };
+        match step(CLIENT).and_then(|up| Ok([up, step(TARGET)?])) {
+            Err(_) => Next::RESET,
+            Ok(steps) => self.next(steps),
+        }
+    }
+
+    /// What the session needs after these steps of its directions.
+    pub(crate) fn next(&self, steps: [Step; 2]) -> Next {
+        if self.directions.iter().all(Direction::is_shut) {
+            return Next::End(Outcome::Ended);
+        }
+        if steps.contains(&Step::More) {
+            return Next::Again;
+        }
+        let due = steps.iter().filter_map(|step| match step {
+            Step::Due(ns) => Some(*ns),
+            Step::Waits | Step::More => None,
+        });
+        due.min().map_or(Next::Wait, Next::At)
     }
 
     /// Reads the client's PROXY header; whether it is complete.

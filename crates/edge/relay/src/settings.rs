@@ -5,13 +5,14 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use fabricmark_plan::RelayPath as Path;
+use fabricmark_telemetry::datagrams::tell_destinations;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol as IpProtocol, SockRef, Socket, TcpKeepalive, Type};
 
 /// Descriptors that are in use besides those of connections and threads: standard streams, and those of the program.
 const DESCRIPTORS_BESIDE: usize = 64;
 
-/// Descriptors of a thread: listening socket, epoll instance, eventfd.
+/// Descriptors of a thread: listening socket, epoll instance, eventfd. With [`Path::Uring`] there is one more.
 const DESCRIPTORS_PER_THREAD: usize = 3;
 
 /// Largest buffer: the limit of a pipe that an unprivileged process may ask for is 1 MiB (pipe(7)), and no plain read
@@ -103,6 +104,12 @@ pub enum RelayError {
         /// The hard limit.
         limit: u64,
     },
+    /// The kernel refuses an io_uring.
+    #[error(
+        "io_uring cannot be used ({0}): use Linux 5.18 or later, allow it (`sysctl kernel.io_uring_disabled=0`, the \
+         seccomp profile of a container), or use --path copy"
+    )]
+    Ring(io::Error),
     /// The address cannot be listened at.
     #[error("cannot listen at {at}: {source}")]
     Listen {
@@ -161,7 +168,7 @@ impl Settings {
     /// Descriptors that one connection needs.
     pub fn descriptors(&self) -> usize {
         match (self.protocol, self.path) {
-            (Protocol::Tcp, Path::Copy) => 2,
+            (Protocol::Tcp, Path::Copy | Path::Uring) => 2,
             (Protocol::Tcp, Path::Splice) => 6,
             (Protocol::Udp, _) => 1,
         }
@@ -186,16 +193,17 @@ impl Settings {
             return invalid("a departure schedule needs bytes and a period above 0".to_owned());
         }
         if self.protocol == Protocol::Udp && self.path != Path::Copy {
-            return invalid("splice is for TCP; use --path copy".to_owned());
+            return invalid(format!("{} is for TCP; use --path copy", self.path));
         }
         self.allow_files()
     }
 
     /// Descriptors that this many connections need.
     fn needed(&self, connections: usize) -> usize {
+        let each = DESCRIPTORS_PER_THREAD + usize::from(self.path == Path::Uring);
         connections
             .saturating_mul(self.descriptors())
-            .saturating_add(DESCRIPTORS_PER_THREAD * self.threads + DESCRIPTORS_BESIDE)
+            .saturating_add(each.saturating_mul(self.threads) + DESCRIPTORS_BESIDE)
     }
 
     /// Raises the limit of open files to what the connections need; returns the number of connections.
@@ -234,7 +242,14 @@ impl Settings {
         }
         Ok(match self.protocol {
             Protocol::Tcp => Sockets::Tcp(sockets.into_iter().map(Into::into).collect()),
-            Protocol::Udp => Sockets::Udp(sockets.into_iter().map(Into::into).collect()),
+            Protocol::Udp => {
+                let sockets: Vec<UdpSocket> = sockets.into_iter().map(Into::into).collect();
+                if self.listen.ip().is_unspecified() {
+                    // Answers leave from the address to which their client sent.
+                    sockets.iter().try_for_each(tell_destinations).map_err(failed)?;
+                }
+                Sockets::Udp(sockets)
+            }
         })
     }
 

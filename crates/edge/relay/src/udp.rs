@@ -1,15 +1,16 @@
-//! Relays flows of datagrams. A flow is the datagrams of one client address and port; it has a socket of its own to the
-//! target, whose answers go back to that address, and ends when it is idle.
+//! Relays flows of datagrams. A flow is the datagrams of one client address and port to one address of the relay; it has a
+//! socket of its own to the target, whose answers go back from the one to the other, and ends when it is idle.
 
 use std::collections::HashMap;
 use std::io;
 use std::mem;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use fabricmark_telemetry::clock::now_ns;
+use fabricmark_telemetry::datagrams::{self, Received};
 use rustix::event::epoll::EventFlags;
 use slab::Slab;
 
@@ -29,8 +30,11 @@ const BUFFER_BYTES: usize = 65_536;
 /// Idle time after which a flow ends, if none is given. RFC 4787, REQ-5, asks a NAT for at least two minutes.
 const IDLE: Duration = Duration::from_secs(120);
 
+/// Address of a client, and the local one to which it sends; `None` if the socket is bound to one.
+type Ends = (SocketAddr, Option<IpAddr>);
+
 struct Flow {
-    client: SocketAddr,
+    ends: Ends,
     target: UdpSocket,
     active_ns: u64,
     upstream: Transfer,
@@ -42,7 +46,7 @@ pub(crate) struct Worker<'a> {
     poll: Poll,
     socket: UdpSocket,
     flows: Slab<Flow>,
-    indexes: HashMap<SocketAddr, usize>,
+    indexes: HashMap<Ends, usize>,
     buffer: Vec<u8>,
     bytes: [u64; 2],
     dropped: u64,
@@ -102,14 +106,14 @@ impl<'a> Worker<'a> {
     fn send_on(&mut self) -> io::Result<()> {
         for _ in 0..DATAGRAMS_PER_TURN {
             let began_ns = now_ns();
-            let (length, client) = match self.socket.recv_from(&mut self.buffer) {
-                Ok(received) => received,
+            let (length, ends) = match datagrams::receive(&self.socket, &mut self.buffer) {
+                Ok(Received { bytes, source, destination, .. }) => (bytes, (source, destination)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 // An ICMP error that a datagram to a client caused (udp(7)).
                 Err(_) => continue,
             };
             let received_ns = now_ns();
-            let Some(index) = self.flow(client, began_ns) else {
+            let Some(index) = self.flow(ends, began_ns) else {
                 self.dropped += 1;
                 continue;
             };
@@ -139,8 +143,10 @@ impl<'a> Worker<'a> {
             };
             let received_ns = now_ns();
             flow.active_ns = received_ns;
-            match self.socket.send_to(&self.buffer[..length], flow.client) {
-                Ok(_) => {
+            let (client, from) = flow.ends;
+            let bytes = &self.buffer[..length];
+            match datagrams::send(&self.socket, bytes, client, from, None) {
+                Ok(()) => {
                     count(&mut flow.downstream, length, began_ns, received_ns);
                     self.bytes[1] += length as u64;
                 }
@@ -150,11 +156,11 @@ impl<'a> Worker<'a> {
     }
 
     /// The flow of a client, which is opened if it is new; `None` if there is no room for it.
-    fn flow(&mut self, client: SocketAddr, now_ns: u64) -> Option<usize> {
-        if let Some(&index) = self.indexes.get(&client) {
+    fn flow(&mut self, ends: Ends, now_ns: u64) -> Option<usize> {
+        if let Some(&index) = self.indexes.get(&ends) {
             return Some(index);
         }
-        if !self.settings.admits(client) || !self.open.add() {
+        if !self.settings.admits(ends.0) || !self.open.add() {
             return None;
         }
         let entry = self.flows.vacant_entry();
@@ -171,8 +177,8 @@ impl<'a> Worker<'a> {
         counters.accepted += 1;
         let index = entry.key();
         let (upstream, downstream) = (Transfer::default(), Transfer::default());
-        entry.insert(Flow { client, target, active_ns: now_ns, upstream, downstream });
-        self.indexes.insert(client, index);
+        entry.insert(Flow { ends, target, active_ns: now_ns, upstream, downstream });
+        self.indexes.insert(ends, index);
         Some(index)
     }
 
@@ -181,7 +187,7 @@ impl<'a> Worker<'a> {
         self.flows.retain(|_, flow| {
             let is_idle = now_ns.saturating_sub(flow.active_ns) >= idle_ns;
             if is_idle {
-                self.indexes.remove(&flow.client);
+                self.indexes.remove(&flow.ends);
                 self.open.remove();
                 counters.count(Outcome::Ended, &flow.upstream, &flow.downstream);
             }

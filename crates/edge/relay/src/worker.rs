@@ -19,6 +19,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::counters::Shared;
 use crate::direction::Mover;
 use crate::poll::{LISTENER, Poll};
+use crate::ring::Ring;
 use crate::session::{CLIENT, Next, Outcome, Session, TARGET};
 use crate::settings::{Settings, reset};
 use crate::transfer::Ended;
@@ -43,14 +44,14 @@ pub(crate) struct Worker<'a> {
     is_listening: bool,
     /// Accept nothing before this time.
     paused_until_ns: u64,
-    sessions: Slab<Session>,
+    pub(crate) sessions: Slab<Session>,
     /// Sessions that have an event or can go on.
-    queue: Vec<usize>,
+    pub(crate) queue: Vec<usize>,
     /// Sessions whose schedule lets them go on at a time; some may have ended since.
     due: BinaryHeap<Reverse<(u64, usize)>>,
     /// Sessions that have ended; their indexes stay in use until the events of this turn are handled.
-    ended: Vec<(usize, Outcome)>,
-    mover: Mover,
+    pub(crate) ended: Vec<(usize, Outcome)>,
+    pub(crate) mover: Mover,
     shared: &'a Shared,
     /// Open connections of all threads.
     open: &'a Limited,
@@ -60,7 +61,7 @@ pub(crate) struct Worker<'a> {
 impl<'a> Worker<'a> {
     pub(crate) fn new(
         settings: &'a Settings,
-        poll: Poll,
+        (poll, ring): (Poll, Option<Ring>),
         listener: TcpListener,
         shared: &'a Shared,
         open: &'a Limited,
@@ -76,7 +77,7 @@ impl<'a> Worker<'a> {
             queue: Vec::new(),
             ended: Vec::new(),
             due: BinaryHeap::new(),
-            mover: Mover::new(settings),
+            mover: Mover::new(settings, ring),
             shared,
             open,
             reports,
@@ -265,26 +266,17 @@ impl<'a> Worker<'a> {
 
     /// Serves the sessions in the queue; those that can go on are in it again.
     fn advance(&mut self) {
-        for index in mem::take(&mut self.queue) {
-            let Some(session) = self.sessions.get_mut(index) else { continue };
-            session.is_queued = false;
-            let mut connect_ns = None;
-            let next = session.advance(&mut self.mover, self.settings, &mut connect_ns);
-            if let Some(ns) = connect_ns {
-                self.shared.lock().connect_ns.record(ns);
-            }
-            match next {
-                Next::Wait => {}
-                Next::Again => {
-                    session.is_queued = true;
-                    self.queue.push(index);
+        if self.mover.ring.is_some() {
+            self.advance_together();
+        } else {
+            for index in mem::take(&mut self.queue) {
+                let next = self.ready(index).or_else(|| {
+                    let session = self.sessions.get_mut(index)?;
+                    Some(session.advance(&mut self.mover))
+                });
+                if let Some(next) = next {
+                    self.settle(index, next);
                 }
-                Next::At(due_ns) => {
-                    if mem::replace(&mut session.due_ns, due_ns) != due_ns {
-                        self.due.push(Reverse((due_ns, index)));
-                    }
-                }
-                Next::End(outcome) => self.ended.push((index, outcome)),
             }
         }
         let [upstream, downstream] = self.mover.take_bytes();
@@ -292,6 +284,36 @@ impl<'a> Worker<'a> {
             let mut counters = self.shared.lock();
             counters.upstream_bytes += upstream;
             counters.downstream_bytes += downstream;
+        }
+    }
+
+    /// Opens a session as far as it can; `None` once bytes may pass.
+    pub(crate) fn ready(&mut self, index: usize) -> Option<Next> {
+        let session = self.sessions.get_mut(index)?;
+        session.is_queued = false;
+        let mut connect_ns = None;
+        let next = session.open(&mut self.mover, self.settings, &mut connect_ns);
+        if let Some(ns) = connect_ns {
+            self.shared.lock().connect_ns.record(ns);
+        }
+        next
+    }
+
+    /// Does what a session needs next.
+    pub(crate) fn settle(&mut self, index: usize, next: Next) {
+        let Some(session) = self.sessions.get_mut(index) else { return };
+        match next {
+            Next::Wait => {}
+            Next::Again => {
+                session.is_queued = true;
+                self.queue.push(index);
+            }
+            Next::At(due_ns) => {
+                if mem::replace(&mut session.due_ns, due_ns) != due_ns {
+                    self.due.push(Reverse((due_ns, index)));
+                }
+            }
+            Next::End(outcome) => self.ended.push((index, outcome)),
         }
     }
 

@@ -130,7 +130,7 @@ fn read_all(mut stream: &TcpStream) -> io::Result<Vec<u8>> {
 
 #[test]
 fn bytes_arrive_unchanged_both_ways_over_either_family_with_every_path_and_buffer() {
-    for path in [Path::Copy, Path::Splice] {
+    for &path in Path::ALL {
         // The buffers of P5's tables 1 and 2, one byte, and the default.
         for buffer_bytes in [375, 750, 1500, 3000, 5000, 8192, 1, 64 << 10] {
             for (listen, forward) in [(V4, V6), (V6, V4)] {
@@ -174,7 +174,7 @@ fn bytes_arrive_unchanged_both_ways_over_either_family_with_every_path_and_buffe
 
 #[test]
 fn the_first_bytes_may_be_left_out_of_the_times_and_still_pass() {
-    for path in [Path::Copy, Path::Splice] {
+    for &path in Path::ALL {
         let (listener, at) = target(V4);
         let (counters, ended) =
             relayed(Settings { untimed_bytes: 5, path, ..settings(at) }, |relay| {
@@ -212,7 +212,7 @@ fn a_half_closed_connection_still_carries_the_other_direction() {
 
 #[test]
 fn a_stalled_target_stops_the_client_and_loses_nothing() {
-    for path in [Path::Copy, Path::Splice] {
+    for &path in Path::ALL {
         let (listener, at) = target(V4);
         relayed(Settings { path, ..settings(at) }, |relay| {
             let client = relay.client();
@@ -290,7 +290,7 @@ fn a_client_whose_target_refuses_is_reset() {
 
 #[test]
 fn a_reset_of_either_end_reaches_the_other_one() {
-    for path in [Path::Copy, Path::Splice] {
+    for &path in Path::ALL {
         for is_client in [true, false] {
             let (listener, at) = target(V4);
             let (counters, _) = relayed(Settings { path, ..settings(at) }, |relay| {
@@ -354,7 +354,7 @@ fn more_descriptors_than_the_limit_allows_are_refused_with_their_number() {
 
 #[test]
 fn the_target_learns_the_client_from_the_proxy_header() {
-    for path in [Path::Copy, Path::Splice] {
+    for &path in Path::ALL {
         let (listener, at) = target(V6);
         relayed(Settings { sends_proxy: true, path, ..settings(at) }, |relay| {
             let mut client = relay.client();
@@ -494,10 +494,36 @@ fn datagrams_of_each_client_are_a_flow_and_its_answers_return_to_it() {
 }
 
 #[test]
+fn answers_leave_from_the_address_to_which_the_client_sent() {
+    let server = UdpSocket::bind(SocketAddr::new(V4, 0)).unwrap();
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    let any = [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
+    for listen in any.map(|any: IpAddr| SocketAddr::new(any, 0)) {
+        let at = server.local_addr().unwrap();
+        let settings = Settings { protocol: Protocol::Udp, listen, ..settings(at) };
+        let (counters, _) = relayed(settings, |relay| {
+            let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+            client.set_read_timeout(Some(PATIENCE)).unwrap();
+            for address in ["127.0.0.2", "127.0.0.3"] {
+                // A connected socket receives from its peer only.
+                client.connect((address, relay.at.port())).unwrap();
+                client.send(address.as_bytes()).unwrap();
+                let mut buffer = [0; 100];
+                let (received, from) = server.recv_from(&mut buffer).unwrap();
+                server.send_to(&buffer[..received], from).unwrap();
+                let received = client.recv(&mut buffer).unwrap();
+                assert_eq!(&buffer[..received], address.as_bytes());
+            }
+        });
+        assert_eq!((counters.accepted, counters.dropped_datagrams), (2, 0));
+    }
+}
+
+#[test]
 fn clients_that_close_and_reset_at_random_harm_no_other_connection() {
     const CLIENTS: u64 = 8;
     const ROUNDS: u64 = 60;
-    for path in [Path::Copy, Path::Splice] {
+    for &path in Path::ALL {
         let (listener, at) = target(V4);
         let (counters, _) = relayed(Settings { path, threads: 2, ..settings(at) }, |relay| {
             thread::scope(|scope| {
@@ -549,7 +575,7 @@ fn chaos(relay: &Running<'_>, client: u64, round: u64) {
 fn a_schedule_passes_its_bytes_in_each_period_and_loses_none() {
     const BYTES: usize = 100_000;
     let burst = Burst { bytes: 10_000, period: Duration::from_millis(20) };
-    for path in [Path::Copy, Path::Splice] {
+    for &path in Path::ALL {
         let (listener, at) = target(V4);
         let settings = Settings { path, burst: Some(burst), ..settings(at) };
         let (_, ended) = relayed(settings, |relay| {

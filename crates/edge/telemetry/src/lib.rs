@@ -3,6 +3,7 @@
 //! - [`clock`]: the clock of a run.
 //! - [`tcp_info`]: TCP_INFO of a connection; [`subflow`]: of the first subflow of MPTCP.
 //! - [`stamp`]: packet timestamps (SO_TIMESTAMPING).
+//! - [`datagrams`]: datagrams with fields of their IP header.
 //! - [`sys`]: socket options and control messages as bytes.
 //! - [`kernel`]: kernel counters (`/proc/net`).
 //! - [`sampler`]: bytes and calls of each interval of a run, from the [`gauge`] that each flow writes.
@@ -10,6 +11,7 @@
 //! Not here: what is sent (`load`), and facts about the machine before and after a run (`host`).
 
 pub mod clock;
+pub mod datagrams;
 pub mod gauge;
 pub mod kernel;
 pub mod netlink;

@@ -9,12 +9,12 @@ use fabricmark_proto::stamp::{
     Counts, OneWay, Return, Sender, Session, Timestamp, TimestampInformation,
 };
 use fabricmark_stats::Histogram;
+use fabricmark_telemetry::datagrams::{self, Received};
 use fabricmark_units::Nanos;
 use rustix::event::{PollFd, PollFlags};
 use socket2::SockRef;
 
 use super::clock::{self, Clock};
-use super::datagrams::{self, Received};
 use crate::socket::{is_passing, set_traffic_class, wait};
 
 /// How often the loop checks whether to stop.

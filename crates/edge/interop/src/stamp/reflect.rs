@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fabricmark_proto::stamp::{Arrival, Dropped, PacketError, Reflector, Timestamp};
+use fabricmark_telemetry::datagrams;
 use fabricmark_units::{BitRate, Instant};
 
 use super::clock::{self, Clock};
-use super::datagrams;
 use crate::Guard;
 use crate::socket::is_passing;
 
@@ -104,7 +104,8 @@ pub fn reflect(
             continue;
         }
         let from = received.destination;
-        match datagrams::send(socket, answer.octets, received.source, from, answer.dscp << 2) {
+        match datagrams::send(socket, answer.octets, received.source, from, Some(answer.dscp << 2))
+        {
             Ok(()) => served.answered += 1,
             Err(_) => served.not_sent += 1,
         }

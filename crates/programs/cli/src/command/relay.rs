@@ -93,7 +93,7 @@ impl From<RelayError> for Failure {
     fn from(error: RelayError) -> Self {
         let code = match &error {
             RelayError::Invalid(_) => Code::Input,
-            RelayError::Descriptors { .. } => Code::Missing,
+            RelayError::Descriptors { .. } | RelayError::Ring(_) => Code::Missing,
             RelayError::Listen { .. } => Code::RunFailed,
         };
         Self::new(code, error.to_string())

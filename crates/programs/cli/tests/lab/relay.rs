@@ -19,7 +19,7 @@ fn measured(bench: &Bench, line: &str) -> (Value, impl Fn(&str) -> f64) {
 fn a_stream_passes_through_a_relay_beside_the_server_or_at_its_own_node() {
     let Some(bench) = bench("a relay in a lab") else { return };
     for target in ["loopback", "lab:veth", &format!("lab:{HUB}:client,server")] {
-        for relay in ["copy", "splice"] {
+        for relay in ["copy", "splice", "io-uring"] {
             let line =
                 format!("stream {target} --congestion cubic --duration 200ms --relay {relay}");
             let (record, figure) = measured(&bench, &line);

@@ -18,9 +18,10 @@ use socket2::SockRef;
 
 /// A received datagram with its ancillary data.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Received {
+pub struct Received {
     /// Number of octets in the buffer.
     pub bytes: usize,
+    /// Address from which it was sent.
     pub source: SocketAddr,
     /// Local address to which it was sent.
     pub destination: Option<IpAddr>,
@@ -34,7 +35,7 @@ pub(super) struct Received {
 
 /// Enables ancillary data for time, TTL, traffic class and destination. The first packets may have no timestamp: the
 /// kernel starts to take them a moment after they are requested (net/core/dev.c, net_enable_timestamp).
-pub(super) fn tell_arrivals(socket: &UdpSocket) -> io::Result<()> {
+pub fn tell_arrivals(socket: &UdpSocket) -> io::Result<()> {
     setsockopt(socket, ReceiveTimestampns, &true)?;
     // An IPv6 socket has IPv4's options too, for IPv4-mapped addresses.
     setsockopt(socket, Ipv4RecvTtl, &true)?;
@@ -42,6 +43,13 @@ pub(super) fn tell_arrivals(socket: &UdpSocket) -> io::Result<()> {
     if socket.local_addr()?.is_ipv6() {
         setsockopt(socket, Ipv6RecvHopLimit, &true)?;
         setsockopt(socket, Ipv6RecvTClass, &true)?;
+    }
+    tell_destinations(socket)
+}
+
+/// Enables ancillary data for the destination.
+pub fn tell_destinations(socket: &UdpSocket) -> io::Result<()> {
+    if socket.local_addr()?.is_ipv6() {
         setsockopt(socket, Ipv6RecvPacketInfo, &true)?;
     } else {
         setsockopt(socket, Ipv4PacketInfo, &true)?;
@@ -50,7 +58,7 @@ pub(super) fn tell_arrivals(socket: &UdpSocket) -> io::Result<()> {
 }
 
 /// Receives one datagram; blocks according to the socket's settings.
-pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Received> {
+pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Received> {
     // Room for a timestamp, an address and two integers of each family.
     let mut control =
         cmsg_space!(libc::timespec, libc::in_pktinfo, libc::in6_pktinfo, i32, i32, i32, i32);
@@ -91,38 +99,36 @@ pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Recei
     Ok(received)
 }
 
-/// Sends one datagram with the given traffic class, from the local address `from` if given.
-pub(super) fn send(
+/// Sends one datagram, with a traffic class and from a local address if they are given.
+pub fn send(
     socket: &UdpSocket,
     octets: &[u8],
     to: SocketAddr,
     from: Option<IpAddr>,
-    traffic_class: u8,
+    traffic_class: Option<u8>,
 ) -> io::Result<()> {
-    let class = i32::from(traffic_class);
-    let is_v4 = to.ip().to_canonical().is_ipv4();
-    let class = match is_v4 {
-        true => ControlMessage::Ipv4Tos(&traffic_class),
-        false => ControlMessage::Ipv6TClass(&class),
+    let wide_class = traffic_class.map(i32::from);
+    let class = match to.ip().to_canonical().is_ipv4() {
+        true => traffic_class.as_ref().map(ControlMessage::Ipv4Tos),
+        false => wide_class.as_ref().map(ControlMessage::Ipv6TClass),
     };
-    let parts = [IoSlice::new(octets)];
-    let send = |control: &[ControlMessage<'_>]| {
-        let to = SockaddrStorage::from(to);
-        sendmsg(socket.as_raw_fd(), &parts, control, MsgFlags::empty(), Some(&to))
-    };
+    let (mut v4, mut v6) = (None, None);
     match from {
         Some(IpAddr::V4(from)) => {
             let ipi_spec_dst = libc::in_addr { s_addr: u32::from_ne_bytes(from.octets()) };
             let ipi_addr = libc::in_addr { s_addr: 0 };
-            let info = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst, ipi_addr };
-            send(&[class, ControlMessage::Ipv4PacketInfo(&info)])
+            v4 = Some(libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst, ipi_addr });
         }
         Some(IpAddr::V6(from)) => {
             let ipi6_addr = libc::in6_addr { s6_addr: from.octets() };
-            let info = libc::in6_pktinfo { ipi6_addr, ipi6_ifindex: 0 };
-            send(&[class, ControlMessage::Ipv6PacketInfo(&info)])
+            v6 = Some(libc::in6_pktinfo { ipi6_addr, ipi6_ifindex: 0 });
         }
-        None => send(&[class]),
-    }?;
+        None => {}
+    }
+    let v4 = v4.as_ref().map(ControlMessage::Ipv4PacketInfo);
+    let v6 = v6.as_ref().map(ControlMessage::Ipv6PacketInfo);
+    let control: Vec<ControlMessage<'_>> = [class, v4, v6].into_iter().flatten().collect();
+    let (parts, to) = ([IoSlice::new(octets)], SockaddrStorage::from(to));
+    sendmsg(socket.as_raw_fd(), &parts, &control, MsgFlags::empty(), Some(&to))?;
     Ok(())
 }
