@@ -506,8 +506,8 @@ fn edge_per_s(point: &Point, counts: &Counts, offered_per_s: f64, omit: Nanos) -
         Pace::Fixed(_) => 1.0,
         Pace::Poisson(_) => 1.0 + 6.0 * (offered_per_s * seconds).sqrt(),
         Pace::Burst { bytes, .. } => 1.0 + bytes.0 as f64 / point.payload.0.max(1) as f64,
-        // A trace may have all of its departures in any part of it; a rate that follows the network changes.
-        Pace::Trace(_) | Pace::Follow { .. } => f64::INFINITY,
+        // All departures may be in any part of a trace or between pauses; a rate that follows the network changes.
+        Pace::Trace(_) | Pace::OnOff { .. } | Pace::Follow { .. } => f64::INFINITY,
     };
     let payload = point.payload.0.max(1) as f64;
     let arrived = match point.pattern {

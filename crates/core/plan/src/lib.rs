@@ -45,7 +45,7 @@ pub use invalid::Invalid;
 pub use level::{Kind, Level};
 pub use nodes::{DEVICE_NAME_MAX, is_device_name};
 pub use order::{Outcome, Outcomes, Step, block, comparisons, unfinished_groups};
-pub use pace::{Law, Pace, Rate, Schedule, Trace};
+pub use pace::{Law, Lengths, Pace, Rate, Schedule, Trace};
 pub use pair::Pair;
 pub use part::{Purpose, Role};
 pub use plan::{

@@ -10,6 +10,7 @@ mod trace;
 use std::fmt;
 use std::str::FromStr;
 
+use fabricmark_link::Model;
 use fabricmark_units::{BitRate, Bytes, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ pub use trace::Trace;
 use crate::invalid::Invalid;
 
 /// When the payloads of a flow depart. As text: `closed`, `fixed:1G`, `poisson:1000/s`,
-/// `burst:64KiB/10ms`, `follow-rtt`, `follow-delivery:8KiB/1ms`, `trace:FILE`, and P5's `model-1`, `model-2` and
+/// `burst:64KiB/10ms`, `on-off:1G/10ms/40ms/pareto`, `follow-rtt`, `follow-delivery:8KiB/1ms`, `trace:FILE`, and P5's `model-1`, `model-2` and
 /// `model-100`, which are bursts.
 ///
 /// A value that the grammar would refuse, such as a rate of 0, has no schedule.
@@ -47,6 +48,17 @@ pub enum Pace {
         /// Time from the start of a burst to the start of the next.
         period: Nanos,
     },
+    /// Random periods in which payloads depart at equal intervals, and random pauses between them: an on/off source.
+    OnOff {
+        /// Rate during a period.
+        rate: Rate,
+        /// Mean length of a period.
+        on: Nanos,
+        /// Mean length of a pause.
+        off: Nanos,
+        /// Distribution of both.
+        lengths: Lengths,
+    },
     /// Bursts of `bytes`, at first every `period`, whose period then follows a measurement of the connection.
     Follow {
         /// What it follows.
@@ -58,6 +70,27 @@ pub enum Pace {
     },
     /// Departures listed in a file; see [`Trace`].
     Trace(String),
+}
+
+/// Distribution of the periods and pauses of [`Pace::OnOff`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lengths {
+    /// Exponential.
+    Exponential,
+    /// Pareto with shape 1.5, whose variance is infinite: many such sources together are self-similar, as traffic of local
+    /// networks is (Willinger, Taqqu, Sherman and Wilson 1997: shapes between 1 and 2).
+    Pareto,
+}
+
+impl Lengths {
+    const ALL: [Self; 2] = [Self::Exponential, Self::Pareto];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Exponential => "exponential",
+            Self::Pareto => "pareto",
+        }
+    }
 }
 
 /// What [`Pace::Follow`] follows.
@@ -81,11 +114,6 @@ impl Law {
     }
 }
 
-/// Departure schedules of P5 (figure 8): bytes per burst, and period in microseconds. Model 2 is 104.5 Mbit/s, and not
-/// the 100 Mbit/s that the paper states: its period is rounded.
-const MODELS: [(&str, u64, u64); 3] =
-    [("model-1", 15_582, 5_947), ("model-2", 209, 16), ("model-100", 62_487, 5_995)];
-
 impl FromStr for Pace {
     type Err = Invalid;
 
@@ -93,14 +121,14 @@ impl FromStr for Pace {
         let unknown = || {
             Invalid(format!(
                 "`{text}` is not a pace; use closed, fixed:RATE, poisson:RATE, burst:BYTES/PERIOD, model-1, \
-                 model-2, model-100, follow-rtt, follow-delivery or trace:FILE"
+                 model-2, model-100, on-off:RATE/ON/OFF, follow-rtt, follow-delivery or trace:FILE"
             ))
         };
         if text == "closed" {
             return Ok(Self::Closed);
         }
-        if let Some(&(_, bytes, us)) = MODELS.iter().find(|(name, ..)| *name == text) {
-            return Ok(Self::Burst { bytes: Bytes(bytes), period: Nanos(1_000 * us) });
+        if let Some(Model { bytes, period, .. }) = Model::named(text) {
+            return Ok(Self::Burst { bytes, period });
         }
         if let Some(law) = Law::ALL.into_iter().find(|law| law.name() == text) {
             let Self::Burst { bytes, period } = "model-100".parse()? else { return Err(unknown()) };
@@ -115,6 +143,7 @@ impl FromStr for Pace {
             "fixed" => rest.parse().map(Self::Fixed),
             "poisson" => rest.parse().map(Self::Poisson),
             "burst" => burst(rest),
+            "on-off" => on_off(rest),
             // The key of a point separates levels by spaces.
             "trace" if rest.is_empty() || rest.contains(|c: char| c.is_whitespace()) => {
                 Err(Invalid(format!("`{rest}` is not a file name without spaces")))
@@ -138,12 +167,34 @@ fn burst(text: &str) -> Result<Pace, Invalid> {
     })
 }
 
-/// The model with a burst and a period.
-fn model(bytes: Bytes, period: Nanos) -> Option<&'static str> {
-    let is_it = |&&(_, model_bytes, us): &&(&str, u64, u64)| {
-        (bytes.0, period.0) == (model_bytes, 1_000 * us)
+fn on_off(text: &str) -> Result<Pace, Invalid> {
+    let parsed = || {
+        let mut parts = text.splitn(4, '/');
+        let mut rate = parts.next()?.to_owned();
+        let mut next = parts.next()?;
+        // A rate in payloads has a slash of its own: 1000/s.
+        if next == "s" {
+            rate += "/s";
+            next = parts.next()?;
+        }
+        let rest: Vec<&str> = parts.flat_map(|part| part.split('/')).collect();
+        let (off, lengths) = match rest.as_slice() {
+            [off] => (off, Lengths::Exponential),
+            [off, lengths] => {
+                (off, Lengths::ALL.into_iter().find(|known| known.name() == *lengths)?)
+            }
+            _ => return None,
+        };
+        let (rate, on, off): (Rate, Nanos, Nanos) =
+            (rate.parse().ok()?, next.parse().ok()?, off.parse().ok()?);
+        (on.0 > 0 && off.0 > 0).then_some(Pace::OnOff { rate, on, off, lengths })
     };
-    MODELS.iter().find(is_it).map(|&(name, ..)| name)
+    parsed().ok_or_else(|| {
+        Invalid(format!(
+            "`{text}` is not an on/off source such as 1G/10ms/40ms or 1G/10ms/40ms/pareto: rate, mean period, mean \
+             pause, and their distribution"
+        ))
+    })
 }
 
 impl fmt::Display for Pace {
@@ -153,14 +204,21 @@ impl fmt::Display for Pace {
             Self::Closed => write!(f, "closed"),
             Self::Fixed(rate) => write!(f, "fixed:{rate}"),
             Self::Poisson(rate) => write!(f, "poisson:{rate}"),
-            Self::Burst { bytes, period } => match model(*bytes, *period) {
-                Some(name) => f.write_str(name),
+            Self::OnOff { rate, on, off, lengths } => {
+                write!(f, "on-off:{rate}/{on}/{off}")?;
+                match lengths {
+                    Lengths::Exponential => Ok(()),
+                    Lengths::Pareto => write!(f, "/{}", lengths.name()),
+                }
+            }
+            Self::Burst { bytes, period } => match Model::of(*bytes, *period) {
+                Some(model) => f.write_str(model.name),
                 None => write!(f, "burst:{bytes}/{period}"),
             },
             Self::Follow { law, bytes, period } => {
                 f.write_str(law.name())?;
-                match model(*bytes, *period) {
-                    Some("model-100") => Ok(()),
+                match Model::of(*bytes, *period) {
+                    Some(Model { name: "model-100", .. }) => Ok(()),
                     _ => write!(f, ":{bytes}/{period}"),
                 }
             }
@@ -238,6 +296,24 @@ mod tests {
             ),
             ("model-100", Pace::Burst { bytes: Bytes(62_487), period: Nanos(5_995_000) }),
             ("model-2", Pace::Burst { bytes: Bytes(209), period: Nanos(16_000) }),
+            (
+                "on-off:1G/10ms/40ms",
+                Pace::OnOff {
+                    rate: gigabit,
+                    on: Nanos::from_millis(10),
+                    off: Nanos::from_millis(40),
+                    lengths: Lengths::Exponential,
+                },
+            ),
+            (
+                "on-off:1000/s/1s/2s/pareto",
+                Pace::OnOff {
+                    rate: Rate::PerSecond(1000),
+                    on: Nanos::from_secs(1),
+                    off: Nanos::from_secs(2),
+                    lengths: Lengths::Pareto,
+                },
+            ),
             ("trace:departures.txt", Pace::Trace("departures.txt".to_owned())),
         ] {
             assert_eq!(text.parse(), Ok(pace), "{text}");
@@ -251,7 +327,7 @@ mod tests {
             (
                 "open",
                 "`open` is not a pace; use closed, fixed:RATE, poisson:RATE, burst:BYTES/PERIOD, \
-                 model-1, model-2, model-100, follow-rtt, follow-delivery or trace:FILE",
+                 model-1, model-2, model-100, on-off:RATE/ON/OFF, follow-rtt, follow-delivery or trace:FILE",
             ),
             ("fixed:0", "`0` is not a rate above 0 such as 100M, 1G or 1000/s"),
             ("poisson:0/s", "`0/s` is not a rate above 0 such as 100M, 1G or 1000/s"),
@@ -267,6 +343,11 @@ mod tests {
             (
                 "burst:1K/0ns",
                 "`1K/0ns` is not a burst such as 64KiB/10ms, with bytes and period above 0",
+            ),
+            (
+                "on-off:1G/10ms/40ms/normal",
+                "`1G/10ms/40ms/normal` is not an on/off source such as 1G/10ms/40ms or 1G/10ms/40ms/pareto: rate, mean \
+                 period, mean pause, and their distribution",
             ),
             ("trace:", "`` is not a file name without spaces"),
             ("trace:a b", "`a b` is not a file name without spaces"),
@@ -304,6 +385,12 @@ mod tests {
                 bytes: Bytes(bytes),
                 period: Nanos(period)
             }),
+            (rate(), 1u64.., 1u64.., 0..2_usize).prop_map(|(rate, on, off, lengths)| Pace::OnOff {
+                rate,
+                on: Nanos(on),
+                off: Nanos(off),
+                lengths: Lengths::ALL[lengths],
+            }),
             "[^\\s]{1,40}".prop_map(Pace::Trace),
         ]
     }
@@ -315,7 +402,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_the_parser_panic(text in "(fixed:|poisson:|burst:|trace:)?.{0,24}") {
+        fn no_text_makes_the_parser_panic(text in "(fixed:|poisson:|burst:|on-off:|trace:)?.{0,24}") {
             let _ = text.parse::<Pace>();
         }
     }

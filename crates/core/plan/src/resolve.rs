@@ -2,12 +2,13 @@
 
 use std::iter;
 
-use fabricmark_units::Bytes;
+use fabricmark_units::{Bytes, Stream};
 use fabricmark_wire::{Family, Link, MTU_MIN, frame};
 
 use crate::choice::{Direction, Path, Pattern, Wait};
 use crate::emulation;
 use crate::factor::{Factor, Point, Where};
+use crate::invalid::Invalid;
 use crate::level::NONE;
 use crate::numbering::{self, NUMBERED};
 use crate::pace::Pace;
@@ -94,6 +95,7 @@ fn check(point: &Point) -> Result<(), Contradiction> {
     check_burst(point)?;
     check_follow(point)?;
     check_relay(point)?;
+    check_on_off(point)?;
     numbering::check(point)?;
     check_ping_ping(point)?;
     verbs::check(point)?;
@@ -245,6 +247,18 @@ fn check_follow(point: &Point) -> Result<(), Contradiction> {
     Ok(())
 }
 
+/// Rejects an on/off source whose periods are too short for its rate.
+fn check_on_off(point: &Point) -> Result<(), Contradiction> {
+    if let Pace::OnOff { .. } = point.pace
+        && let Err(Invalid(message)) =
+            point.pace.schedule(point.payload, Stream::new(0, "pace"), None)
+    {
+        let message = format!("pace={}: {message}", point.pace);
+        return refuse(Factor::Pace, message, "use longer periods, or a higher rate");
+    }
+    Ok(())
+}
+
 /// Rejects a pace that a relay does not have.
 fn check_relay(point: &Point) -> Result<(), Contradiction> {
     match &point.relay_pace {
@@ -363,9 +377,8 @@ fn check_timestamps(point: &Point) -> Result<(), Contradiction> {
         let message = format!("timestamps needs one request in flight, not {requests}");
         return refuse(Factor::Timestamps, message, "use outstanding=1, or leave out timestamps");
     }
-    if point.pattern == Pattern::Crr || point.path != Path::Copy || point.quickack.is_some() {
-        let message = "timestamps is supported only with rr and ping-pong, with path=copy and \
-                       without quickack";
+    if point.path != Path::Copy || point.quickack.is_some() {
+        let message = "timestamps is supported only with path=copy and without quickack";
         return refuse(Factor::Timestamps, message, "use these, or leave out timestamps");
     }
     Ok(())

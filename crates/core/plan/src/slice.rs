@@ -167,7 +167,11 @@ impl Point {
             Pace::Fixed(Rate::PerSecond(count)) | Pace::Poisson(Rate::PerSecond(count)) => {
                 Nanos(MESSAGES * 1_000_000_000 / count.max(1))
             }
-            Pace::Closed | Pace::Burst { .. } | Pace::Follow { .. } | Pace::Trace(_) => Nanos(0),
+            Pace::Closed
+            | Pace::Burst { .. }
+            | Pace::OnOff { .. }
+            | Pace::Follow { .. }
+            | Pace::Trace(_) => Nanos(0),
         };
         Nanos(round_trips).max(of_link).max(of_pace)
     }

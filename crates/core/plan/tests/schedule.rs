@@ -3,7 +3,7 @@
 
 use std::iter::from_fn;
 
-use fabricmark_plan::{Pace, Rate, Schedule, Trace};
+use fabricmark_plan::{Lengths, Pace, Rate, Schedule, Trace};
 use fabricmark_units::{BitRate, Bytes, Nanos, Stream};
 use proptest::prelude::*;
 
@@ -114,6 +114,23 @@ fn the_interval_is_the_time_that_a_departure_may_take() {
 }
 
 #[test]
+fn an_on_off_source_departs_at_its_rate_in_periods_and_pauses_between_them() {
+    for lengths in ["", "/pareto"] {
+        // 1,000 departures per period of 1 ms on average, then pauses of 3 ms.
+        let departures = departures(&format!("on-off:1000000/s/1ms/3ms{lengths}"), 64, 400_000);
+        let gaps: Vec<u64> = departures.windows(2).map(|two| two[1] - two[0]).collect();
+        assert!(gaps.iter().all(|&gap| gap >= 999), "none is faster than the rate");
+        let pauses = gaps.iter().filter(|&&gap| gap > 1_001).count();
+        assert!((200..1_000).contains(&pauses), "{lengths}: {pauses} pauses");
+        let mean_ns = *departures.last().unwrap() as f64 / departures.len() as f64;
+        // The mean of the exponential lengths converges; that of Pareto ones has no standard error.
+        if lengths.is_empty() {
+            assert!((mean_ns / 4_000.0 - 1.0).abs() < 0.2, "a quarter of the rate: {mean_ns} ns");
+        }
+    }
+}
+
+#[test]
 fn a_closed_loop_intends_no_departures() {
     let schedule = Pace::Closed.schedule(Bytes(64), Stream::new(1, "pace"), None).unwrap();
     assert!(schedule.is_none());
@@ -130,6 +147,9 @@ fn what_has_no_departures_is_refused() {
     assert_eq!(refused(trace, 64), Some("the departures of the trace are missing".to_owned()));
     let fixed = Pace::Fixed(Rate::PerSecond(1));
     assert_eq!(refused(fixed, 0), zero);
+    let short = "on-off:1/s/1ms/1ms".parse().unwrap();
+    let message = "periods of 1ms are too short for a departure every 1000000000 ns";
+    assert_eq!(refused(short, 64), Some(message.to_owned()));
     for pace in [
         Pace::Fixed(Rate::Bits(BitRate(0))),
         Pace::Poisson(Rate::PerSecond(0)),
@@ -138,6 +158,12 @@ fn what_has_no_departures_is_refused() {
     ] {
         assert_eq!(refused(pace, 64), zero);
     }
+}
+
+/// A source whose periods have room for a departure on average: shorter ones take a draw for each part of a gap.
+fn on_off(per_s: u64, off: u64, lengths: Lengths) -> Pace {
+    let rate = Rate::PerSecond(per_s);
+    Pace::OnOff { rate, on: Nanos::from_secs(1), off: Nanos(off), lengths }
 }
 
 proptest! {
@@ -152,11 +178,13 @@ proptest! {
     }
 
     #[test]
-    fn departures_never_go_back(kind in 0..3, a in 1u64.., b in 1u64.., payload in 1u64.., seed: u64) {
+    fn departures_never_go_back(kind in 0..5, a in 1u64.., b in 1u64.., payload in 1u64.., seed: u64) {
         let pace = match kind {
             0 => Pace::Fixed(Rate::Bits(BitRate(a))),
             1 => Pace::Poisson(Rate::PerSecond(a)),
-            _ => Pace::Burst { bytes: Bytes(a), period: Nanos(b) },
+            2 => Pace::Burst { bytes: Bytes(a), period: Nanos(b) },
+            3 => on_off(a, b, Lengths::Exponential),
+            _ => on_off(a, b, Lengths::Pareto),
         };
         let stream = Stream::new(seed, "pace");
         let mut schedule = pace.schedule(Bytes(payload), stream, None).unwrap().unwrap();

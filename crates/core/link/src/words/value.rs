@@ -5,7 +5,7 @@ use std::fmt;
 use fabricmark_units::{Bytes, Nanos, Percent};
 
 use super::word::Value;
-use crate::{CoDel, GilbertElliott, Losses, Moderation};
+use crate::{CoDel, GilbertElliott, Losses, Model, Moderation};
 
 /// A probability from 0 to 1, written as a number or a percentage.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -180,8 +180,11 @@ impl fmt::Display for LossWord {
     }
 }
 
-/// Reads `62487B/5995us`.
+/// Reads `62487B/5995us`, and the name of a model of P5.
 pub(super) fn schedule(text: &str) -> Option<Value> {
+    if let Some(Model { bytes, period, .. }) = Model::named(text) {
+        return Some(Value::Schedule { bytes, period });
+    }
     let (bytes, period) = text.split_once('/')?;
     let (bytes, period) = (bytes.parse::<Bytes>().ok()?, period.parse::<Nanos>().ok()?);
     (bytes.0 > 0 && period.0 > 0).then_some(Value::Schedule { bytes, period })

@@ -139,7 +139,10 @@ impl Word {
                 (link.map(Some).map(Value::Framing), "none, or a link with a wire that carries IP")
             }
             "rate" => (text.parse().ok().map(Value::Rate), "a bit rate such as 100M or 10G"),
-            "schedule" => (value::schedule(text), "bytes and a period, such as 62487B/5995us"),
+            "schedule" => (
+                value::schedule(text),
+                "bytes and a period, such as 62487B/5995us, or model-1, model-2 or model-100",
+            ),
             "trace" => {
                 let is_name = !text.is_empty() && !text.contains(char::is_whitespace);
                 let value = is_name.then(|| Value::Trace(text.to_owned()));

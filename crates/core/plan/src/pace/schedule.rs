@@ -2,7 +2,7 @@
 
 use fabricmark_units::{BitRate, Bytes, Nanos, Stream};
 
-use super::{Pace, Rate, Trace};
+use super::{Lengths, Pace, Rate, Trace};
 use crate::invalid::Invalid;
 
 const NS_PER_S: u128 = 1_000_000_000;
@@ -21,6 +21,16 @@ enum Rule {
     Fixed { numerator: u128, denominator: u128 },
     /// Exponential gaps; `at` is the last departure.
     Poisson { mean_ns: f64, stream: Stream, at: Split },
+    /// One departure every `gap_ns` of the periods. The current period lasts for `left_ns` after the last departure, `at`.
+    OnOff {
+        gap_ns: f64,
+        lengths: Lengths,
+        on_ns: f64,
+        off_ns: f64,
+        stream: Stream,
+        at: Split,
+        left_ns: f64,
+    },
     /// Payloads of `payload` bytes, `burst` bytes per period; the last burst had number `number` and began at `at_ns`.
     Burst { payload: u128, burst: u128, period_ns: u64, number: u128, at_ns: u64 },
     /// Departures listed in a file.
@@ -32,6 +42,34 @@ enum Rule {
 struct Split {
     whole_ns: u64,
     fraction_ns: f64,
+}
+
+impl Split {
+    /// Adds a gap; `None` beyond 584 years.
+    fn after(&mut self, gap_ns: f64) -> Option<u64> {
+        let sum_ns = self.fraction_ns + gap_ns;
+        // The conversion saturates: a longer gap counts as 584 years.
+        self.whole_ns = self.whole_ns.checked_add(sum_ns as u64)?;
+        self.fraction_ns = sum_ns.fract();
+        Some(self.whole_ns)
+    }
+}
+
+/// Most mean periods that a gap may take: each costs a random number.
+const PERIODS_MAX: f64 = 100.0;
+
+/// Shape of the Pareto distribution.
+const SHAPE: f64 = 1.5;
+
+impl Lengths {
+    /// A number with mean 1.
+    fn draw(self, stream: &mut Stream) -> f64 {
+        match self {
+            Self::Exponential => stream.exponential(),
+            // The logarithm of a Pareto number over its minimum is exponential.
+            Self::Pareto => (SHAPE - 1.0) / SHAPE * (stream.exponential() / SHAPE).exp(),
+        }
+    }
 }
 
 impl Pace {
@@ -58,6 +96,27 @@ impl Pace {
                 let (numerator, denominator) = interval(rate, payload)?;
                 let mean_ns = numerator as f64 / denominator as f64;
                 Rule::Poisson { mean_ns, stream, at: Split::default() }
+            }
+            Self::OnOff { rate, on, off, lengths } => {
+                let (numerator, denominator) = interval(rate, payload)?;
+                if on.0 == 0 || off.0 == 0 {
+                    return Err(zero());
+                }
+                let gap_ns = numerator as f64 / denominator as f64;
+                if gap_ns > PERIODS_MAX * on.0 as f64 {
+                    return Err(Invalid(format!(
+                        "periods of {on} are too short for a departure every {gap_ns:.0} ns"
+                    )));
+                }
+                Rule::OnOff {
+                    gap_ns,
+                    lengths,
+                    on_ns: on.0 as f64,
+                    off_ns: off.0 as f64,
+                    stream,
+                    at: Split::default(),
+                    left_ns: 0.0,
+                }
             }
             Self::Burst { bytes, period } | Self::Follow { bytes, period, .. } => {
                 if bytes.0 == 0 || period.0 == 0 {
@@ -105,12 +164,17 @@ impl Schedule {
             Rule::Fixed { numerator, denominator } => {
                 u64::try_from(number.checked_mul(*numerator)? / *denominator).ok()?
             }
-            Rule::Poisson { mean_ns, stream, at } => {
-                let sum_ns = at.fraction_ns + *mean_ns * stream.exponential();
-                // The conversion saturates: a longer gap counts as 584 years.
-                at.whole_ns = at.whole_ns.checked_add(sum_ns as u64)?;
-                at.fraction_ns = sum_ns.fract();
-                at.whole_ns
+            Rule::Poisson { mean_ns, stream, at } => at.after(*mean_ns * stream.exponential())?,
+            Rule::OnOff { gap_ns, lengths, on_ns, off_ns, stream, at, left_ns } => {
+                // The part of the gap that the period has no time for is left for the next one.
+                let (mut gap_ns, mut wait_ns) = (*gap_ns, 0.0);
+                while gap_ns > *left_ns {
+                    gap_ns -= *left_ns;
+                    wait_ns += *left_ns + *off_ns * lengths.draw(stream);
+                    *left_ns = *on_ns * lengths.draw(stream);
+                }
+                *left_ns -= gap_ns;
+                at.after(wait_ns + gap_ns)?
             }
             Rule::Burst { payload, burst, period_ns, number: last, at_ns } => {
                 let burst = number.checked_mul(*payload)? / *burst;
@@ -139,12 +203,14 @@ impl Schedule {
         }
     }
 
-    /// Time between departures in nanoseconds, at least 1: the interval of `fixed`, the mean gap of `poisson` and
+    /// Time between departures in nanoseconds, at least 1: the interval of `fixed` and of the periods of `on-off`, the mean gap of `poisson` and
     /// of a trace, or the time between bursts. A payload with a larger departure lag delays the next one.
     pub fn interval_ns(&self) -> u64 {
         let ns = match &self.rule {
             Rule::Fixed { numerator, denominator } => numerator.div_ceil(*denominator),
-            Rule::Poisson { mean_ns, .. } => mean_ns.ceil() as u128,
+            Rule::Poisson { mean_ns: gap_ns, .. } | Rule::OnOff { gap_ns, .. } => {
+                gap_ns.ceil() as u128
+            }
             Rule::Burst { payload, burst, period_ns, .. } => {
                 payload.div_ceil(*burst).saturating_mul(u128::from(*period_ns))
             }

@@ -121,7 +121,9 @@ fn rate_of(point: &Point) -> Option<BitRate> {
         }
     };
     match &point.pace {
-        Pace::Fixed(rate) | Pace::Poisson(rate) => Some(BitRate(bits(rate))),
+        Pace::Fixed(rate) | Pace::Poisson(rate) | Pace::OnOff { rate, .. } => {
+            Some(BitRate(bits(rate)))
+        }
         Pace::Burst { bytes, period } => {
             let bps = u128::from(bytes.0) * 8 * 1_000_000_000 / u128::from(period.0.max(1));
             Some(BitRate(u64::try_from(bps).unwrap_or(u64::MAX)))
