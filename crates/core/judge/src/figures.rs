@@ -7,7 +7,7 @@ use fabricmark_proto::EndReport;
 use fabricmark_record::{Counts, Figures, Pacing, Provenance, RelayTimes, Sourced};
 use fabricmark_stats::Histogram;
 use fabricmark_units::Nanos;
-use fabricmark_wire::{Kind, Path, Stack, lfn, one_way_floor, path_stream_goodput};
+use fabricmark_wire::{Kind, Path, Stack, frame, lfn, one_way_floor, path_stream_goodput};
 
 use crate::Part;
 
@@ -64,6 +64,14 @@ pub(crate) fn together(parts: &[(&Part, Figures)], has_others: bool) -> Figures 
     whole
 }
 
+/// Bytes that a new connection sends before the first acknowledgement: ten segments (RFC 6928, section 2), with the
+/// timestamp option of Linux.
+fn initial_window(point: &Point) -> u64 {
+    let headers =
+        point.family.header_bytes() + frame::TCP_HEADER + u64::from(frame::TCP_TIMESTAMPS);
+    10 * u64::from(point.link.mtu()).saturating_sub(headers)
+}
+
 /// The figures of one part of a run.
 pub(crate) fn figures(
     point: &Point,
@@ -100,6 +108,8 @@ pub(crate) fn figures(
         pacing.map(|pacing| &pacing.slip_ns),
     );
     let mean = rtt.and_then(Histogram::mean_ns);
+    let delay = |times: Option<&Histogram>| times?.mean_ns();
+    let reassembly_ns = delay(passive.kernel_times.as_ref().map(|times| &times.reassembly_ns));
     // Two ends on one machine read the same CPUs: each reading includes the work of both.
     let us_per_kib =
         |end: &EndReport| end.usage.as_ref()?.service_demand_us_per_kib(end.counts.bytes);
@@ -132,7 +142,24 @@ pub(crate) fn figures(
         Figure::DepartureLagP99 => quantile(lag, 0.99),
         Figure::SwitchingTime => relay.map(|relay| relay.switching_ns),
         Figure::SwitchingSpeed => relay.map(|relay| 8e9 * relay.bytes / relay.switching_ns),
+        Figure::AccessDelay => delay(kernel.map(|times| &times.access_ns)),
+        Figure::PacketisationDelay => delay(kernel.map(|times| &times.packetisation_ns)),
         Figure::TransmissionDelay => transmission_ns(point, path?, relay?.bytes),
+        Figure::PropagationDelay => {
+            relay.and(path).map(|_| point.rtt.unwrap_or_default().0 as f64 / 2.0)
+        }
+        Figure::SwitchingDelay => relay.map(RelayTimes::switching_delay_ns),
+        Figure::ReassemblyDelay => reassembly_ns,
+        Figure::QueueingDelay => {
+            let known_ns = transmission_ns(point, path?, relay?.bytes)?
+                + point.rtt.unwrap_or_default().0 as f64
+                + relay?.switching_delay_ns()
+                + reassembly_ns?;
+            let rest_ns = kernel?.rtt_ns.mean_ns()? - known_ns;
+            // Of a longer request the first packets have left before the timestamp of the last one.
+            let is_at_once = point.payload.0 <= initial_window(point);
+            Some(rest_ns).filter(|&rest_ns| is_at_once && rest_ns >= 0.0)
+        }
         Figure::SendingTime => relay.map(|_| active.counts.elapsed_ns as f64),
         Figure::ReceivingTime => relay.map(|_| passive.counts.elapsed_ns as f64),
         Figure::RelayReceivingTime => relay.map(|relay| relay.receiving_ns),
@@ -155,7 +182,9 @@ pub(crate) fn figures(
     yielded
         .filter_map(|figure| {
             let provenance = match figure {
-                Figure::TransmissionDelay => Provenance::Modelled,
+                Figure::TransmissionDelay | Figure::PropagationDelay | Figure::QueueingDelay => {
+                    Provenance::Modelled
+                }
                 _ => provenance,
             };
             Some((figure, Sourced { value: value(figure)?, provenance }))

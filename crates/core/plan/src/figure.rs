@@ -238,9 +238,25 @@ figures! {
     SendingTime = "sending-time", mean("sending_ns", "sending time", &[Stream]);
     /// receiving time of P5: from the first arrival at the receiver to the last one; only through a relay, in runs that end after `bytes` (in others the counted time)
     ReceivingTime = "receiving-time", mean("receiving_ns", "receiving time", &[Stream]);
+    /// access delay of P5: from before the send call until the packet with the last byte enters the queueing discipline (socket, TCP or UDP, IP), at the client; mean; only with `timestamps`; of a request larger than the congestion window it includes the waits for acknowledgements
+    AccessDelay = "access-delay", mean("access_delay_ns", "access delay", &[PingPong, Rr, Crr]);
+    /// packetisation delay of P5: from there until the packet is passed to the device (queueing discipline, driver); mean; only with `timestamps`
+    PacketisationDelay = "packetisation-delay",
+        mean("packetisation_delay_ns", "packetisation delay", &[PingPong, Rr, Crr]);
     /// transmission delay of P5, computed: the least time that the links need for the bytes of a connection, which cross a hub twice; only through a relay
     TransmissionDelay = "transmission-delay",
         mean("transmission_delay_ns", "transmission delay", &[Stream, Crr]);
+    /// propagation delay of P5, computed: half of the RTT of the links; only through a relay
+    PropagationDelay = "propagation-delay",
+        mean("propagation_delay_ns", "propagation delay", &[Stream, Crr]);
+    /// switching delay of P5: from the last byte's receive by the relay to the end of its send; mean over the connections of a run
+    SwitchingDelay = "switching-delay",
+        mean("switching_delay_ns", "switching delay", &[Stream, Crr]);
+    /// queueing delay of P5, a difference: the time between the client's packet timestamps less its transmission, propagation, switching and reassembly delays; what the bytes wait in sockets, links and for the relay's connection, and the way of the response; only through a relay, with `timestamps` and requests that fit into the initial congestion window
+    QueueingDelay = "queueing-delay", mean("queueing_delay_ns", "queueing delay", &[Crr]);
+    /// reassembly delay of P5: from the arrival of the last packet of a request until the server has received all of it; mean; only with `timestamps`
+    ReassemblyDelay = "reassembly-delay",
+        mean("reassembly_delay_ns", "reassembly delay", &[Crr]);
     /// receiving time of the relay: from the start of its first receive to the end of its last one
     RelayReceivingTime = "relay-receiving-time",
         mean("relay_receiving_mean_ns", "receiving time of the relay", &[Stream, Crr]);

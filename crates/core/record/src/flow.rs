@@ -324,6 +324,17 @@ pub struct KernelTimes {
     /// The rest of the time from before the send call to after the receive call, in nanoseconds: system calls, the
     /// kernel's protocols and the wake-up of the client. Reading the timestamps is not included.
     pub application_ns: Histogram,
+    /// First part of `application_ns`, in nanoseconds: from before the send call until the packet with the last byte enters
+    /// the queueing discipline, so the socket, TCP or UDP, and IP. With timestamps of the kernel.
+    #[serde(default)]
+    pub access_ns: Histogram,
+    /// Second part, in nanoseconds: from there until the packet is passed to the device, so queueing discipline and driver.
+    #[serde(default)]
+    pub packetisation_ns: Histogram,
+    /// Last part, in nanoseconds: from the arrival of the last packet until the receive call has returned. At the server of
+    /// crr the only one: that of the request.
+    #[serde(default)]
+    pub reassembly_ns: Histogram,
     /// RTTs without a timestamp, or with timestamps that contradict the clock, for example after the machine's time
     /// was set. They are in neither histogram.
     pub unstamped: u64,
@@ -335,6 +346,9 @@ impl KernelTimes {
     pub fn merged(mut self, other: &Self) -> Self {
         self.rtt_ns.merge(&other.rtt_ns);
         self.application_ns.merge(&other.application_ns);
+        self.access_ns.merge(&other.access_ns);
+        self.packetisation_ns.merge(&other.packetisation_ns);
+        self.reassembly_ns.merge(&other.reassembly_ns);
         self.unstamped += other.unstamped;
         self
     }

@@ -12,3 +12,10 @@ pub struct RelayTimes {
     /// Bytes per connection.
     pub bytes: f64,
 }
+
+impl RelayTimes {
+    /// From the end of the last receive to the end of the last send, in nanoseconds.
+    pub fn switching_delay_ns(self) -> f64 {
+        self.switching_ns - self.receiving_ns
+    }
+}

@@ -150,7 +150,10 @@ impl Run<'_> {
     fn by_connections(&self, socket: Socket) -> Result<EndReport, Failure> {
         let transport = self.prepare.point.transport;
         match transport {
-            Transport::Tcp | Transport::Mptcp => self.crr::<TcpStream>(socket),
+            Transport::Tcp | Transport::Mptcp => match self.prepare.point.timestamps {
+                Some(source) => self.stamped_crr(socket, source),
+                None => self.crr::<TcpStream>(socket),
+            },
             Transport::Unix => self.crr::<UnixStream>(socket),
             Transport::Tls => self.crr::<TlsStream>(socket),
             Transport::Quic => self.crr_over_quic(socket),

@@ -5,6 +5,7 @@
 //! it on: neither includes the time that a program waits to be scheduled.
 
 mod device;
+mod realtime;
 #[expect(unsafe_code, reason = "calls of devices that no safe crate offers")]
 mod sys;
 mod trips;
@@ -17,7 +18,7 @@ use rustix::net::RecvFlags;
 use crate::sys::{plain, receive, set};
 
 pub use device::check_hardware;
-pub use trips::Trips;
+pub use trips::{Arrivals, Trips};
 
 /// When a packet was sent or received. At least one of the two times is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +37,8 @@ mod flag {
         SOF_TIMESTAMPING_OPT_TSONLY as OPT_TSONLY, SOF_TIMESTAMPING_OPT_TX_SWHW as OPT_TX_SWHW,
         SOF_TIMESTAMPING_RAW_HARDWARE as RAW_HARDWARE, SOF_TIMESTAMPING_RX_HARDWARE as RX_HARDWARE,
         SOF_TIMESTAMPING_RX_SOFTWARE as RX_SOFTWARE, SOF_TIMESTAMPING_SOFTWARE as SOFTWARE,
-        SOF_TIMESTAMPING_TX_HARDWARE as TX_HARDWARE, SOF_TIMESTAMPING_TX_SOFTWARE as TX_SOFTWARE,
+        SOF_TIMESTAMPING_TX_HARDWARE as TX_HARDWARE, SOF_TIMESTAMPING_TX_SCHED as TX_SCHED,
+        SOF_TIMESTAMPING_TX_SOFTWARE as TX_SOFTWARE,
     };
 }
 
@@ -47,8 +49,12 @@ mod flag {
 /// The first packets may lack a receive timestamp: the kernel starts these a moment after it is asked
 /// (net/core/dev.c, net_enable_timestamp).
 pub fn enable(fd: BorrowedFd<'_>, hardware: bool) -> io::Result<()> {
-    const SOFTWARE: u32 =
-        flag::TX_SOFTWARE | flag::RX_SOFTWARE | flag::SOFTWARE | flag::OPT_ID | flag::OPT_TSONLY;
+    const SOFTWARE: u32 = flag::TX_SCHED
+        | flag::TX_SOFTWARE
+        | flag::RX_SOFTWARE
+        | flag::SOFTWARE
+        | flag::OPT_ID
+        | flag::OPT_TSONLY;
     const HARDWARE: u32 =
         flag::TX_HARDWARE | flag::RX_HARDWARE | flag::RAW_HARDWARE | flag::OPT_TX_SWHW;
     let flags = if hardware { SOFTWARE | HARDWARE } else { SOFTWARE };
@@ -60,18 +66,45 @@ pub fn enable(fd: BorrowedFd<'_>, hardware: bool) -> io::Result<()> {
     }
 }
 
-/// Reads the pending transmit timestamps, each with the number of its packet. Never blocks; none is not an error.
+/// Enables receive timestamps of the kernel for what a socket receives from now on; sockets that a listening one accepts
+/// have them, too.
+pub fn enable_receive(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flag::RX_SOFTWARE | flag::SOFTWARE)
+}
+
+/// Where a packet was when its transmit timestamp was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It entered the queueing discipline (SCM_TSTAMP_SCHED): socket, transport and network layer are behind it.
+    Queue,
+    /// It was passed to the device (SCM_TSTAMP_SND).
+    Device,
+}
+
+/// A transmit timestamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// Number of the packet.
+    pub id: u32,
+    /// Where it was taken.
+    pub place: Place,
+    /// When.
+    pub stamp: Stamp,
+}
+
+/// Reads the pending transmit timestamps. Never blocks; none is not an error.
 /// Numbers start at 0 with [`enable`] and wrap at 2^32: over UDP they count datagrams; over TCP they are the offset
 /// of the last byte of a write, and of writes that the kernel put into one segment only the last has a timestamp. A
-/// packet with timestamps of both kernel and device occurs twice.
+/// packet with timestamps of both kernel and device occurs once for each.
 ///
 /// Unread timestamps occupy the receive buffer, and the kernel drops those that do not fit. Other messages of the
 /// error queue (IP_RECVERR) are lost.
-pub fn read_tx_stamps(fd: BorrowedFd<'_>) -> io::Result<Vec<(u32, Stamp)>> {
+pub fn read_tx_stamps(fd: BorrowedFd<'_>) -> io::Result<Vec<Departure>> {
     let mut stamps = Vec::new();
     loop {
         match stamped(fd, &mut [], RecvFlags::ERRQUEUE) {
-            Ok((_, stamp, id)) => stamps.extend(id.zip(stamp)),
+            Ok((_, Some(stamp), Some((id, place)))) => stamps.push(Departure { id, place, stamp }),
+            Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(stamps),
             Err(error) => return Err(error),
         }
@@ -89,13 +122,12 @@ pub fn recv_with_stamp(
     Ok((bytes, stamp))
 }
 
-/// Calls recvmsg(2). Also returns the timestamp, and from the error queue the number of the packet whose transmit
-/// timestamp it is.
-fn stamped(
-    fd: BorrowedFd<'_>,
-    buffer: &mut [u8],
-    flags: RecvFlags,
-) -> io::Result<(usize, Option<Stamp>, Option<u32>)> {
+/// Bytes, a timestamp, and number and place of a packet that was sent.
+type Stamped = (usize, Option<Stamp>, Option<(u32, Place)>);
+
+/// Calls recvmsg(2). Also returns the timestamp, and from the error queue the number and place of the packet whose
+/// transmit timestamp it is.
+fn stamped(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: RecvFlags) -> io::Result<Stamped> {
     let (mut stamp, mut id) = (None, None);
     let bytes = receive(fd, buffer, flags, |kind, data| match kind {
         (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => stamp = plain(data).and_then(stamp_of),
@@ -115,13 +147,18 @@ fn stamp_of([software, _, hardware]: [libc::timespec; 3]) -> Option<Stamp> {
     software_ns.or(hardware_ns).map(|_| Stamp { software_ns, hardware_ns })
 }
 
-/// The number of a packet, if an error reports when it was passed to the device (SCM_TSTAMP_SND, linux/errqueue.h).
-fn sent_id(error: libc::sock_extended_err) -> Option<u32> {
+/// Number and place of a packet, if an error reports its timestamp (linux/errqueue.h).
+fn sent_id(error: libc::sock_extended_err) -> Option<(u32, Place)> {
     const SCM_TSTAMP_SND: u32 = 0;
-    let is_sent = error.ee_errno == libc::ENOMSG as u32
-        && error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING
-        && error.ee_info == SCM_TSTAMP_SND;
-    is_sent.then_some(error.ee_data)
+    const SCM_TSTAMP_SCHED: u32 = 1;
+    let is_stamp =
+        error.ee_errno == libc::ENOMSG as u32 && error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING;
+    let place = match error.ee_info {
+        SCM_TSTAMP_SND => Place::Device,
+        SCM_TSTAMP_SCHED => Place::Queue,
+        _ => return None,
+    };
+    is_stamp.then_some((error.ee_data, place))
 }
 
 #[cfg(test)]
@@ -131,19 +168,20 @@ mod tests {
     use std::os::fd::AsFd;
     use std::time::Duration;
 
+    use super::realtime::RealtimeOffset;
     use super::*;
-    use rustix::time::{ClockId, clock_gettime};
 
     use crate::clock::now_ns;
 
     /// Time in which the kernel must have started receive timestamps.
     const WITHIN_NS: u64 = 10_000_000_000;
 
-    /// One packet: its number, its two timestamps in nanoseconds of CLOCK_REALTIME, and readings of our clock before
+    /// One packet: its number, its timestamps in nanoseconds of CLOCK_REALTIME, and readings of our clock before
     /// and after.
     struct Passage {
         id: u32,
         before_ns: u64,
+        queued_ns: u64,
         sent_ns: u64,
         received_ns: u64,
         after_ns: u64,
@@ -164,19 +202,21 @@ mod tests {
             let before_ns = now_ns();
             send();
             let sent = read_tx_stamps(from).unwrap();
-            let [(id, sent)] = sent.as_slice() else {
-                panic!("one packet has one stamp: {sent:?}")
+            let [queued, sent] = sent.as_slice() else {
+                panic!("one packet has one stamp at each place: {sent:?}")
             };
-            assert_eq!(sent.hardware_ns, None, "loopback has no hardware");
+            assert_eq!((queued.place, sent.place), (Place::Queue, Place::Device));
+            assert_eq!((queued.id, sent.stamp.hardware_ns), (sent.id, None));
             let (bytes, received) =
                 recv_with_stamp(to, &mut [0; 2_000], RecvFlags::empty()).unwrap();
             let after_ns = now_ns();
             assert_eq!(bytes, 100);
             if let Some(received) = received {
                 return Passage {
-                    id: *id,
+                    id: sent.id,
                     before_ns,
-                    sent_ns: sent.software_ns.unwrap(),
+                    queued_ns: queued.stamp.software_ns.unwrap(),
+                    sent_ns: sent.stamp.software_ns.unwrap(),
                     received_ns: received.software_ns.unwrap(),
                     after_ns,
                 };
@@ -185,43 +225,12 @@ mod tests {
         }
     }
 
-    /// How far CLOCK_REALTIME, the clock of kernel timestamps, is ahead of our clock.
-    #[derive(Clone, Copy, Debug)]
-    struct RealtimeOffset {
-        offset_ns: i64,
-        /// Largest error: half the time between the two readings of our clock around the one of CLOCK_REALTIME.
-        uncertainty_ns: u64,
-    }
-
-    impl RealtimeOffset {
-        /// The closest of several readings: one in which the thread was preempted is far off.
-        fn read() -> Self {
-            let readings = (0..8).map(|_| Self::read_once());
-            readings.min_by_key(|reading| reading.uncertainty_ns).unwrap()
-        }
-
-        fn read_once() -> Self {
-            let before_ns = now_ns();
-            let realtime = clock_gettime(ClockId::Realtime);
-            let bracket_ns = now_ns() - before_ns;
-            let middle_ns = before_ns + bracket_ns / 2;
-            let realtime_ns = realtime.tv_sec * 1_000_000_000 + realtime.tv_nsec;
-            let offset_ns = realtime_ns - middle_ns as i64;
-            Self { offset_ns, uncertainty_ns: bracket_ns.div_ceil(2) }
-        }
-
-        /// A timestamp of CLOCK_REALTIME on our clock.
-        fn to_monotonic_ns(self, realtime_ns: u64) -> u64 {
-            (realtime_ns as i64).saturating_sub(self.offset_ns).max(0) as u64
-        }
-    }
-
     fn check_order(passage: &Passage) {
         let offset = RealtimeOffset::read();
-        let [sent_ns, received_ns] =
-            [passage.sent_ns, passage.received_ns].map(|ns| offset.to_monotonic_ns(ns));
-        assert!(passage.sent_ns <= passage.received_ns);
-        assert!(passage.before_ns <= sent_ns + offset.uncertainty_ns);
+        let [queued_ns, received_ns] =
+            [passage.queued_ns, passage.received_ns].map(|ns| offset.to_monotonic_ns(ns));
+        assert!(passage.queued_ns <= passage.sent_ns && passage.sent_ns <= passage.received_ns);
+        assert!(passage.before_ns <= queued_ns + offset.uncertainty_ns);
         assert!(received_ns <= passage.after_ns + offset.uncertainty_ns);
     }
 
@@ -281,9 +290,9 @@ mod tests {
         enable(from.as_fd(), false).unwrap();
         (0..5).for_each(|_| assert_eq!(from.send(&[0; 10]).unwrap(), 10));
         let stamps = read_tx_stamps(from.as_fd()).unwrap();
-        let ids: Vec<u32> = stamps.iter().map(|(id, _)| *id).collect();
-        assert_eq!(ids, [0, 1, 2, 3, 4]);
-        assert!(stamps.is_sorted_by_key(|(_, stamp)| stamp.software_ns));
+        let ids: Vec<u32> = stamps.iter().map(|stamp| stamp.id).collect();
+        assert_eq!(ids, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]);
+        assert!(stamps.is_sorted_by_key(|departure| departure.stamp.software_ns));
         assert_eq!(read_tx_stamps(from.as_fd()).unwrap(), []);
     }
 

@@ -1,14 +1,16 @@
 //! One connection per request (crr): client and server, over any transport that supports it.
 
+use std::cell::RefCell;
 use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-use fabricmark_plan::Role;
+use fabricmark_plan::{Role, Timestamps};
 use fabricmark_proto::{EndReport, Failure};
 use fabricmark_record::{Series, Side};
 use fabricmark_units::{Bytes, Nanos};
-use socket2::{SockRef, Socket};
+use socket2::{Domain, SockRef, Socket, Type};
 
 use super::Run;
 use crate::amount::Amount;
@@ -20,10 +22,11 @@ use crate::pacer::Pacer;
 use crate::pattern::crr::{self, Patience};
 use crate::pattern::rr::Asked;
 use crate::sockets::{bound, peer_within, side};
-use crate::transport::bytes::ByteStream;
+use crate::transport::bytes::{ByteStream, PathStream};
 use crate::watch::watched;
 use fabricmark_telemetry::clock::now_ns;
 use fabricmark_telemetry::gauge::Gauge;
+use fabricmark_telemetry::stamp::{self, Arrivals, Trips, enable_receive};
 
 impl Run<'_> {
     pub(super) fn crr<C: Connection>(&self, socket: Socket) -> Result<EndReport, Failure> {
@@ -50,14 +53,49 @@ impl Run<'_> {
         })
     }
 
+    /// [`Self::crr`] over TCP whose times are split by packet timestamps.
+    pub(super) fn stamped_crr(
+        &self,
+        socket: Socket,
+        source: Timestamps,
+    ) -> Result<EndReport, Failure> {
+        let (prepare, control) = (self.prepare, self.control);
+        let failed = || system("set SO_TIMESTAMPING");
+        if let (Role::Client, Some(peer_at)) = (prepare.role, self.peer_at) {
+            let first = self.open::<TcpStream>(socket)?;
+            // The kernel stamps what it receives while any socket asks for it, and connections of crr are short.
+            let asking = Socket::new(Domain::IPV4, Type::DGRAM, None).map_err(failed())?;
+            enable_receive(asking.as_fd()).map_err(failed())?;
+            let trips = RefCell::new(Trips::by(source));
+            let connect = |socket| {
+                let stream = opening::connect::<TcpStream>(socket, peer_at, prepare, control)?;
+                stamp::enable(stream.as_fd(), source == Timestamps::Hardware).map_err(failed())?;
+                trips.borrow_mut().reconnects();
+                Ok(PathStream { path: &trips, stream })
+            };
+            let report = self.ask_by_connections(first, connect)?;
+            return Ok(EndReport { kernel_times: Some(trips.borrow_mut().finish()), ..report });
+        }
+        enable_receive(socket.as_fd()).map_err(failed())?;
+        let listener = Listener::new::<TcpStream>(socket, prepare)?;
+        let first = accept_all::<TcpStream>(&listener, control)?;
+        let arrivals = RefCell::new(Arrivals::default());
+        let report = self.answer_by_connections(first, || {
+            let stream: TcpStream = listener.accept()?;
+            stream.set_read_timeout(None)?;
+            Ok(PathStream { path: &arrivals, stream })
+        })?;
+        Ok(EndReport { kernel_times: Some(arrivals.borrow_mut().finish()), ..report })
+    }
+
     fn side_of(&self, first: Option<&impl AsFd>) -> Side {
         first.map(|first| side(first, self.prepare.cpu)).unwrap_or_default()
     }
 
     /// Sends a request over each new connection, at the point's pace. Closes `first`, which only opened the flow.
-    pub(super) fn ask_by_connections<S: Read + Write + AsFd>(
+    pub(super) fn ask_by_connections<S: Read + Write>(
         &self,
-        first: Vec<S>,
+        first: Vec<impl AsFd>,
         connect: impl Fn(Socket) -> Result<S, Failure>,
     ) -> Result<EndReport, Failure> {
         let control = self.control;
@@ -101,7 +139,7 @@ impl Run<'_> {
     /// Answers a request over each new connection. Closes `first`, which only opened the flow.
     pub(super) fn answer_by_connections<S: ByteStream>(
         &self,
-        first: Vec<S>,
+        first: Vec<impl AsFd>,
         accept: impl Fn() -> io::Result<S>,
     ) -> Result<EndReport, Failure> {
         let side = self.side_of(first.first());

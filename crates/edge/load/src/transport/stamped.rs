@@ -1,6 +1,7 @@
 //! UDP and TCP whose RTTs are split by packet timestamps. Each transaction costs the client one system call more,
 //! which reads the timestamp of the request when the response has arrived.
 
+use std::cell::RefCell;
 use std::io::{self, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,7 +13,7 @@ use rustix::net::RecvFlags;
 use super::bytes::TcpPath;
 use super::udp::UdpFlow;
 use super::{Flow, Message, Moved};
-use fabricmark_telemetry::stamp::{self, Trips, recv_with_stamp};
+use fabricmark_telemetry::stamp::{self, Arrivals, Trips, recv_with_stamp};
 
 /// Enables packet timestamps on a socket.
 pub(crate) fn ask_for(socket: &impl AsFd, source: Timestamps) -> io::Result<Trips> {
@@ -85,6 +86,33 @@ impl Flow for StampedUdp {
 
     fn take_kernel_times(&mut self) -> Option<KernelTimes> {
         Some(self.trips.finish())
+    }
+}
+
+/// Times of the connections of crr, one after the other, at the client.
+impl TcpPath for &RefCell<Trips> {
+    fn read(&mut self, stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+        self.borrow_mut().read(stream, buffer)
+    }
+
+    fn write(&mut self, stream: &TcpStream, payload: &[u8]) -> io::Result<usize> {
+        self.borrow_mut().write(stream, payload)
+    }
+}
+
+/// The same at the server.
+impl TcpPath for &RefCell<Arrivals> {
+    fn read(&mut self, stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+        let (bytes, stamp) = recv_with_stamp(stream.as_fd(), buffer, RecvFlags::empty())?;
+        if bytes > 0 {
+            self.borrow_mut().arrives(stamp);
+        }
+        Ok(bytes)
+    }
+
+    fn write(&mut self, mut stream: &TcpStream, payload: &[u8]) -> io::Result<usize> {
+        self.borrow_mut().answers();
+        stream.write(payload)
     }
 }
 

@@ -56,6 +56,28 @@ fn the_parts_of_a_round_trip_between_and_beside_the_stamps_are_no_longer_than_th
 }
 
 #[test]
+fn connections_of_crr_have_stamps_at_both_ends() {
+    let _stamping = stamping();
+    for levels in ["family=4", "family=6,payload=7990,response=1"] {
+        let (start, answer) =
+            run(&format!("pattern=crr,transport=tcp,nodelay=true,{levels},timestamps=software"));
+        let times = start.kernel_times.unwrap();
+        let stamped = times.rtt_ns.len();
+        assert_eq!(stamped + times.unstamped, start.counts.calls, "{levels}");
+        assert!(stamped > 0, "{levels}: {} connections without stamps", times.unstamped);
+        // The parts of the application's time: request and response are one write and one read each.
+        let sum_ns = [&times.access_ns, &times.packetisation_ns, &times.reassembly_ns]
+            .map(|part| part.mean_ns().unwrap() * part.len() as f64)
+            .iter()
+            .sum::<f64>();
+        let whole_ns = times.application_ns.mean_ns().unwrap() * stamped as f64;
+        assert!(sum_ns <= whole_ns + 100.0 * stamped as f64, "{levels}: {sum_ns} of {whole_ns}");
+        let arrivals = answer.kernel_times.unwrap().reassembly_ns;
+        assert!(!arrivals.is_empty() && arrivals.len() <= start.counts.calls, "{levels}");
+    }
+}
+
+#[test]
 fn intervals_and_stamps_go_together() {
     let _stamping = stamping();
     let levels = "pattern=ping-pong,transport=udp,timestamps=software,label=intervals";

@@ -52,6 +52,51 @@ fn each_connection_of_crr_is_one_file_of_p5s_tables() {
 }
 
 #[test]
+fn the_seven_delays_of_p5_are_parts_of_a_transaction() {
+    let Some(bench) = bench("P5's seven delays") else { return };
+    let line = format!(
+        "crr lab:{HUB}:client,client --payload 14000 --response 1 --congestion cubic --duration 300ms --relay copy \
+         --timestamps software"
+    );
+    let (record, figure) = measured(&bench, &line);
+    let [access, packetisation, transmission, propagation, switching, queueing, reassembly] = [
+        "access",
+        "packetisation",
+        "transmission",
+        "propagation",
+        "switching",
+        "queueing",
+        "reassembly",
+    ]
+    .map(|delay| figure(&format!("{delay}_delay_ns")));
+    for (delay, ns) in [
+        ("access", access),
+        ("packetisation", packetisation),
+        ("transmission", transmission),
+        ("switching", switching),
+        ("queueing", queueing),
+        ("reassembly", reassembly),
+    ] {
+        assert!(ns > 0.0, "{delay}: {record}");
+    }
+    assert_eq!(propagation, 0.0, "a hub in a lab has no length");
+    let sum = access + packetisation + transmission + switching + queueing + reassembly;
+    // The rest is the opening of the connection and the server's turn.
+    assert!(sum < figure("rtt_mean_ns"), "{record}");
+    for (delay, provenance) in [
+        ("access", "emulated"),
+        ("transmission", "modelled"),
+        ("queueing", "modelled"),
+        ("reassembly", "emulated"),
+    ] {
+        assert_eq!(record["figures"][format!("{delay}_delay_ns")]["provenance"], provenance);
+    }
+    let long = line.replace("14000", "240118");
+    let record = measured(&bench, &long).0;
+    assert_eq!(record["figures"]["queueing_delay_ns"], Value::Null, "it does not leave at once");
+}
+
+#[test]
 fn each_flow_and_both_directions_of_an_exchange_pass_through_the_relay() {
     let Some(bench) = bench("a relay of many flows") else { return };
     for line in [
