@@ -172,12 +172,14 @@ pub(crate) struct Direction {
     period_ends_ns: u64,
     /// Remaining bytes at the start of the direction that are not timed.
     untimed: u64,
+    /// Room for the next receive: twice the bytes of the last one. A receive that is not full need not be repeated.
+    expected: usize,
     pub(crate) transfer: Transfer,
 }
 
 impl Direction {
     pub(crate) fn new(untimed: u64) -> Self {
-        Self { untimed, ..Self::default() }
+        Self { untimed, expected: SHORT_RECEIVE_BYTES, ..Self::default() }
     }
 
     /// Whether the end of the source was passed on.
@@ -267,6 +269,11 @@ impl Direction {
         Ok(Turn::Receive(Receive { most, began_ns }))
     }
 
+    /// Bytes that the next receive may return.
+    pub(crate) fn expected(&self) -> usize {
+        self.expected
+    }
+
     /// Counts the result of a receive; returns the number of bytes to send.
     pub(crate) fn received(
         &mut self,
@@ -290,6 +297,7 @@ impl Direction {
             self.state = State::Ended;
             return Ok(0);
         }
+        self.expected = 2 * received;
         mover.bytes[number] += received as u64;
         self.room = self.room.saturating_sub(received);
         let untimed = self.untimed.min(received as u64);

@@ -10,17 +10,21 @@ mod sys;
 use std::ops::Range;
 use std::{io, mem};
 
-use crate::direction::{RECEIVES_PER_TURN, Receive, SHORT_RECEIVE_BYTES, Step, Turn};
+use crate::direction::{RECEIVES_PER_TURN, Receive, Step, Turn};
 use crate::session::{CLIENT, Next, TARGET};
 use crate::worker::Worker;
 
 pub(crate) use sys::Ring;
 
-/// Buffer of all receives of one call: fits into the second-level cache of a server's CPU core.
-pub(crate) const BUFFER_BYTES: usize = 1 << 20;
+/// Buffer of all receives of one call, if that of a single one is not larger. With 1 MiB, 256 bulk streams had half of the
+/// rate of [`Path::Copy`](crate::Path), which uses one buffer again and again (`fabricmark-bench-relay`, two virtual CPUs).
+pub(crate) const BUFFER_BYTES: usize = 512 << 10;
 
-/// Most requests of one call, each with at least [`SHORT_RECEIVE_BYTES`] of the buffer.
-pub(crate) const REQUESTS: usize = BUFFER_BYTES / SHORT_RECEIVE_BYTES;
+/// Most requests of one call.
+pub(crate) const REQUESTS: usize = 64;
+
+/// Least part of the buffer for a receive.
+const RECEIVE_BYTES_MIN: usize = BUFFER_BYTES / REQUESTS;
 
 /// A receive of a session's direction, and the part of the buffer for it.
 struct Job {
@@ -28,6 +32,19 @@ struct Job {
     number: usize,
     receive: Receive,
     part: Range<usize>,
+}
+
+/// Gives parts of the buffer to the first jobs; returns their number, at least 1.
+fn share(jobs: &mut [Job], bytes: usize) -> usize {
+    let mut at = 0;
+    for (place, job) in jobs.iter_mut().take(REQUESTS).enumerate() {
+        job.part = at..at + job.receive.most;
+        at = job.part.end;
+        if at > bytes {
+            return place;
+        }
+    }
+    jobs.len().min(REQUESTS)
 }
 
 impl Worker<'_> {
@@ -50,8 +67,12 @@ impl Worker<'_> {
                 break;
             }
             let known = self.ended.len();
-            for jobs in jobs.chunks_mut(REQUESTS) {
-                self.carry(jobs);
+            let mut rest = jobs.as_mut_slice();
+            while !rest.is_empty() {
+                let count = share(rest, self.mover.buffer.len());
+                let (together, others) = rest.split_at_mut(count);
+                self.carry(together);
+                rest = others;
             }
             let broken = &self.ended[known..];
             active.retain(|(index, _)| !broken.iter().any(|(ended, _)| ended == index));
@@ -75,8 +96,11 @@ impl Worker<'_> {
             let (direction, source, sink, is_last) = session.way(number);
             match direction.begin(source, sink, &mut self.mover, is_last)? {
                 Turn::Pauses(step) => steps[number] = step,
-                Turn::Receive(receive) => {
+                Turn::Receive(mut receive) => {
                     steps[number] = Step::More;
+                    // A receive that fills its part is followed by one with a larger part.
+                    let part = direction.expected().next_power_of_two().max(RECEIVE_BYTES_MIN);
+                    receive.most = receive.most.min(part);
                     jobs.push(Job { session: index, number, receive, part: 0..0 });
                 }
             }
@@ -87,13 +111,6 @@ impl Worker<'_> {
     /// Receives and sends once for each job.
     fn carry(&mut self, jobs: &mut [Job]) {
         let Some(mut ring) = self.mover.ring.take() else { return };
-        let share = self.mover.buffer.len() / jobs.len();
-        let mut at = 0;
-        for job in &mut *jobs {
-            job.receive.most = job.receive.most.min(share.max(SHORT_RECEIVE_BYTES));
-            job.part = at..at + job.receive.most;
-            at = job.part.end;
-        }
         let mut buffer = mem::take(&mut self.mover.buffer);
         let sessions = &self.sessions;
         let calls = jobs.iter().map(|job| (sessions[job.session].fd(job.number), &job.part));
