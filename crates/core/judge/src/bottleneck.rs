@@ -1,6 +1,6 @@
 //! What limited a run, by the evidence in its record.
 
-use fabricmark_plan::{Figure, Network, Pattern, Point, Wait};
+use fabricmark_plan::{Figure, Network, Pattern, Point, RELAY, Wait};
 use fabricmark_record::{AT_CEILING, Bottleneck, Flow, Node, Record, TcpCounters};
 use fabricmark_units::Nanos;
 use fabricmark_wire::lfn::{self, Acks, Connection, Fit, Law};
@@ -38,6 +38,7 @@ pub fn bottleneck(record: &Record) -> Option<Bottleneck> {
         .or_else(|| quota(record))
         .or_else(|| emulator(record, flow))
         .or_else(|| cpu(record))
+        .or_else(|| relay(record))
         .or_else(|| tcp(record, flow.tcp.as_ref()?))
         .or_else(|| datagrams(record))
         .or_else(|| waits(record))
@@ -86,6 +87,14 @@ fn emulator(record: &Record, flow: &Flow) -> Option<Bottleneck> {
 fn cpu(record: &Record) -> Option<Bottleneck> {
     let (node, share) = busiest(record)?;
     (share >= FULL).then_some(Bottleneck::Cpu { node, share })
+}
+
+/// The CPU of the relay of a stream, which has one thread.
+fn relay(record: &Record) -> Option<Bottleneck> {
+    let kib_per_s = record.figures.value(Figure::Goodput)? / 8.0 / 1024.0;
+    let share = record.figures.value(Figure::RelayDemand)? * kib_per_s / 1e6;
+    let node = RELAY.to_owned();
+    (share >= FULL).then(|| Bottleneck::Cpu { node, share: share.min(1.0) })
 }
 
 fn waits(record: &Record) -> Option<Bottleneck> {

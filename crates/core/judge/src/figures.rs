@@ -163,6 +163,7 @@ pub(crate) fn figures(
         Figure::SendingTime => relay.map(|_| active.counts.elapsed_ns as f64),
         Figure::ReceivingTime => relay.map(|_| passive.counts.elapsed_ns as f64),
         Figure::RelayReceivingTime => relay.map(|relay| relay.receiving_ns),
+        Figure::RelayDemand => relay.map(|relay| relay.demand_us_per_kib),
         Figure::Jitter => passive.jitter_ns,
         Figure::KernelRttP50 => quantile(kernel.map(|times| &times.rtt_ns), 0.5),
         Figure::KernelRttP99 => quantile(kernel.map(|times| &times.rtt_ns), 0.99),

@@ -105,6 +105,14 @@ fn each_bottleneck_is_told_by_its_evidence() {
             Some(cpu("client", 1.0)),
         ),
         (
+            // 512 Mbit/s are 62,500 KiB/s.
+            "a relay whose CPU was busy",
+            run(TCP, 5.12e8, |record, _| {
+                record.figures = figures([(Figure::Goodput, 5.12e8), (Figure::RelayDemand, 15.2)]);
+            }),
+            Some(cpu("relay", 0.95)),
+        ),
+        (
             "a quota that was used up",
             run(UDP, 5e8, |record, _| {
                 let throttled_ns = Some(SECOND / 2);

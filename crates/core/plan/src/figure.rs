@@ -260,6 +260,9 @@ figures! {
     /// receiving time of the relay: from the start of its first receive to the end of its last one
     RelayReceivingTime = "relay-receiving-time",
         mean("relay_receiving_mean_ns", "receiving time of the relay", &[Stream, Crr]);
+    /// CPU time of the relay's process in microseconds per KiB that it moves, in both directions
+    RelayDemand = "relay-demand",
+        cost("relay_demand_us_per_kib", "relay service demand", Unit::UsPerKib, &[Stream, Crr]);
     /// interarrival jitter of udp at the receiver (RFC 3550), mean over flows; only in an open loop, with payloads of at least 16 bytes and at least 17 datagrams
     Jitter = "jitter", mean("jitter_ns", "jitter", &[Stream]);
     /// goodput from client to server, if `direction` is `both`

@@ -4,9 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use fabricmark_host::UsageMeter;
 use fabricmark_plan::{Direction, Pace, Pattern, Point};
 use fabricmark_proto::{EndReport, Failure, OPENING_BYTES, Order, Prepare, Report};
-use fabricmark_record::RelayTimes;
+use fabricmark_record::{RelayTimes, service_demand_us_per_kib};
 use fabricmark_relay::{Burst, Ended, Relay, RelayError, Settings, Transfer};
 
 use crate::error::PlanError;
@@ -111,10 +112,16 @@ fn failure(error: &RelayError) -> Failure {
 
 /// Relays until `stop` is set and the connections have ended.
 pub(crate) fn serve(relay: Relay, point: &Point, stop: &AtomicBool) -> Result<EndReport, Failure> {
-    let mut sum = Sum::new(point);
+    let (meter, mut sum) = (UsageMeter::start(), Sum::new(point));
     let served = relay.serve(stop, &mut |board| board.ended().for_each(|ended| sum.add(&ended)));
-    served.map_err(|error| Failure::System(error.to_string()))?;
-    Ok(EndReport { relay: sum.means(), ..EndReport::default() })
+    let counters = served.map_err(|error| Failure::System(error.to_string()))?;
+    let moved_bytes = counters.upstream_bytes + counters.downstream_bytes;
+    // All other threads of the worker sleep meanwhile.
+    let cpu_ns = meter.finish().process.cpu_ns as f64;
+    let demand_us_per_kib = service_demand_us_per_kib(cpu_ns, moved_bytes);
+    let means = sum.means().zip(demand_us_per_kib);
+    let relay = means.map(|(means, demand_us_per_kib)| RelayTimes { demand_us_per_kib, ..means });
+    Ok(EndReport { relay, ..EndReport::default() })
 }
 
 /// Sums over the connections that moved bytes in the direction of the stream.
@@ -154,12 +161,13 @@ impl Sum {
     }
 
     fn means(&self) -> Option<RelayTimes> {
-        let RelayTimes { switching_ns, receiving_ns, bytes } = self.times;
+        let RelayTimes { switching_ns, receiving_ns, bytes, .. } = self.times;
         let mean = |sum: f64| sum / self.count as f64;
         (self.count > 0).then(|| RelayTimes {
             switching_ns: mean(switching_ns),
             receiving_ns: mean(receiving_ns),
             bytes: mean(bytes),
+            ..RelayTimes::default()
         })
     }
 }
@@ -196,10 +204,14 @@ mod tests {
             }
             sum.means()
         };
-        let expected = RelayTimes { switching_ns: 40.0, receiving_ns: 40.0, bytes: 150.0 };
-        assert_eq!(means(false, None), Some(expected));
-        let expected = RelayTimes { switching_ns: 50.0, receiving_ns: 50.0, bytes: 200.0 };
-        assert_eq!(means(false, Some(200)), Some(expected));
+        let of = |ns, bytes| RelayTimes {
+            switching_ns: ns,
+            receiving_ns: ns,
+            bytes,
+            ..RelayTimes::default()
+        };
+        assert_eq!(means(false, None), Some(of(40.0, 150.0)));
+        assert_eq!(means(false, Some(200)), Some(of(50.0, 200.0)));
         assert_eq!(means(true, None), None);
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use fabricmark_plan::Compare;
 use fabricmark_stats::{Comparison, Verdict};
 
-use super::frame::{WIDTH, head, sheet};
+use super::frame::{WIDTH, head, sheet, text_lines};
 use super::scale::Scale;
 use super::svg::{escaped, marker, open_point};
 use super::{ChartFile, Form, slug};
@@ -17,8 +17,12 @@ use crate::table::TableView;
 const LEFT: f64 = 104.0;
 const RIGHT: f64 = WIDTH - 22.0;
 const ROW: f64 = 21.0;
-/// Height of a section title.
+/// Height of a section title of one line, and of each further line.
 const TITLE: f64 = 32.0;
+const LINE: f64 = 15.0;
+
+/// Letters of a section title per line, on a narrow screen.
+const LINE_LETTERS: usize = 62;
 
 /// Changes beyond this share are drawn at the edge, so that small ones remain distinguishable.
 const EDGE: f64 = 0.3;
@@ -47,12 +51,17 @@ pub(super) fn draw(tables: &[TableView<'_>], compare: &Compare, form: Form) -> O
     for section in &sections {
         let height = ROW * section.rows.len() as f64;
         let band = section.rows.first().map_or(0.0, |(_, found)| found.tie_band);
-        let (from, to, first) = (at(-band), at(band), y + TITLE);
+        let lines = text_lines(&section.title, LINE_LETTERS);
+        let first = y + TITLE + LINE * (lines.len() - 1) as f64;
+        for (place, line) in lines.iter().enumerate() {
+            let y = y + TITLE - 9.0 + LINE * place as f64;
+            let text = escaped(line);
+            let _ = write!(body, r#"<text class="fm-label" x="6" y="{y:.1}">{text}</text>"#);
+        }
+        let (from, to) = (at(-band), at(band));
         let _ = write!(
             body,
-            r#"<text class="fm-label" x="6" y="{:.1}">{}</text><rect class="fm-band" x="{from:.1}" y="{first:.1}" width="{:.1}" height="{height:.1}"/>"#,
-            y + TITLE - 9.0,
-            escaped(&section.title),
+            r#"<rect class="fm-band" x="{from:.1}" y="{first:.1}" width="{:.1}" height="{height:.1}"/>"#,
             to - from
         );
         for (place, (label, found)) in section.rows.iter().enumerate() {

@@ -147,7 +147,7 @@ pub(super) fn head(title: &str, form: Form) -> (String, f64) {
     }
     let mut out =
         format!(r#"<style>{STYLE}</style><rect class="fm-paper" width="100%" height="100%"/>"#);
-    let lines = title_lines(title);
+    let lines = text_lines(title, TITLE_LETTERS);
     for (line, text) in lines.iter().enumerate() {
         let (y, text) = (22.0 + line as f64 * TITLE_LINE, escaped(text));
         let _ = write!(out, r#"<text class="fm-title" x="6" y="{y:.0}">{text}</text>"#);
@@ -179,11 +179,12 @@ fn labelled(plot: &Plot, places: &[f64]) -> Vec<bool> {
         .collect()
 }
 
-fn title_lines(title: &str) -> Vec<String> {
+/// A text in lines of at most so many letters, broken between words.
+pub(super) fn text_lines(text: &str, letters: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in title.split_whitespace() {
+    for word in text.split_whitespace() {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= TITLE_LETTERS => {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= letters => {
                 line.push(' ');
                 line.push_str(word);
             }
