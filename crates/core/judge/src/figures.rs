@@ -61,6 +61,10 @@ pub(crate) fn together(parts: &[(&Part, Figures)], has_others: bool) -> Figures 
             whole.set(demand, None);
         }
     }
+    if loads.len() > 1 {
+        // Each part has a relay of its own.
+        whole.set(Figure::RelayDemand, None);
+    }
     whole
 }
 
@@ -145,14 +149,12 @@ pub(crate) fn figures(
         Figure::AccessDelay => delay(kernel.map(|times| &times.access_ns)),
         Figure::PacketisationDelay => delay(kernel.map(|times| &times.packetisation_ns)),
         Figure::TransmissionDelay => transmission_ns(point, path?, relay?.bytes),
-        Figure::PropagationDelay => {
-            relay.and(path).map(|_| point.rtt.unwrap_or_default().0 as f64 / 2.0)
-        }
+        Figure::PropagationDelay => relay.and(path).and(point.rtt).map(|rtt| rtt.0 as f64 / 2.0),
         Figure::SwitchingDelay => relay.map(RelayTimes::switching_delay_ns),
         Figure::ReassemblyDelay => reassembly_ns,
         Figure::QueueingDelay => {
             let known_ns = transmission_ns(point, path?, relay?.bytes)?
-                + point.rtt.unwrap_or_default().0 as f64
+                + point.rtt?.0 as f64
                 + relay?.switching_delay_ns()
                 + reassembly_ns?;
             let rest_ns = kernel?.rtt_ns.mean_ns()? - known_ns;

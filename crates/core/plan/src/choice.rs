@@ -180,7 +180,7 @@ choices! {
         Copy = "copy",
         /// by splice through a pipe: the bytes stay in the kernel
         Splice = "splice",
-        /// by io_uring: the receives of all ready connections are one system call, and the sends another
+        /// by io_uring: up to 64 receives of ready connections, of together 512 KiB, are one system call, and their sends another
         Uring = "io-uring",
     }
 }

@@ -238,9 +238,9 @@ figures! {
     SendingTime = "sending-time", mean("sending_ns", "sending time", &[Stream]);
     /// receiving time of P5: from the first arrival at the receiver to the last one; only through a relay, in runs that end after `bytes` (in others the counted time)
     ReceivingTime = "receiving-time", mean("receiving_ns", "receiving time", &[Stream]);
-    /// access delay of P5: from before the send call until the packet with the last byte enters the queueing discipline (socket, TCP or UDP, IP), at the client; mean; only with `timestamps`; of a request larger than the congestion window it includes the waits for acknowledgements
+    /// access delay of P5: from before the send call until the packet with the last byte enters the queueing discipline (socket, TCP or UDP, IP), at the client; mean; only with `timestamps` by software; of a request larger than the congestion window it includes the waits for acknowledgements
     AccessDelay = "access-delay", mean("access_delay_ns", "access delay", &[PingPong, Rr, Crr]);
-    /// packetisation delay of P5: from there until the packet is passed to the device (queueing discipline, driver); mean; only with `timestamps`
+    /// packetisation delay of P5: from there until the packet is passed to the device (queueing discipline, driver); mean; only with `timestamps` by software
     PacketisationDelay = "packetisation-delay",
         mean("packetisation_delay_ns", "packetisation delay", &[PingPong, Rr, Crr]);
     /// transmission delay of P5, computed: the least time that the links need for the bytes of a connection, which cross a hub twice; only through a relay
@@ -252,7 +252,7 @@ figures! {
     /// switching delay of P5: from the last byte's receive by the relay to the end of its send; mean over the connections of a run
     SwitchingDelay = "switching-delay",
         mean("switching_delay_ns", "switching delay", &[Stream, Crr]);
-    /// queueing delay of P5, a difference: the time between the client's packet timestamps less its transmission, propagation, switching and reassembly delays; what the bytes wait in sockets, links and for the relay's connection, and the way of the response; only through a relay, with `timestamps` and requests that fit into the initial congestion window
+    /// queueing delay of P5, a difference: the time from the departure of the last packet to the arrival of the response at the client, less the transmission, switching and reassembly delays and the RTT of the links; what the bytes wait in sockets, links and for the relay's connection, and the transmission and switching of the response; only through a relay, with `timestamps` and requests that fit into the initial congestion window
     QueueingDelay = "queueing-delay", mean("queueing_delay_ns", "queueing delay", &[Crr]);
     /// reassembly delay of P5: from the arrival of the last packet of a request until the server has received all of it; mean; only with `timestamps`
     ReassemblyDelay = "reassembly-delay",

@@ -131,6 +131,17 @@ fn an_on_off_source_departs_at_its_rate_in_periods_and_pauses_between_them() {
 }
 
 #[test]
+fn an_on_off_source_is_on_at_the_start_as_often_as_at_any_other_time() {
+    let is_on = |seed| {
+        let mut schedule = schedule("on-off:1000/s/1s/3s", 64, seed);
+        schedule.next_departure_ns().unwrap() == 1_000_000
+    };
+    let on = (0..1_000).filter(|&seed| is_on(seed)).count();
+    // A quarter; four standard errors are 55.
+    assert!((195..=305).contains(&on), "{on}");
+}
+
+#[test]
 fn a_closed_loop_intends_no_departures() {
     let schedule = Pace::Closed.schedule(Bytes(64), Stream::new(1, "pace"), None).unwrap();
     assert!(schedule.is_none());

@@ -439,7 +439,13 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
     let refused = allowing.check(&relay).unwrap_err();
     assert!(refused.contains("--allow-relay"), "{refused}");
     let allowing = Quota { allows_relays: true, ..quota.clone() };
-    assert_eq!(allowing.check(&relay), quota.check(&prepare(Role::Server, "")));
+    assert!(allowing.check(&relay).unwrap_err().contains("a relay does not keep"));
+    let allowing = Quota { rate_max: None, ..allowing };
+    assert_eq!(allowing.check(&relay), Ok(()));
+    let large =
+        prepare(Role::Server, "transport=tcp,congestion=cubic,relay=copy,relay_buffer=8MiB");
+    let large = Prepare { forward, ..large };
+    assert!(allowing.check(&large).unwrap_err().contains("memory"));
     let long = Prepare { duration_ns: Nanos::from_secs(61), ..prepare(Role::Server, "") };
     let found = order(&mut greeted(quota.clone()), Order::Prepare(Box::new(long)));
     let says =

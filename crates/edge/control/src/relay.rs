@@ -1,14 +1,13 @@
 //! The relay of a part of a run: a worker at its node, between those of the ends.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fabricmark_host::UsageMeter;
 use fabricmark_plan::{Direction, Pace, Pattern, Point};
 use fabricmark_proto::{EndReport, Failure, OPENING_BYTES, Order, Prepare, Report};
 use fabricmark_record::{RelayTimes, service_demand_us_per_kib};
-use fabricmark_relay::{Burst, Ended, Relay, RelayError, Settings, Transfer};
+use fabricmark_relay::{Burst, Ended, Relay, RelayError, Settings, Stop, Transfer};
 
 use crate::error::PlanError;
 use crate::node::Node;
@@ -18,6 +17,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Time that connections of a run get to end when both of its ends have finished.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Most open connections of a relay of few flows: those of crr overlap while they close.
+const CONNECTIONS_MIN: usize = 64;
 
 /// Where a relay runs.
 pub(crate) struct RelayPlace {
@@ -41,28 +43,43 @@ pub(crate) fn start(
 ) -> Result<Result<u16, Failure>, PlanError> {
     let (run, patience) = (prepare.run, Duration::from(prepare.patience()));
     worker.send(&Order::Prepare(Box::new(prepare)))?;
-    Ok(match worker.wait_for(run, ANSWER_WITHIN + patience)? {
-        Some(Report::Ready { port, .. }) => Ok(port),
-        Some(Report::Failed { failure, .. }) => Err(failure),
-        Some(Report::Queued { .. }) => {
-            Err(Failure::Peer("another coordinator uses its host".to_owned()))
-        }
-        _ => Err(Failure::Peer("it did not answer".to_owned())),
-    })
+    let why = match worker.wait_for(run, ANSWER_WITHIN + patience)? {
+        Some(Report::Ready { port, .. }) => return Ok(Ok(port)),
+        Some(Report::Failed { failure, .. }) => return Ok(Err(failure)),
+        Some(Report::Queued { .. }) => "another coordinator uses its host",
+        _ => "it did not answer",
+    };
+    // Else it would start when the run is over.
+    worker.send(&Order::Abort { run })?;
+    Ok(Err(Failure::Peer(why.to_owned())))
 }
 
 /// Stops the relay of a run when its connections have ended; returns their times, if bytes have passed in the direction
-/// of the stream.
-pub(crate) fn finish(worker: &mut Node, run: u64) -> Result<Option<RelayTimes>, PlanError> {
+/// of the stream, or why there are none.
+pub(crate) fn finish(
+    worker: &mut Node,
+    run: u64,
+) -> Result<Result<Option<RelayTimes>, Failure>, PlanError> {
     worker.send(&Order::Stop { run })?;
     Ok(match worker.wait_for(run, ANSWER_WITHIN + DRAIN_TIMEOUT)? {
-        Some(Report::Finished { end, .. }) => end.relay,
-        _ => None,
+        Some(Report::Finished { end, .. }) => Ok(end.relay),
+        Some(Report::Failed { failure, .. }) => Err(failure),
+        _ => Err(Failure::Peer("it did not end".to_owned())),
     })
 }
 
 /// Listens as an order says.
 pub(crate) fn listen(prepare: &Prepare, forward: SocketAddr) -> Result<Relay, Failure> {
+    let relay = listen_in_range(prepare, forward)?;
+    match relay.address() {
+        Ok(at) if at == forward => {
+            Err(Failure::Protocol(format!("a relay at {at} to itself never ends")))
+        }
+        _ => Ok(relay),
+    }
+}
+
+fn listen_in_range(prepare: &Prepare, forward: SocketAddr) -> Result<Relay, Failure> {
     let Some((first, last)) = prepare.ports.filter(|_| prepare.port == 0) else {
         return listen_at(prepare, prepare.port, forward).map_err(|error| failure(&error));
     };
@@ -94,6 +111,7 @@ fn listen_at(prepare: &Prepare, port: u16, forward: SocketAddr) -> Result<Relay,
             }
             _ => None,
         }),
+        connections_max: Some((point.flows as usize).max(CONNECTIONS_MIN)),
         drain_timeout: DRAIN_TIMEOUT,
         // The handshake of a flow is not part of its transfer. In crr the first connection has only the handshake, and
         // the others have none.
@@ -110,8 +128,8 @@ fn failure(error: &RelayError) -> Failure {
     }
 }
 
-/// Relays until `stop` is set and the connections have ended.
-pub(crate) fn serve(relay: Relay, point: &Point, stop: &AtomicBool) -> Result<EndReport, Failure> {
+/// Relays until it is to stop and the connections have ended.
+pub(crate) fn serve(relay: Relay, point: &Point, stop: &Stop) -> Result<EndReport, Failure> {
     let (meter, mut sum) = (UsageMeter::start(), Sum::new(point));
     let served = relay.serve(stop, &mut |board| board.ended().for_each(|ended| sum.add(&ended)));
     let counters = served.map_err(|error| Failure::System(error.to_string()))?;

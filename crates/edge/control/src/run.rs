@@ -7,7 +7,7 @@ use fabricmark_judge::{Part, slice_rate};
 use fabricmark_load::foreign::poll_for;
 use fabricmark_plan::{CONTROL_RTT_MAX, Pace, Pattern, Plan, Point, Purpose, Role};
 use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Order, Prepare};
-use fabricmark_record::{Interval, Series};
+use fabricmark_record::{Interval, RelayTimes, Series};
 use fabricmark_units::{Nanos, Stream};
 use rustix::event::{PollFd, PollFlags};
 
@@ -215,10 +215,14 @@ impl Run<'_> {
                 });
             }
             if prober.is_none() && talks.iter().all(|talk| talk.ends.is_some()) {
-                let interval = self.plan.interval_ns;
-                let parts: Result<Vec<Option<Part>>, PlanError> =
-                    talks.into_iter().map(|talk| talk.end(coordinator, interval)).collect();
-                return Ok(RunResult::Finished(parts?.into_iter().flatten().collect()));
+                for talk in &mut talks {
+                    if let Err(failure) = talk.finish_relay(coordinator)? {
+                        self.give_up(coordinator, &mut talks)?;
+                        return judge(ConversationError::Relay { failure });
+                    }
+                }
+                let parts = talks.into_iter().filter_map(|talk| talk.end(self.plan.interval_ns));
+                return Ok(RunResult::Finished(parts.collect()));
             }
             if self.interrupted.load(Relaxed) {
                 return Err(PlanError::Interrupted);
@@ -247,6 +251,8 @@ struct Talk {
     relay: Option<Prepare>,
     /// Whether the relay runs.
     is_relayed: bool,
+    /// What it measured.
+    relay_times: Option<RelayTimes>,
     /// See [`Part::slice_rates`].
     slice_rates: Vec<f64>,
 }
@@ -288,6 +294,7 @@ impl Talk {
             ends: None,
             relay,
             is_relayed: false,
+            relay_times: None,
             slice_rates: Vec::new(),
         })
     }
@@ -382,24 +389,31 @@ impl Talk {
         Ok(())
     }
 
-    fn end(
-        self,
+    /// Stops the relay, if it runs.
+    fn finish_relay(
+        &mut self,
         coordinator: &mut Coordinator,
-        interval: Option<Nanos>,
-    ) -> Result<Option<Part>, PlanError> {
-        let Some(mut ends) = self.ends else { return Ok(None) };
-        let mut relay = None;
-        if self.is_relayed {
-            let worker = coordinator.relay(&self.pair, &self.point)?;
-            relay = relay::finish(worker, self.conversation.run())?;
+    ) -> Result<Result<(), Failure>, PlanError> {
+        if !self.is_relayed {
+            return Ok(Ok(()));
         }
+        let worker = coordinator.relay(&self.pair, &self.point)?;
+        let finished = relay::finish(worker, self.conversation.run())?;
+        Ok(finished.map(|times| {
+            self.is_relayed = false;
+            self.relay_times = times;
+        }))
+    }
+
+    fn end(self, interval: Option<Nanos>) -> Option<Part> {
+        let mut ends = self.ends?;
         if self.purpose == Purpose::Load {
             self.intervals.into_series(interval, &mut ends);
         }
-        let Self { purpose, point, omit, slice_rates, .. } = self;
+        let Self { purpose, point, omit, slice_rates, relay_times, .. } = self;
         // In slices, a connection is open while others have their turn.
-        let relay = relay.filter(|_| slice_rates.is_empty());
-        Ok(Some(Part { purpose, point, omit, ends, slice_rates, relay }))
+        let relay = relay_times.filter(|_| slice_rates.is_empty());
+        Some(Part { purpose, point, omit, ends, slice_rates, relay })
     }
 }
 

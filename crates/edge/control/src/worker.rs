@@ -3,8 +3,9 @@
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
@@ -15,11 +16,12 @@ use fabricmark_proto::{
     Action, EndReport, Failure, FrameReader, Order, Prepare, Report, Worker, encode,
 };
 use fabricmark_record::{Counts, Interval};
+use fabricmark_relay::Stop;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::relay;
 
-/// An end of a run in progress.
+/// An end of a run in progress, or the relay between the ends.
 struct Run {
     load: Load,
     voice: Arc<Voice>,
@@ -29,8 +31,8 @@ struct Run {
 enum Load {
     /// It opens flows or accepts them; `waiting` is the endpoint of a client until the run may begin.
     Flows { control: Arc<Control>, waiting: Option<Box<Endpoint>> },
-    /// It passes flows on until this is set.
-    Relay(Arc<AtomicBool>),
+    /// It passes flows on.
+    Relay(Arc<Stop>),
 }
 
 /// Carries out orders until the coordinator closes the socket.
@@ -146,13 +148,13 @@ impl Hand {
             (Action::Abort, Some(run)) => {
                 match &run.load {
                     Load::Flows { control, .. } => control.give_up(),
-                    Load::Relay(stop) => stop.store(true, Relaxed),
+                    Load::Relay(stop) => stop.aborts.store(true, Relaxed),
                 }
                 self.run = None;
             }
             (action, Some(Run { load: Load::Relay(stop), .. })) => {
                 if action == Action::Stop {
-                    stop.store(true, Relaxed);
+                    stop.drains.store(true, Relaxed);
                 }
             }
             (action, Some(Run { load: Load::Flows { control, waiting }, voice })) => match action {
@@ -214,10 +216,12 @@ impl Hand {
     ) -> Result<u16, Failure> {
         let relay = relay::listen(prepare, forward)?;
         let at = relay.address().map_err(|error| Failure::System(error.to_string()))?;
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Arc::new(Stop::default());
         let (point, told, teller) = (prepare.point.clone(), Arc::clone(&stop), Arc::clone(&voice));
         thread::spawn(move || {
-            let result = relay::serve(relay, &point, &told);
+            let serve = AssertUnwindSafe(|| relay::serve(relay, &point, &told));
+            let result = catch_unwind(serve)
+                .unwrap_or_else(|_| Err(Failure::System("a thread panicked".to_owned())));
             teller.say(Word::Ended(result.map(Box::new)));
         });
         self.run = Some(Run { load: Load::Relay(stop), voice });

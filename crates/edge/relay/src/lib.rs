@@ -26,6 +26,7 @@ mod worker;
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
@@ -63,6 +64,15 @@ pub struct Relay {
     polls: Vec<Poll>,
     /// One per thread with [`Path::Uring`], else none.
     rings: Vec<Ring>,
+}
+
+/// Asks a relay to end.
+#[derive(Debug, Default)]
+pub struct Stop {
+    /// Accept nothing new, and end when the connections have.
+    pub drains: Arc<AtomicBool>,
+    /// End now: reset the connections.
+    pub aborts: AtomicBool,
 }
 
 /// Open connections of all threads, and how many there may be.
@@ -154,13 +164,9 @@ impl Relay {
         self.connections_max
     }
 
-    /// Serves until `stop` is set; then accepts nothing new, and returns when all connections have ended, at the
+    /// Serves until it is asked to stop; then accepts nothing new, and returns when all connections have ended, at the
     /// latest after [`Settings::drain_timeout`]. `look` is called ten times a second, and once at the end.
-    pub fn serve(
-        self,
-        stop: &AtomicBool,
-        look: &mut dyn FnMut(&Board<'_>),
-    ) -> io::Result<Counters> {
+    pub fn serve(self, stop: &Stop, look: &mut dyn FnMut(&Board<'_>)) -> io::Result<Counters> {
         let Self { settings, connections_max, sockets, polls, rings } = self;
         let shared: Vec<Shared> = (0..settings.threads).map(|_| Shared::default()).collect();
         let (ended, reader) = sync_channel(ENDED_MAX);
@@ -198,7 +204,8 @@ impl Relay {
                 thread::sleep(TICK);
                 ticks = ticks.wrapping_add(1);
                 let is_time = ticks.is_multiple_of(SWEEP_TICKS);
-                if stop.load(Relaxed) || is_time || open.has_news() {
+                let is_asked = stop.drains.load(Relaxed) || stop.aborts.load(Relaxed);
+                if is_asked || is_time || open.has_news() {
                     wakers.iter().for_each(poll::Waker::wake);
                 }
                 look(&board);

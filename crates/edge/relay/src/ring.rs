@@ -52,7 +52,7 @@ impl Worker<'_> {
     pub(crate) fn advance_together(&mut self) {
         let mut active = Vec::new();
         for index in mem::take(&mut self.queue) {
-            match self.ready(index) {
+            match self.open_session(index) {
                 Some(next) => self.settle(index, next),
                 None => active.push((index, [Step::Waits; 2])),
             }
@@ -79,6 +79,10 @@ impl Worker<'_> {
         }
         for (index, steps) in active {
             let Some(session) = self.sessions.get_mut(index) else { continue };
+            for number in [CLIENT, TARGET].into_iter().filter(|&number| steps[number] == Step::More)
+            {
+                session.way(number).0.stamp();
+            }
             let next = session.next(steps);
             self.settle(index, next);
         }
@@ -101,6 +105,8 @@ impl Worker<'_> {
                     // A receive that fills its part is followed by one with a larger part.
                     let part = direction.expected().next_power_of_two().max(RECEIVE_BYTES_MIN);
                     receive.most = receive.most.min(part);
+                    // What the sink may not take counts from now on.
+                    self.mover.held += receive.most;
                     jobs.push(Job { session: index, number, receive, part: 0..0 });
                 }
             }
@@ -116,6 +122,7 @@ impl Worker<'_> {
         let calls = jobs.iter().map(|job| (sessions[job.session].fd(job.number), &job.part));
         let results = ring.receive(calls, &mut buffer);
         for (job, result) in jobs.iter_mut().zip(results) {
+            self.mover.held -= job.receive.most;
             let (direction, source, ..) = self.sessions[job.session].way(job.number);
             let received =
                 direction.received(job.receive, result, source, &mut self.mover, job.number);

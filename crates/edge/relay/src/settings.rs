@@ -33,7 +33,7 @@ const BACKLOG: i32 = 4096;
 pub enum Protocol {
     /// Connections.
     Tcp,
-    /// Datagrams; those of one client address and port are a flow.
+    /// Datagrams; those of one client address and port to one address of the relay are a flow.
     Udp,
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use fabricmark_telemetry::clock::now_ns;
@@ -19,7 +19,7 @@ use crate::poll::{LISTENER, Poll};
 use crate::session::Outcome;
 use crate::settings::Settings;
 use crate::transfer::Transfer;
-use crate::{Limited, SWEEP};
+use crate::{Limited, SWEEP, Stop};
 
 /// Datagrams of one socket before others get their turn.
 const DATAGRAMS_PER_TURN: usize = 64;
@@ -77,13 +77,13 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Serves until `stop` is set: a flow has no end to wait for.
-    pub(crate) fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
+    /// Serves until it is asked to stop: a flow has no end to wait for.
+    pub(crate) fn run(mut self, stop: &Stop) -> io::Result<()> {
         self.poll.add(self.socket.as_fd(), LISTENER, EventFlags::IN)?;
         let mut events = Poll::events();
         let mut swept_ns = now_ns();
         let idle_ns = self.settings.idle_timeout.unwrap_or(IDLE).as_nanos() as u64;
-        while !stop.load(Relaxed) {
+        while !stop.drains.load(Relaxed) && !stop.aborts.load(Relaxed) {
             self.poll.wait(&mut events, None)?;
             for event in &events {
                 match event.data.u64() {
@@ -107,7 +107,10 @@ impl<'a> Worker<'a> {
         for _ in 0..DATAGRAMS_PER_TURN {
             let began_ns = now_ns();
             let (length, ends) = match datagrams::receive(&self.socket, &mut self.buffer) {
-                Ok(Received { bytes, source, destination, .. }) => (bytes, (source, destination)),
+                Ok(Received { bytes, source, destination, .. }) => {
+                    // No answer leaves from a multicast address.
+                    (bytes, (source, destination.filter(|to| !to.is_multicast())))
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 // An ICMP error that a datagram to a client caused (udp(7)).
                 Err(_) => continue,

@@ -6,7 +6,7 @@ use std::io;
 use std::mem;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::ring::Ring;
 use crate::session::{CLIENT, Next, Outcome, Session, TARGET};
 use crate::settings::{Settings, reset};
 use crate::transfer::Ended;
-use crate::{Limited, SWEEP};
+use crate::{Limited, SWEEP, Stop};
 
 /// Connections accepted before others get their turn.
 const ACCEPTS_PER_TURN: usize = 64;
@@ -84,8 +84,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Serves until `stop` is set and all connections have ended, or the drain timeout is over.
-    pub(crate) fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
+    /// Serves until it is asked to stop and all connections have ended, or the drain timeout is over.
+    pub(crate) fn run(mut self, stop: &Stop) -> io::Result<()> {
         let mut events = Poll::events();
         let mut swept_ns = now_ns();
         let mut drain_until_ns = None;
@@ -107,7 +107,8 @@ impl<'a> Worker<'a> {
                 swept_ns = now_ns;
                 self.sweep(now_ns);
             }
-            if stop.load(Relaxed) && drain_until_ns.is_none() {
+            let is_aborted = stop.aborts.load(Relaxed);
+            if (stop.drains.load(Relaxed) || is_aborted) && drain_until_ns.is_none() {
                 drain_until_ns = Some(now_ns + self.settings.drain_timeout.as_nanos() as u64);
                 // To the clients, connections that wait in the listening socket are open.
                 while self.accept()? {}
@@ -116,7 +117,7 @@ impl<'a> Worker<'a> {
                 self.listener = None;
                 self.paused_until_ns = 0;
             }
-            if drain_until_ns.is_some_and(|until_ns| now_ns >= until_ns) {
+            if drain_until_ns.is_some_and(|until_ns| is_aborted || now_ns >= until_ns) {
                 let left: Vec<_> = self.sessions.iter().map(|(index, _)| index).collect();
                 self.ended.extend(left.into_iter().map(|index| (index, Outcome::Aborted)));
             }
@@ -270,7 +271,7 @@ impl<'a> Worker<'a> {
             self.advance_together();
         } else {
             for index in mem::take(&mut self.queue) {
-                let next = self.ready(index).or_else(|| {
+                let next = self.open_session(index).or_else(|| {
                     let session = self.sessions.get_mut(index)?;
                     Some(session.advance(&mut self.mover))
                 });
@@ -288,7 +289,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Opens a session as far as it can; `None` once bytes may pass.
-    pub(crate) fn ready(&mut self, index: usize) -> Option<Next> {
+    pub(crate) fn open_session(&mut self, index: usize) -> Option<Next> {
         let session = self.sessions.get_mut(index)?;
         session.is_queued = false;
         let mut connect_ns = None;

@@ -5,14 +5,14 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{
     IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket,
 };
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use fabricmark_proto::{PROXY_BYTES_MAX, ProxyHeader};
 use fabricmark_relay::{
-    Burst, Counters, Ended, Outcome, Path, Protocol, Relay, RelayError, Settings,
+    Burst, Counters, Ended, Outcome, Path, Protocol, Relay, RelayError, Settings, Stop,
 };
 use rand_core::Rng;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -37,7 +37,7 @@ fn settings(forward: SocketAddr) -> Settings {
 /// A relay that serves while a test runs.
 struct Running<'a> {
     at: SocketAddr,
-    stop: &'a AtomicBool,
+    stop: &'a Stop,
     latest: &'a Latest,
 }
 
@@ -66,7 +66,7 @@ impl Running<'_> {
 fn relayed(settings: Settings, test: impl FnOnce(&Running<'_>)) -> (Counters, Vec<Ended>) {
     let relay = Relay::listen(settings).unwrap();
     let at = relay.address().unwrap();
-    let (stop, latest) = (AtomicBool::new(false), Latest::default());
+    let (stop, latest) = (Stop::default(), Latest::default());
     let mut ended = Vec::new();
     let counters = thread::scope(|scope| {
         let serving = scope.spawn(|| {
@@ -81,17 +81,17 @@ fn relayed(settings: Settings, test: impl FnOnce(&Running<'_>)) -> (Counters, Ve
         // A failed test must not leave the relay waiting.
         let _stop = StopAtEnd(&stop);
         test(&Running { at, stop: &stop, latest: &latest });
-        stop.store(true, Relaxed);
+        stop.drains.store(true, Relaxed);
         serving.join().unwrap()
     });
     (counters, ended)
 }
 
-struct StopAtEnd<'a>(&'a AtomicBool);
+struct StopAtEnd<'a>(&'a Stop);
 
 impl Drop for StopAtEnd<'_> {
     fn drop(&mut self) {
-        self.0.store(true, Relaxed);
+        self.0.drains.store(true, Relaxed);
     }
 }
 
@@ -410,7 +410,7 @@ fn a_stopped_relay_serves_its_connections_to_their_end_and_accepts_no_more() {
     let (counters, _) = relayed(settings(at), |relay| {
         let mut client = relay.client();
         let mut server = accept(&listener);
-        relay.stop.store(true, Relaxed);
+        relay.stop.drains.store(true, Relaxed);
         while let Ok(late) = TcpStream::connect(relay.at) {
             // Accepted just before the relay stopped, or in the backlog of its closed socket.
             reset(late);
@@ -429,7 +429,7 @@ fn connections_that_outlast_the_drain_are_reset() {
     let drain_timeout = Duration::from_millis(100);
     let (counters, _) = relayed(Settings { drain_timeout, ..settings(at) }, |relay| {
         let (client, server) = (relay.client(), accept(&listener));
-        relay.stop.store(true, Relaxed);
+        relay.stop.drains.store(true, Relaxed);
         for end in [client, server] {
             assert_eq!(read_all(&end).unwrap_err().kind(), ErrorKind::ConnectionReset);
         }
@@ -460,6 +460,54 @@ fn threads_share_the_connections_of_many_clients() {
     });
     assert_eq!((counters.accepted, counters.ended), (200, 200));
     assert_eq!(counters.upstream.switching_ns.len(), 200);
+}
+
+#[test]
+fn connections_are_reset_at_once_if_the_relay_is_aborted() {
+    let (listener, at) = target(V4);
+    let (counters, ended) = relayed(settings(at), |relay| {
+        let client = relay.client();
+        let server = accept(&listener);
+        relay.stop.aborts.store(true, Relaxed);
+        assert!(read_all(&client).is_err());
+        assert!(read_all(&server).is_err());
+    });
+    assert_eq!((counters.aborted, ended[0].outcome), (1, Outcome::Aborted));
+}
+
+#[test]
+fn more_connections_than_one_call_has_room_for_lose_nothing() {
+    const CLIENTS: u64 = 100;
+    for &path in Path::ALL {
+        let (listener, at) = target(V4);
+        // Of 256 KiB each, parts of the buffer of a call are for two connections.
+        let settings = Settings { path, buffer_bytes: 256 << 10, ..settings(at) };
+        let (counters, _) = relayed(settings, |relay| {
+            thread::scope(|scope| {
+                for number in 0..CLIENTS {
+                    let (mut client, mut server) = (relay.client(), accept(&listener));
+                    scope.spawn(move || {
+                        io::copy(&mut server.try_clone().unwrap(), &mut server).unwrap();
+                        server.shutdown(Shutdown::Write).unwrap();
+                    });
+                    scope.spawn(move || {
+                        let sent = random(300_000, number);
+                        let mut sender = client.try_clone().unwrap();
+                        let expected = sent.clone();
+                        let sending = thread::spawn(move || {
+                            sender.write_all(&sent).unwrap();
+                            sender.shutdown(Shutdown::Write).unwrap();
+                        });
+                        let mut received = Vec::new();
+                        client.read_to_end(&mut received).unwrap();
+                        sending.join().unwrap();
+                        assert!(received == expected, "client {number}");
+                    });
+                }
+            });
+        });
+        assert_eq!((counters.ended, counters.upstream_bytes), (CLIENTS, CLIENTS * 300_000));
+    }
 }
 
 #[test]

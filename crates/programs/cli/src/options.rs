@@ -218,7 +218,8 @@ pub struct Agent {
     /// Let coordinators run clients here, which connect to other hosts; needed for `run --to client=HOST`
     #[arg(long)]
     pub allow_client: bool,
-    /// Let coordinators run relays here, which connect to other hosts for their clients; needed for `run --to relay=HOST`
+    /// Let coordinators run relays here, which connect to other hosts for their clients; needed for `run --to relay=HOST` and
+    /// `measure ... HOST --relay`
     #[arg(long)]
     pub allow_relay: bool,
     /// Also serve iperf3 clients on this port, 5201 if none is given

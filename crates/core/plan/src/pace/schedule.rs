@@ -108,15 +108,13 @@ impl Pace {
                         "periods of {on} are too short for a departure every {gap_ns:.0} ns"
                     )));
                 }
-                Rule::OnOff {
-                    gap_ns,
-                    lengths,
-                    on_ns: on.0 as f64,
-                    off_ns: off.0 as f64,
-                    stream,
-                    at: Split::default(),
-                    left_ns: 0.0,
-                }
+                let (on_ns, off_ns, at) = (on.0 as f64, off.0 as f64, Split::default());
+                // A source is found in a period or a pause by their shares of the time. What is left of either has the
+                // distribution of the whole if that is exponential; a Pareto one begins with a whole one.
+                let mut stream = stream;
+                let is_on = stream.unit() < on_ns / (on_ns + off_ns);
+                let left_ns = if is_on { on_ns * lengths.draw(&mut stream) } else { 0.0 };
+                Rule::OnOff { gap_ns, lengths, on_ns, off_ns, stream, at, left_ns }
             }
             Self::Burst { bytes, period } | Self::Follow { bytes, period, .. } => {
                 if bytes.0 == 0 || period.0 == 0 {

@@ -26,8 +26,8 @@ pub struct Quota {
     /// Whether workers may be clients, which connect to any address that the coordinator names. Default: no.
     #[serde(default)]
     pub allows_clients: bool,
-    /// Whether workers may be relays: whoever the coordinator admits then reaches any address that it names through this
-    /// host. Default: no.
+    /// Whether workers may be relays: clients that the coordinator admits can then connect through this host to any
+    /// address that it names. Default: no.
     #[serde(default)]
     pub allows_relays: bool,
 }
@@ -59,6 +59,11 @@ impl Quota {
                     "the agent does not allow {what}s: start it with --allow-{what}"
                 ));
             }
+        }
+        if prepare.forward.is_some() && self.rate_max.is_some() {
+            let why = "the agent limits rates, which a relay does not keep: start it without --rate, or use \
+                       another host for the relay";
+            return Err(why.to_owned());
         }
         let Point { flows, .. } = prepare.point;
         if flows > self.flows_max {
@@ -106,6 +111,9 @@ fn memory_of(prepare: &Prepare) -> Bytes {
     let window = bytes(point.window_bytes()).saturating_mul(2);
     let buffers = bytes(point.receive_buffer).saturating_add(bytes(point.send_buffer));
     let buffers = buffers.saturating_add(window);
+    // Both directions of a relay hold a buffer each.
+    let relay = bytes(point.relay_buffer.filter(|_| prepare.forward.is_some())).saturating_mul(2);
+    let messages = messages.saturating_add(relay);
     let flow = FLOW_BYTES.saturating_add(messages).saturating_add(buffers.saturating_mul(2));
     let flows = flow.saturating_mul(u64::from(point.flows));
     Bytes(flows.saturating_add(point.registered_bytes().0))

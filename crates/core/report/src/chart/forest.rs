@@ -52,7 +52,7 @@ pub(super) fn draw(tables: &[TableView<'_>], compare: &Compare, form: Form) -> O
         let height = ROW * section.rows.len() as f64;
         let band = section.rows.first().map_or(0.0, |(_, found)| found.tie_band);
         let lines = text_lines(&section.title, LINE_LETTERS);
-        let first = y + TITLE + LINE * (lines.len() - 1) as f64;
+        let first = y + TITLE + LINE * lines.len().saturating_sub(1) as f64;
         for (place, line) in lines.iter().enumerate() {
             let y = y + TITLE - 9.0 + LINE * place as f64;
             let text = escaped(line);

@@ -1,6 +1,7 @@
 //! Testbed of hosts with agents; nodes without an agent are on this host.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -55,7 +56,10 @@ impl Hosts {
         };
         let mut agents = BTreeMap::new();
         for (node, access) in nodes {
-            agents.insert(node.clone(), Remote::call(access)?);
+            // Nodes on one host are those of one coordinator: a run must not wait for its own other end.
+            let is_same = |known: &&Remote| known.access.host.control == access.host.control;
+            let session = agents.values().find(is_same).map(|known: &Remote| known.session);
+            agents.insert(node.clone(), Remote::call(access, session)?);
         }
         Ok(Self { plan: plan.clone(), agents, ways, has_relay })
     }
@@ -93,10 +97,9 @@ struct Remote {
 }
 
 impl Remote {
-    fn call(access: &AgentAccess) -> Result<Self, PlanError> {
-        let mut session = SessionId::default();
-        rustix::rand::getrandom(&mut session, rustix::rand::GetRandomFlags::empty())
-            .map_err(|error| PlanError::system("generate a random number")(error.into()))?;
+    /// Connects to an agent, in a new session unless it has one.
+    fn call(access: &AgentAccess, session: Option<SessionId>) -> Result<Self, PlanError> {
+        let session = session.map_or_else(new_session, Ok)?;
         let (access, welcome) = (access.clone(), Welcome::default());
         let mut remote = Self { access, session, welcome, spare: None };
         remote.spare = Some(remote.connect()?);
@@ -164,6 +167,13 @@ impl Remote {
     }
 }
 
+fn new_session() -> Result<SessionId, PlanError> {
+    let mut session = SessionId::default();
+    rustix::rand::getrandom(&mut session, rustix::rand::GetRandomFlags::empty())
+        .map_err(|error| PlanError::system("generate a random number")(error.into()))?;
+    Ok(session)
+}
+
 impl Testbed for Hosts {
     fn start_pair(&mut self, point: &Point, program: &Path) -> Result<Pair, PlanError> {
         let nodes = self.plan.nodes(point).map(str::to_owned);
@@ -176,11 +186,13 @@ impl Testbed for Hosts {
         Ok(Pair([worker(client)?, server]))
     }
 
-    /// It may connect from any address of its agent's device.
+    /// It may connect from the addresses of its host in `--to`, and from those of its agent's device.
     fn relay(&self, point: &Point) -> Result<RelayPlace, PlanError> {
         if let Some(agent) = self.agents.get(self.relay_node(point)) {
             let address = agent.attach(point.family)?.address;
-            let sources = agent.welcome.addresses.iter().copied().chain([address]).collect();
+            let named = agent.access.host.data.iter().map(SocketAddr::ip);
+            let sources = agent.welcome.addresses.iter().copied().chain(named).chain([address]);
+            let sources = sources.collect();
             return Ok(RelayPlace { address, sources });
         }
         let [client, server] = [Role::Client, Role::Server].map(|role| self.remote(role, point));

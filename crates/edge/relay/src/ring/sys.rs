@@ -82,8 +82,11 @@ impl Ring {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // The kernel lacks memory for requests at the moment.
                 Err(error) if error.raw_os_error() == Some(EAGAIN) => std::thread::yield_now(),
-                // Requests may be under way that point into memory of the caller.
-                Err(error) => panic!("io_uring_enter: {error}"),
+                Err(error) => {
+                    // Requests may be under way that point into memory of the caller.
+                    let _abort = AbortOnUnwind;
+                    panic!("io_uring_enter: {error}")
+                }
             }
             for entry in self.0.completion() {
                 results[entry.user_data() as usize] = usize::try_from(entry.result())
@@ -92,6 +95,15 @@ impl Ring {
             }
         }
         results
+    }
+}
+
+/// Ends the process instead of unwinding.
+struct AbortOnUnwind;
+
+impl Drop for AbortOnUnwind {
+    fn drop(&mut self) {
+        std::process::abort();
     }
 }
 

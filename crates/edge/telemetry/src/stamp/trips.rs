@@ -134,6 +134,10 @@ impl Trips {
     /// The application's time in three parts: until the request is in the queueing discipline, from there to the device,
     /// and from the arrival of the response to the program.
     fn parts(&self, trip: Trip) -> Option<[u64; 3]> {
+        // A device has a clock of its own.
+        if self.source == Timestamps::Hardware {
+            return None;
+        }
         let Arrival { heard_ns, received_ns } = trip.arrived?;
         let (queued_ns, sent_ns) = (trip.queued_ns?, trip.sent_ns?);
         let access_ns = self.realtime.to_monotonic_ns(queued_ns).checked_sub(trip.departed_ns)?;

@@ -4,7 +4,9 @@ use std::io::{Write, stdout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fabricmark_relay::{Board, Counters, Ended, Protocol, RelayError, Settings, Times, Transfer};
+use fabricmark_relay::{
+    Board, Counters, Ended, Protocol, RelayError, Settings, Stop, Times, Transfer,
+};
 use fabricmark_stats::Histogram;
 use fabricmark_units::BitRate;
 use sd_notify::NotifyState;
@@ -25,7 +27,8 @@ pub fn relay(options: &Relay) -> Result<(), Failure> {
     let at = relay.address().map_err(|error| {
         Failure::internal(format!("cannot read the address of the listening socket: {error}"))
     })?;
-    let (stop, is_asked) = (interruptions()?, Arc::new(AtomicBool::new(false)));
+    let stop = Stop { drains: interruptions()?, ..Stop::default() };
+    let is_asked = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(&is_asked))
         .map_err(|error| Failure::internal(format!("cannot catch SIGUSR1: {error}")))?;
     let most = relay.connections_max();
@@ -34,7 +37,7 @@ pub fn relay(options: &Relay) -> Result<(), Failure> {
     let (mut is_draining, mut written) = (false, Ok(()));
     let mut look = |board: &Board<'_>| {
         tell(&[NotifyState::Watchdog]);
-        if stop.load(Relaxed) && !is_draining {
+        if stop.drains.load(Relaxed) && !is_draining {
             is_draining = true;
             tell(&[NotifyState::Stopping]);
             let open = board.counters().open();

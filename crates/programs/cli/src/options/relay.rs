@@ -85,5 +85,9 @@ fn burst(text: &str) -> Result<Burst, String> {
 
 const PROTOCOLS: [(&str, Protocol, &str); 2] = [
     ("tcp", Protocol::Tcp, "connections"),
-    ("udp", Protocol::Udp, "datagrams; those of one client address and port are a flow"),
+    (
+        "udp",
+        Protocol::Udp,
+        "datagrams; those of one client address and port to one address of the relay are a flow",
+    ),
 ];

@@ -88,5 +88,15 @@ fn a_relay_runs_on_a_host_of_its_own_if_its_agent_allows_it() {
         [Carrier::LocalSocket, Carrier::LocalSocket],
     );
     drop(relay);
+    // Both nodes on one host are of one coordinator, which does not wait for itself.
+    let alone = ["--allow-relay", "--exclusive"];
+    let agent = Agent::start_by(inside("one", &[&listen[..], &alone].concat()));
+    let beside = format!("relay={}", address("one"));
+    check(
+        &[&to[0], &beside],
+        &[Some("copy"), Some("splice")],
+        [Carrier::LocalSocket, Carrier::Agent],
+    );
+    drop(agent);
     expect(&bench.lab(&["down"]), 0, &[]);
 }
