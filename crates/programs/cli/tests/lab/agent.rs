@@ -18,7 +18,12 @@ use fabricmark_lab::Namespace;
 use fabricmark_trust::Identity;
 use tempfile::TempDir;
 
-use crate::support::{alone, children, program, signal, wait_until};
+use crate::support::{Bench, alone, children, program, signal, wait_until};
+
+/// Three hosts on a switch.
+const THREE_HOSTS: &str = "[hosts.desk]\n[hosts.one]\n[hosts.two]\n[switches.middle]\n\
+    [links.a]\nbetween = ['desk', 'middle']\n[links.b]\nbetween = ['one', 'middle']\n\
+    [links.c]\nbetween = ['two', 'middle']\n";
 
 /// A folder with the key that an agent and its coordinators share.
 pub struct Keys {
@@ -42,6 +47,15 @@ impl Keys {
 
     pub fn file(&self) -> PathBuf {
         self.folder.path().join("key.pem")
+    }
+
+    /// The program in a node of the lab of a bench, with these arguments and this key.
+    pub fn inside(&self, bench: &Bench, node: &str, words: &[&str]) -> Command {
+        let words = [&["exec", node, "--", program().to_str().unwrap()], words].concat();
+        let mut command = bench.lab_command(&words);
+        command.env("FABRICMARK_KEY_FILE", self.file()).env("XDG_STATE_HOME", bench.folder.path());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
     }
 
     /// The program with these arguments and this key.

@@ -2,14 +2,13 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
 
 use fabricmark_plan::{Figure, Pace};
 
 use serde_json::Value;
 
 use crate::agent::{Agent, Keys};
-use crate::support::{bench, counted, expect, program, stdout};
+use crate::support::{bench, counted, expect, stdout};
 
 /// A sender paces by the delivery rate while the rate of its link falls from 100 to 20 Mbit/s.
 #[test]
@@ -19,13 +18,7 @@ fn a_schedule_that_follows_the_delivery_rate_follows_a_change_of_the_link() {
               words = 'rate=100M rtt=10ms queue=200p'\n";
     bench.up(up);
     let keys = Keys::more();
-    let inside = |node: &str, words: &[&str]| {
-        let words = [&["exec", node, "--", program().to_str().unwrap()], words].concat();
-        let mut command = bench.lab_command(&words);
-        command.env("FABRICMARK_KEY_FILE", keys.file()).env("XDG_STATE_HOME", bench.folder.path());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    };
+    let inside = |node: &str, words: &[&str]| keys.inside(&bench, node, words);
     let agent = Agent::start_by(inside("server", &["agent", "--listen", "0.0.0.0:7477"]));
     let how = "measure stream 10.71.0.2 --congestion cubic --payload 8KiB --runs 1 --duration 5s \
                --pace follow-delivery:8KiB/1ms --interval 100ms --json";

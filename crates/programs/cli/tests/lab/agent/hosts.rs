@@ -1,6 +1,6 @@
 //! Two namespaces that represent two hosts.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fabricmark_lab::{Lab, Wiring};
@@ -8,8 +8,8 @@ use fabricmark_plan::Testbed;
 use fabricmark_record::{Carrier, Outcome, Record};
 use fabricmark_units::Nanos;
 
-use super::{Agent, Keys};
-use crate::support::{PLAN, bench, expect, program, stderr, stdout};
+use super::{Agent, Keys, THREE_HOSTS};
+use crate::support::{PLAN, bench, expect, stderr, stdout};
 
 /// Namespaces `client` and `server` with a veth pair `link0` between them.
 fn two_hosts() -> Lab {
@@ -99,17 +99,9 @@ fn levels_run_one_after_the_other_if_orders_to_the_other_host_take_long() {
 #[test]
 fn both_ends_run_on_other_hosts_than_the_one_that_conducts() {
     let Some(bench) = bench("both ends on other hosts") else { return };
-    bench.up("[hosts.desk]\n[hosts.one]\n[hosts.two]\n[switches.middle]\n\
-         [links.a]\nbetween = ['desk', 'middle']\n[links.b]\nbetween = ['one', 'middle']\n\
-         [links.c]\nbetween = ['two', 'middle']\n");
+    bench.up(THREE_HOSTS);
     let keys = Keys::more();
-    let inside = |node: &str, words: &[&str]| {
-        let words = [&["exec", node, "--", program().to_str().unwrap()], words].concat();
-        let mut command = bench.lab_command(&words);
-        command.env("FABRICMARK_KEY_FILE", keys.file()).env("XDG_STATE_HOME", bench.folder.path());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    };
+    let inside = |node: &str, words: &[&str]| keys.inside(&bench, node, words);
     let listen = ["agent", "--listen", "0.0.0.0:7477"];
     let agent_of_client = Agent::start_by(inside("one", &listen));
     let agent_of_server = Agent::start_by(inside("two", &listen));

@@ -1,28 +1,20 @@
 //! Relays on other hosts.
 
-use std::process::{Output, Stdio};
+use std::process::Output;
 
 use fabricmark_plan::{Figure, RelayPath};
 use fabricmark_record::{Carrier, Outcome, Record};
 
-use super::{Agent, Keys};
-use crate::support::{bench, expect, program, stdout};
+use super::{Agent, Keys, THREE_HOSTS};
+use crate::support::{bench, expect, stdout};
 
 /// A client here, the server and the relay on hosts of their own; then both ends here.
 #[test]
 fn a_relay_runs_on_a_host_of_its_own_if_its_agent_allows_it() {
     let Some(bench) = bench("a relay on another host") else { return };
-    bench.up("[hosts.desk]\n[hosts.one]\n[hosts.two]\n[switches.middle]\n\
-         [links.a]\nbetween = ['desk', 'middle']\n[links.b]\nbetween = ['one', 'middle']\n\
-         [links.c]\nbetween = ['two', 'middle']\n");
+    bench.up(THREE_HOSTS);
     let keys = Keys::more();
-    let inside = |node: &str, words: &[&str]| {
-        let words = [&["exec", node, "--", program().to_str().unwrap()], words].concat();
-        let mut command = bench.lab_command(&words);
-        command.env("FABRICMARK_KEY_FILE", keys.file()).env("XDG_STATE_HOME", bench.folder.path());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    };
+    let inside = |node: &str, words: &[&str]| keys.inside(&bench, node, words);
     let report = bench.report();
     let address = |name: &str| {
         let nodes = report["nodes"].as_array().unwrap();
