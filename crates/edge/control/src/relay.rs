@@ -46,8 +46,10 @@ pub(crate) fn start(
     let why = match worker.wait_for(run, ANSWER_WITHIN + patience)? {
         Some(Report::Ready { port, .. }) => return Ok(Ok(port)),
         Some(Report::Failed { failure, .. }) => return Ok(Err(failure)),
-        Some(Report::Queued { .. }) => "another coordinator uses its host",
-        _ => "it did not answer",
+        Some(Report::Queued { .. }) => {
+            "another coordinator measures at its host; wait, or use another host for the relay"
+        }
+        _ => "it did not answer: its machine is overloaded, or the agent has stopped",
     };
     // Else it would start when the run is over.
     worker.send(&Order::Abort { run })?;
