@@ -162,6 +162,11 @@ pub(crate) fn figures(
             let is_at_once = point.payload.0 <= initial_window(point);
             Some(rest_ns).filter(|&rest_ns| is_at_once && rest_ns >= 0.0)
         }
+        Figure::OperationTime
+        | Figure::OperationTimeP50
+        | Figure::OperationTimeP99
+        | Figure::ArrivalImbalance
+        | Figure::Overlap => None,
         Figure::SendingTime => relay.map(|_| active.counts.elapsed_ns as f64),
         Figure::ReceivingTime => relay.map(|_| passive.counts.elapsed_ns as f64),
         Figure::RelayReceivingTime => relay.map(|relay| relay.receiving_ns),
@@ -215,6 +220,8 @@ pub fn slice_rate(point: &Point, active: &Counts, passive: &Counts) -> f64 {
         Pattern::Rr | Pattern::Crr | Pattern::PingPong | Pattern::PingPing => {
             active.received_per_s()
         }
+        // Ranks report times.
+        Pattern::Mpi => None,
     };
     rate.unwrap_or(0.0)
 }

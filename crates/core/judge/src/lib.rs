@@ -7,6 +7,7 @@
 mod bottleneck;
 mod figures;
 mod limits;
+mod mpi;
 mod validity;
 mod warnings;
 
@@ -22,6 +23,7 @@ use fabricmark_wire::Path;
 pub use bottleneck::bottleneck;
 pub use figures::slice_rate;
 pub use limits::{bucket_bytes, limits};
+pub use mpi::mpi_figures;
 pub use validity::violations;
 pub use warnings::{correlated, missed};
 

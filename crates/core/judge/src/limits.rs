@@ -1,7 +1,9 @@
 //! Limits that the wire sets to a point.
 
 use fabricmark_link::TokenBucket;
-use fabricmark_plan::{Direction, Headers, Operation, Pattern, Point, Socket, Testbed};
+use fabricmark_plan::{
+    Direction, Headers, MpiTransport, Operation, Pattern, Point, Socket, Testbed,
+};
 use fabricmark_record::Limits;
 use fabricmark_units::{Bytes, Nanos};
 use fabricmark_wire::{
@@ -9,15 +11,16 @@ use fabricmark_wire::{
     path_stream_goodput, quic_goodput, stream_goodput,
 };
 
-use crate::Route;
+use crate::{Route, mpi};
 
 /// Ceilings and floor of a point. Hard bounds come first, the tightest first, then conditional ceilings. Bounds of
 /// a stream also hold for bursts, which are silent until they are answered. A shaped link has no RTT floor, since a
 /// token bucket passes a message that fits into it at once; emulated links and links between hosts have one.
 pub fn limits(point: &Point, route: Route<'_>) -> Limits {
     let is_stream = matches!(point.pattern, Pattern::Stream | Pattern::Burst);
+    let is_bounded = is_stream || mpi::is_bounded(point) && route.nodes[0] != route.nodes[1];
     let ceilings =
-        if is_stream { by_window(point, ceilings(point, route.path)) } else { Vec::new() };
+        if is_bounded { by_window(point, ceilings(point, route.path)) } else { Vec::new() };
     let is_half_duplex = route.path.is_some_and(Path::is_half_duplex);
     let ceilings = match point.direction {
         Some(Direction::Both) if !is_half_duplex => {
@@ -41,6 +44,19 @@ fn ceilings(point: &Point, path: Option<&Path>) -> Vec<Ceiling> {
             |path| path_goodput(path, stack, payload),
         )
     };
+    if let Some(transport) = point.mpi_transport {
+        // The headers of MPI itself depend on the library; without them the bounds still hold.
+        let bound = match transport {
+            MpiTransport::Tcp => tcp(0).ok(),
+            MpiTransport::Rc | MpiTransport::Ud => {
+                let operation = wire::Operation::Send;
+                let stack = Stack::Rc { operation, immediate: false, family };
+                messages(link.for_verbs(), stack).ok()
+            }
+            MpiTransport::Auto | MpiTransport::Shm | MpiTransport::Ofi => None,
+        };
+        return bound.into_iter().collect();
+    }
     match point.transport.traits().headers {
         Headers::Tcp => {
             let stamped = Stack::Tcp { family, option_bytes: frame::TCP_TIMESTAMPS };

@@ -11,6 +11,7 @@ use fabricmark_units::Nanos;
 use fabricmark_wire::{Kind, Stack, exceeds, frame, goodput, stream_goodput};
 
 use crate::limits::stack;
+use crate::mpi;
 
 /// Bucket error of a histogram, for both of two numbers that are compared.
 const BUCKETS: f64 = 2e-3;
@@ -34,6 +35,7 @@ pub fn violations(record: &Record, bucket_bytes: u64) -> Vec<String> {
         return iter::once(no_figure(record)).chain(emulator(record)).collect();
     }
     let mut found = Vec::new();
+    found.extend(mpi::violations(record));
     found.extend(wire(record, bucket_bytes));
     found.extend(open_exchanges(record, bucket_bytes));
     found.extend(round_trips(record));

@@ -87,6 +87,8 @@ choices! {
         PingPing = "ping-ping",
         /// several payloads back to back, then one response when all have arrived (osu_bw)
         Burst = "burst",
+        /// an operation of MPI between ranks (`benchmark`), only with `testbed = "mpi"`
+        Mpi = "mpi",
     }
 }
 

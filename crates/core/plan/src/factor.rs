@@ -17,6 +17,7 @@ use crate::choice::{
 };
 use crate::invalid::Invalid;
 use crate::level::{self, Field, Kind, Level, NONE};
+use crate::mpi::{Benchmark, Buffers, Collective, Datatype, MpiLibrary, MpiTransport, Root, Sync};
 use crate::pace::Pace;
 use crate::transport::{Congestion, Transport};
 use crate::window::Window;
@@ -66,14 +67,28 @@ pub enum Section {
     Socket,
     /// RDMA work requests and queue pairs.
     Rdma,
+    /// MPI: the benchmark, its ranks and how they communicate.
+    Mpi,
     /// Factors that `[[group]]` sets; no table lists them.
     Group,
 }
 
 impl Section {
     /// All tables, in the order of the page.
-    pub const ALL: [Self; 6] =
-        [Self::Required, Self::Traffic, Self::Link, Self::Calls, Self::Socket, Self::Rdma];
+    pub const ALL: [Self; 7] = [
+        Self::Required,
+        Self::Traffic,
+        Self::Link,
+        Self::Calls,
+        Self::Socket,
+        Self::Rdma,
+        Self::Mpi,
+    ];
+
+    /// Whether its factors are options of `measure`. Those of MPI are options of `fabricmark-mpi`.
+    pub const fn is_measured(self) -> bool {
+        !matches!(self, Self::Group | Self::Mpi)
+    }
 
     const fn of(self, kind: Kind) -> Spec {
         Spec {
@@ -206,7 +221,7 @@ fn block() -> Wait {
     Wait::Block
 }
 
-use Section::{Calls, Group as Groups, Link as EmulatedLink, Rdma, Required, Socket, Traffic};
+use Section::{Calls, Group as Groups, Link as EmulatedLink, Mpi, Rdma, Required, Socket, Traffic};
 
 /// Levels of `family`.
 const FAMILIES: &[Choice] =
@@ -234,10 +249,10 @@ factors! {
     Transport, transport: Transport = Required.of(Kind::Choice(Transport::CHOICES)).shown("{}");
     /// IP version
     Family, family: Family = Required.of(Kind::Choice(FAMILIES)).shown("{}").name("IP version").shared();
-    /// application bytes per write, datagram or request; at most 64 MiB, over verbs 1 GiB
-    Payload, payload: Bytes = Required.of(Kind::Size(PAYLOAD_MAX)).shown("{} B").letter('l');
+    /// application bytes per write, datagram, request or MPI message; at most 64 MiB, over verbs and MPI 1 GiB; 0 only over MPI
+    Payload, payload: Bytes = Required.of(Kind::Size(Bytes(0), PAYLOAD_MAX)).shown("{} B").letter('l');
     /// application bytes per response of rr, crr and burst
-    Response, response: Option<Bytes> = Traffic.of(Kind::Size(PAYLOAD_MAX))
+    Response, response: Option<Bytes> = Traffic.of(Kind::Size(Bytes(1), PAYLOAD_MAX))
         .shown("response {} B")
         .when(|point| matches!(point.pattern, Pattern::Rr | Pattern::Crr | Pattern::Burst))
         .default("as `payload`; 4 in burst", |point| Some(match point.pattern {
@@ -278,7 +293,7 @@ factors! {
         .shown("relay {}")
         .when(|point| point.transport.traits().is_plain_tcp);
     /// most bytes per receive of the relay
-    RelayBuffer, relay_buffer: Option<Bytes> = Traffic.of(Kind::Size(RELAY_BUFFER_MAX))
+    RelayBuffer, relay_buffer: Option<Bytes> = Traffic.of(Kind::Size(Bytes(1), RELAY_BUFFER_MAX))
         .shown("relay buffer {} B")
         .when(|point| point.relay.is_some())
         .default("256KiB", |_| Some("256KiB".to_owned()));
@@ -382,17 +397,17 @@ factors! {
     // RFC 2474: six bits.
     Dscp, dscp: Option<u32> = Socket.of(Kind::Number(0, 63)).unset("kernel (0)").shown("DSCP {}").shared();
     /// receive buffer in bytes (SO_RCVBUF)
-    ReceiveBuffer, receive_buffer: Option<Bytes> = Socket.of(Kind::Size(BUFFER_MAX))
+    ReceiveBuffer, receive_buffer: Option<Bytes> = Socket.of(Kind::Size(Bytes(1), BUFFER_MAX))
         .shown("receive buffer {} B")
         .default("kernel autotuning; 4 MiB with udp and quic", |point| {
             point.transport.traits().receive_buffer.map(|Bytes(bytes)| bytes.to_string())
         });
     /// send buffer in bytes (SO_SNDBUF)
-    SendBuffer, send_buffer: Option<Bytes> = Socket.of(Kind::Size(BUFFER_MAX))
+    SendBuffer, send_buffer: Option<Bytes> = Socket.of(Kind::Size(Bytes(1), BUFFER_MAX))
         .unset("kernel autotuning")
         .shown("send buffer {} B");
     /// limit of unsent bytes in TCP's send buffer (TCP_NOTSENT_LOWAT)
-    NotsentLowat, notsent_lowat: Option<Bytes> = Socket.of(Kind::Size(BUFFER_MAX))
+    NotsentLowat, notsent_lowat: Option<Bytes> = Socket.of(Kind::Size(Bytes(1), BUFFER_MAX))
         .or_none()
         .unset("kernel")
         .when(|point| point.transport.has_tcp());
@@ -452,6 +467,53 @@ factors! {
     Group, group: Option<String> = Groups.of(Kind::Name).shown("{}");
     /// levels that vary in the plan and do not apply to this group
     Beside, beside: Option<String> = Groups.of(Kind::Grammar(level::beside)).shown("beside {}");
+    /// MPI operation, by its name in the Intel MPI Benchmarks
+    Benchmark, benchmark: Option<Benchmark> = Mpi.of(Kind::Choice(Benchmark::CHOICES))
+        .unset("required with `testbed = \"mpi\"`")
+        .shown("{}")
+        .when(|point| point.pattern == Pattern::Mpi);
+    /// number of ranks; benchmarks between two ranks have two
+    Ranks, ranks: Option<u32> = Mpi.of(Kind::Number(2, Point::RANKS_MAX))
+        .shown("{} ranks")
+        .when(|point| point.benchmark.is_some_and(|benchmark| !benchmark.is_between_two()))
+        .default("2", |_| Some("2".to_owned()));
+    /// MPI library
+    MpiLibrary, mpi_library: Option<MpiLibrary> = Mpi.of(Kind::Choice(MpiLibrary::CHOICES))
+        .shown("{}")
+        .name("MPI")
+        .when(|point| point.pattern == Pattern::Mpi)
+        .default("`openmpi`", |_| Some("openmpi".to_owned()));
+    /// how the MPI library moves messages between ranks; a run in which it used something else is invalid
+    MpiTransport, mpi_transport: Option<MpiTransport> = Mpi.of(Kind::Choice(MpiTransport::CHOICES))
+        .shown("MPI over {}")
+        .name("MPI over")
+        .when(|point| point.pattern == Pattern::Mpi)
+        .default("`auto`", |_| Some("auto".to_owned()));
+    /// whether the buffers of an operation are in the cache
+    Buffers, buffers: Option<Buffers> = Mpi.of(Kind::Choice(Buffers::CHOICES))
+        .shown("{} buffers")
+        .when(|point| point.pattern == Pattern::Mpi)
+        .default("`warm`", |_| Some("warm".to_owned()));
+    /// root of collective operations that have one
+    Root, root: Option<Root> = Mpi.of(Kind::Choice(Root::CHOICES))
+        .shown("root {}")
+        .when(|point| point.collective().is_some_and(Collective::has_root))
+        .default("`first`", |_| Some("first".to_owned()));
+    /// type of the elements of a payload
+    Datatype, datatype: Option<Datatype> = Mpi.of(Kind::Choice(Datatype::CHOICES))
+        .when(|point| point.pattern == Pattern::Mpi)
+        .default("`float` where payloads are added and their size is a multiple of 4, else `byte`", |point| {
+            Some(point.datatype_unset().to_string())
+        });
+    /// whether send and receive buffer are the same (MPI_IN_PLACE)
+    InPlace, in_place: Option<bool> = Mpi.of(Kind::Truth)
+        .when(|point| point.collective().is_some_and(Collective::has_in_place))
+        .default("`false`", |_| Some("false".to_owned()));
+    /// when the ranks start a collective operation
+    Sync, sync: Option<Sync> = Mpi.of(Kind::Choice(Sync::CHOICES))
+        .shown("start {}")
+        .when(|point| point.collective().is_some())
+        .default("`barrier`", |_| Some("barrier".to_owned()));
 }
 
 /// Levels by factor: all or some of those that define a point.

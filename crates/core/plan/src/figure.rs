@@ -5,7 +5,7 @@ use fabricmark_stats::{Better, LATENCY_TIE, THROUGHPUT_TIE};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::choice::Pattern::{self, Burst, Crr, PingPing, PingPong, Rr, Stream};
+use crate::choice::Pattern::{self, Burst, Crr, Mpi, PingPing, PingPong, Rr, Stream};
 use crate::factor::Point;
 use crate::pace::Pace;
 
@@ -53,6 +53,8 @@ pub enum Unit {
     Segments,
     /// Bytes.
     Bytes,
+    /// A share from 0 to 1.
+    Share,
 }
 
 impl Unit {
@@ -67,6 +69,7 @@ impl Unit {
             Self::BitMetresPerSecond => "bit_m_per_s",
             Self::Segments => "segments",
             Self::Bytes => "bytes",
+            Self::Share => "share",
         }
     }
 }
@@ -82,7 +85,7 @@ pub enum Limit {
     Floor(f64),
 }
 
-const EVERY: &[Pattern] = Pattern::ALL;
+const EVERY: &[Pattern] = &[Stream, Rr, Crr, PingPong, PingPing, Burst];
 const ROUND_TRIPS: &[Pattern] = &[Rr, Crr, PingPong, Burst];
 const TRANSACTIONS: &[Pattern] = &[Rr, Crr, PingPong, PingPing, Burst];
 
@@ -181,8 +184,8 @@ macro_rules! figures {
 }
 
 figures! {
-    /// application bits received per second after the ramp, the first 5 % of a run; in burst, bits of answered bursts over the whole run
-    Goodput = "goodput", rate("goodput_bps", "goodput", Unit::Bps, &[Stream, Burst]).limit(Limit::Ceiling);
+    /// application bits received per second after the ramp, the first 5 % of a run; in burst, bits of answered bursts over the whole run; over MPI, bits that each rank receives in the operation time
+    Goodput = "goodput", rate("goodput_bps", "goodput", Unit::Bps, &[Stream, Burst, Mpi]).limit(Limit::Ceiling);
     /// application bits per second that the sender handed to the kernel
     SendRate = "send-rate", rate("sent_bps", "send rate", Unit::Bps, &[Stream]);
     /// payloads received per second; of a byte stream the bytes divided by the payload size, since a read may return less or more than one payload; in burst, payloads of answered bursts
@@ -295,6 +298,19 @@ figures! {
     /// TCP segments retransmitted by all flows of a stream, in both directions if `direction` is `both`
     Retransmits = "retransmits",
         cost("retransmitted_segments", "retransmitted segments", Unit::Segments, &[Stream]);
+    /// mean time of an MPI operation; of PingPong half the round trip; of Uniband and Biband the time per payload; of a collective operation from the first rank's start to the last rank's end
+    OperationTime = "operation-time", mean("operation_mean_ns", "operation time", &[Mpi]);
+    /// median time of an MPI operation
+    OperationTimeP50 = "operation-time-p50",
+        percentile("operation_p50_ns", "operation time p50", &[Mpi]);
+    /// 99th percentile of the times of an MPI operation
+    OperationTimeP99 = "operation-time-p99",
+        percentile("operation_p99_ns", "operation time p99", &[Mpi]);
+    /// mean time from the first to the last rank's start of a collective operation, by their synchronised clocks
+    ArrivalImbalance = "arrival-imbalance",
+        mean("arrival_imbalance_mean_ns", "arrival imbalance", &[Mpi]);
+    /// share of a non-blocking collective operation that takes place during a computation, as IMB defines it: (operation alone + computation - both together) / the shorter of the two
+    Overlap = "overlap", rate("overlap_share", "overlap", Unit::Share, &[Mpi]);
 }
 
 impl Figure {
@@ -324,7 +340,7 @@ impl Figure {
     pub fn of_rate(self) -> Option<bool> {
         match self {
             Self::Goodput | Self::PayloadRate | Self::TransactionRate => Some(true),
-            Self::Rtt | Self::HalfRtt | Self::Step => Some(false),
+            Self::Rtt | Self::HalfRtt | Self::Step | Self::OperationTime => Some(false),
             _ => None,
         }
     }
@@ -338,6 +354,7 @@ impl Figure {
             PingPing => Self::Step,
             Rr | Crr if point.pace != Pace::Closed => Self::Rtt,
             Rr | Crr => Self::TransactionRate,
+            Mpi => Self::OperationTime,
         }
     }
 }
@@ -366,8 +383,10 @@ mod tests {
     fn more_is_better_of_rates_and_less_of_times_and_costs() {
         for figure in Figure::ALL {
             let spec = figure.spec();
-            let is_rate =
-                matches!(spec.unit, Unit::Bps | Unit::PerSecond | Unit::BitMetresPerSecond);
+            let is_rate = matches!(
+                spec.unit,
+                Unit::Bps | Unit::PerSecond | Unit::BitMetresPerSecond | Unit::Share
+            );
             assert_eq!(spec.is_higher_better, is_rate, "{}", figure.name());
         }
     }

@@ -20,6 +20,7 @@ use crate::plan::{Amount, Compare, Group, Plan, Testbed, Topology, Wire};
 use crate::presentation::{Drawing, Presentation, Table};
 use crate::problem::{Problems, Source};
 use crate::reading::{Reader, Section, Value};
+use crate::transport::Transport;
 
 /// Which version of a plan to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +58,12 @@ impl Reader<'_, '_> {
         }
         let about = top.take("about").and_then(|value| self.text(value)).unwrap_or_default();
         let testbed = top.take("testbed");
-        let is_in_guest = testbed.is_some_and(|value| value.get_ref().as_str() == Some("guest"));
-        let topology = testbed.filter(|_| !is_in_guest);
+        let is = |names: [&str; 2]| {
+            let name = testbed.and_then(|value| value.get_ref().as_str());
+            name.is_some_and(|name| names.contains(&name))
+        };
+        let (is_in_guest, is_mpi) = (is(["guest", "mpi:guest"]), is(["mpi", "mpi:guest"]));
+        let topology = testbed.filter(|_| !is_in_guest && !is_mpi);
         let topology = topology.map_or(Some(None), |value| self.topology(value));
         let seed = top.take("seed").map_or(Some(1), |value| {
             self.integer(value, 0, i64::MAX as u64, "a seed from 0 to 9223372036854775807")
@@ -121,7 +126,16 @@ impl Reader<'_, '_> {
             }
             topology => topology,
         };
-        let levels = self.factors(factors, settings, has_file || !wires.is_empty(), &flows);
+        let implied = match (is_mpi, has_file || !wires.is_empty()) {
+            (true, _) => Implied::Mpi,
+            (false, true) => Implied::Topology,
+            (false, false) => Implied::Nothing,
+        };
+        if is_mpi && !(wires.is_empty() && groups.is_empty()) {
+            let message = "[[wire]] and [[group]] are not supported with MPI";
+            self.source.problem(0..0, message, "leave them out, or use another testbed");
+        }
+        let levels = self.factors(factors, settings, implied, &flows);
         let adds: Vec<Cross> = adds.into_iter().map(|section| self.added(section)).collect();
         // The levels that other tables may name, including those that --quick leaves out.
         let mut named = union(&levels, &adds);
@@ -177,7 +191,7 @@ impl Reader<'_, '_> {
         let compared: Vec<Factor> = compare.iter().map(|compare| compare.factor).collect();
         presentation.complete(&points, &compared);
         Some(Plan {
-            testbed: Testbed::Lab,
+            testbed: if is_mpi { Testbed::Mpi } else { Testbed::Lab },
             topology: topology?,
             is_in_guest,
             wires,
@@ -330,7 +344,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Reads `testbed`: `lab`, or `lab:` and a topology file. The caller handles `guest`.
+    /// Reads `testbed`: `lab`, or `lab:` and a topology file. The caller handles the others.
     fn topology(&mut self, value: &Value<'_>) -> Option<Option<Topology>> {
         let text = self.text(value)?;
         if text == "lab" {
@@ -338,18 +352,18 @@ impl Reader<'_, '_> {
         }
         let topology = text.strip_prefix("lab:").and_then(Topology::named);
         if topology.is_none() {
-            let help = "use \"lab\", \"guest\", or \"lab:FILE.toml:CLIENT,SERVER\" for two nodes of a topology file";
+            let help = "use \"lab\", \"guest\", \"mpi\", \"mpi:guest\", or \"lab:FILE.toml:CLIENT,SERVER\" for two nodes of a topology file";
             self.source.problem(value.span(), format!("unknown testbed `{text}`"), help);
         }
         topology.map(Some)
     }
 
-    /// Merges the levels of `[factors]` and `[settings]`. Over a topology the links are those of its file.
+    /// Merges the levels of `[factors]` and `[settings]`, and adds those that the testbed implies.
     fn factors(
         &mut self,
         factors: Section<'_, '_>,
         settings: Section<'_, '_>,
-        has_topology: bool,
+        implied: Implied,
         flows: &[NamedGroup],
     ) -> Levels {
         let span = factors.span.clone();
@@ -375,7 +389,7 @@ impl Reader<'_, '_> {
                 }
             }
         }
-        for (factor, named) in levels.iter().filter(|_| has_topology) {
+        for (factor, named) in levels.iter().filter(|_| implied == Implied::Topology) {
             if *factor == Factor::Link || factor.spec().section == PlanSection::Link {
                 let place = named.first().map_or(0..0, |(_, span)| span.clone());
                 let message = format!("{factor} cannot be set in a plan with a topology");
@@ -383,8 +397,21 @@ impl Reader<'_, '_> {
                 self.source.problem(place, message, help);
             }
         }
-        if has_topology {
-            levels.entry(Factor::Link).or_insert_with(|| vec![("veth".to_owned(), 0..0)]);
+        for (factor, level) in implied.levels() {
+            levels.entry(*factor).or_insert_with(|| vec![((*level).to_owned(), 0..0)]);
+        }
+        if implied == Implied::Mpi && !levels.contains_key(&Factor::Benchmark) {
+            let help = "add benchmark = [\"PingPong\"] to [factors]";
+            self.source.problem(span.clone(), "the plan has no benchmark", help);
+        }
+        let transports = levels.get(&Factor::Transport).into_iter().flatten();
+        let other = |(level, _): &&(Level, Range<usize>)| {
+            (level == Transport::Mpi.word()) != (implied == Implied::Mpi)
+        };
+        if let Some((level, place)) = transports.clone().find(other) {
+            let message = format!("transport={level} is not supported with this testbed");
+            let help = "transport=mpi needs testbed = \"mpi\", which has no other transport";
+            self.source.problem(place.clone(), message, help);
         }
         for factor in levels.keys().filter(|factor| factor.spec().section == PlanSection::Group) {
             let place = levels[factor].first().map_or(0..0, |(_, span)| span.clone());
@@ -441,6 +468,33 @@ impl Reader<'_, '_> {
                 let help = "add a level of [factors]; levels of an [[add]] alone are not enough";
                 self.source.problem(span, message, help);
             }
+        }
+    }
+}
+
+/// What a testbed implies about the factors of a plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Implied {
+    /// Nothing.
+    Nothing,
+    /// The links are those of a topology.
+    Topology,
+    /// Ranks communicate by MPI.
+    Mpi,
+}
+
+impl Implied {
+    /// Levels of factors that the plan does not name.
+    const fn levels(self) -> &'static [(Factor, &'static str)] {
+        match self {
+            Self::Nothing => &[],
+            Self::Topology => &[(Factor::Link, "veth")],
+            Self::Mpi => &[
+                (Factor::Pattern, "mpi"),
+                (Factor::Transport, "mpi"),
+                (Factor::Family, "4"),
+                (Factor::Link, "loopback"),
+            ],
         }
     }
 }

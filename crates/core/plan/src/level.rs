@@ -12,6 +12,7 @@ use crate::choice::{
     Timestamps, Wait,
 };
 use crate::invalid::Invalid;
+use crate::mpi::{Benchmark, Buffers, Datatype, MpiLibrary, MpiTransport, Root, Sync};
 use crate::pace::Pace;
 use crate::transport::Transport;
 use crate::window::Window;
@@ -29,8 +30,8 @@ pub enum Kind {
     Choice(&'static [Choice]),
     /// A whole number from minimum to maximum.
     Number(u64, u64),
-    /// A number of bytes from 1 to this maximum.
-    Size(Bytes),
+    /// A number of bytes from minimum to maximum.
+    Size(Bytes, Bytes),
     /// A duration from minimum to maximum.
     Duration(Nanos, Nanos),
     /// A rate in bit/s.
@@ -63,7 +64,7 @@ impl Kind {
                 Ok(number) if (least..=most).contains(&number) => Ok(number.to_string()),
                 _ => Err(format!("`{text}` is not a number from {least} to {most}")),
             },
-            Self::Size(most) => size(text, most),
+            Self::Size(least, most) => size(text, least, most),
             Self::Duration(least, most) => match text.parse::<Nanos>() {
                 Ok(time) if (least..=most).contains(&time) => Ok(time.to_string()),
                 _ => Err(format!("`{text}` is not a duration such as 400ms, at most {most}")),
@@ -90,10 +91,10 @@ fn choice(text: &str, known: &[Choice]) -> Result<Level, String> {
     }
 }
 
-fn size(text: &str, most: Bytes) -> Result<Level, String> {
+fn size(text: &str, least: Bytes, most: Bytes) -> Result<Level, String> {
     let bytes: Bytes = text.parse().map_err(|error| format!("{error}"))?;
-    if bytes.0 == 0 || bytes > most {
-        return Err(format!("{} bytes is out of range; use 1 to {most}", bytes.0));
+    if !(least..=most).contains(&bytes) {
+        return Err(format!("{} bytes is out of range; use {} to {most}", bytes.0, least.0));
     }
     Ok(bytes.0.to_string())
 }
@@ -220,6 +221,13 @@ values! {
     Timestamps = Timestamps::Software, Self::named, Self::to_string;
     Operation = Operation::Send, Self::named, Self::to_string;
     Cm = Cm::Tcp, Self::named, Self::to_string;
+    Benchmark = Benchmark::PingPong, Self::named, Self::to_string;
+    MpiLibrary = MpiLibrary::OpenMpi, Self::named, Self::to_string;
+    MpiTransport = MpiTransport::Auto, Self::named, Self::to_string;
+    Buffers = Buffers::Warm, Self::named, Self::to_string;
+    Root = Root::First, Self::named, Self::to_string;
+    Sync = Sync::Barrier, Self::named, Self::to_string;
+    Datatype = Datatype::Byte, Self::named, Self::to_string;
 }
 
 impl<T: Field> Field for Option<T> {

@@ -15,6 +15,7 @@ mod file;
 mod invalid;
 mod level;
 mod matrix;
+mod mpi;
 mod nodes;
 mod numbering;
 mod order;
@@ -43,6 +44,9 @@ pub use figure::{Figure, FigureSpec, Limit, Unit};
 pub use file::{Size, parse};
 pub use invalid::Invalid;
 pub use level::{Kind, Level};
+pub use mpi::{
+    Action, Benchmark, Buffers, Collective, Datatype, MpiLibrary, MpiTransport, Root, Sync, WINDOW,
+};
 pub use nodes::{DEVICE_NAME_MAX, is_device_name};
 pub use order::{Outcome, Outcomes, Step, block, comparisons, unfinished_groups};
 pub use pace::{Law, Lengths, Pace, Rate, Schedule, Trace};

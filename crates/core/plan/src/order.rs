@@ -12,14 +12,16 @@
 //! 4. A skipped point is not run again, and the other points do not wait for it.
 //! 5. Points that run at once (one for each group of flows) are one step, and so are the points of a comparison
 //!    group that is compared in slices.
-//! 6. In block 0 each counted run follows a warm-up run of its point, if the plan has warm-ups. Slices have none.
+//! 6. With MPI a step is a job, which has all points of the block with the same library, transport and ranks. The jobs
+//!    are in random order; the points of a job take turns.
+//! 7. In block 0 each counted run follows a warm-up run of its point, if the plan has warm-ups. Slices and MPI jobs have none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::figure::Figure;
 use crate::pair::Pair;
-use crate::plan::Plan;
+use crate::plan::{Plan, Testbed};
 use fabricmark_stats::{Comparison, Sample};
 use fabricmark_units::{Nanos, Stream};
 
@@ -215,6 +217,9 @@ pub fn block(plan: &Plan, block: u32, outcomes: &Outcomes) -> Vec<Step> {
     let mut stream = Stream::new(plan.seed, &format!("order of block {block}"));
     let mut groups = unfinished_groups(plan, block, outcomes);
     stream.shuffle(&mut groups);
+    if plan.testbed == Testbed::Mpi {
+        return jobs(plan, block, &groups, outcomes, &mut stream);
+    }
     let mut steps = Vec::new();
     let mut place = 0;
     for group in groups {
@@ -245,6 +250,35 @@ pub fn block(plan: &Plan, block: u32, outcomes: &Outcomes) -> Vec<Step> {
         }
     }
     steps
+}
+
+/// The MPI jobs of a block, in random order: a step for each, whose points take turns.
+fn jobs(
+    plan: &Plan,
+    block: u32,
+    groups: &[usize],
+    outcomes: &Outcomes,
+    stream: &mut Stream,
+) -> Vec<Step> {
+    let mut jobs: Vec<Vec<usize>> = Vec::new();
+    for &point in groups.iter().flat_map(|&group| &plan.comparison_groups[group]) {
+        if outcomes.is_left_out(plan, point, block) {
+            continue;
+        }
+        let shares = |job: &&mut Vec<usize>| plan.points[job[0]].shares_job(&plan.points[point]);
+        match jobs.iter_mut().find(shares) {
+            Some(job) => job.push(point),
+            None => jobs.push(vec![point]),
+        }
+    }
+    stream.shuffle(&mut jobs);
+    let mut place = 0;
+    let mut step = |points: Vec<usize>| {
+        let first = place;
+        place += points.len() as u32;
+        Step { block, place: first, points, slice: Some(plan.mpi_slice()), warm_up: false }
+    };
+    jobs.into_iter().map(&mut step).collect()
 }
 
 #[cfg(test)]

@@ -128,6 +128,8 @@ pub enum Testbed {
     Lab,
     /// The network between this host and another.
     Hosts,
+    /// Ranks that an MPI launcher starts.
+    Mpi,
 }
 
 /// A topology, and which of its nodes are the ends of runs.
@@ -262,8 +264,16 @@ impl Plan {
     /// It replaces a topology file. Points that differ only in their link become one. Levels that need no emulator (`rtt = "0ms"`, `offload`)
     /// are dropped.
     pub fn to_host(mut self, peer: &str, link: Option<Link>) -> Result<Self, Invalid> {
-        self.testbed = Testbed::Hosts;
         self.peer = Some(peer.to_owned());
+        if self.testbed == Testbed::Mpi {
+            if self.own_ends().is_none() {
+                let message = "--to is not supported with MPI: its launcher places the ranks; use \
+                               --launcher \"mpirun --hostfile FILE\"";
+                return Err(Invalid(message.to_owned()));
+            }
+        } else {
+            self.testbed = Testbed::Hosts;
+        }
         if let Some(Topology { file, .. }) = self.topology.take_if(|_| self.wires.is_empty()) {
             if link.is_none() {
                 return Err(Invalid(format!(

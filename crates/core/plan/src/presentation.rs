@@ -253,7 +253,7 @@ impl Presentation {
         }
         let is_number = matches!(
             x.spec().kind,
-            Kind::Number(..) | Kind::Size(_) | Kind::Duration(..) | Kind::Rate
+            Kind::Number(..) | Kind::Size(..) | Kind::Duration(..) | Kind::Rate
         );
         let kind = if is_number { ChartKind::Lines } else { ChartKind::Bars };
         let (title, filter) = (String::new(), Filter::new());

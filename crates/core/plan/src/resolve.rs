@@ -10,6 +10,7 @@ use crate::emulation;
 use crate::factor::{Factor, Point, Where};
 use crate::invalid::Invalid;
 use crate::level::NONE;
+use crate::mpi::{self, Collective};
 use crate::numbering::{self, NUMBERED};
 use crate::pace::Pace;
 use crate::problem::{Contradiction, refuse};
@@ -31,6 +32,9 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
             let help = format!("add {factor}");
             return refuse(factor, format!("{factor} is missing"), help);
         }
+    }
+    if point.collective() == Some(Collective::Barrier) {
+        point.payload = Bytes(0);
     }
     emulation::check_offload(levels, &point)?;
     check(&point)?;
@@ -99,6 +103,7 @@ fn check(point: &Point) -> Result<(), Contradiction> {
     numbering::check(point)?;
     check_ping_ping(point)?;
     verbs::check(point)?;
+    mpi::check(point)?;
     emulation::check(point)?;
     check_options(point)?;
     check_path(point)
@@ -194,6 +199,10 @@ fn check_payload(point: &Point) -> Result<(), Contradiction> {
         Headers::Udp => traits.payload_max.min(Bytes(family.udp_payload_max())),
         _ => traits.payload_max,
     };
+    if point.payload == Bytes(0) && transport != Transport::Mpi {
+        let message = format!("payload=0 is not supported with {transport}");
+        return refuse(Factor::Payload, message, "use at least 1 byte");
+    }
     let Some((factor, bytes)) = lengths(point).find(|&(_, bytes)| bytes > most) else {
         return Ok(());
     };

@@ -10,7 +10,7 @@ use crate::presentation::Presentation;
 use crate::resolve::resolve;
 
 fn known() -> String {
-    let named = Factor::ALL.iter().filter(|factor| factor.spec().section != Section::Group);
+    let named = Factor::ALL.iter().filter(|factor| factor.spec().section.is_measured());
     named.map(|factor| factor.key()).collect::<Vec<_>>().join(", ")
 }
 

@@ -60,6 +60,9 @@ const SLICE_MIN_OF_HOSTS: Nanos = Nanos(ROUND_TRIPS * CONTROL_RTT_MAX.0);
 /// Largest number of flows of a level, an arbitrary choice: each slice registers all of them with epoll again.
 const FLOWS_MAX: u32 = 64;
 
+/// Rounds of an MPI job: P4's ten repetitions, as an arbitrary choice.
+const MPI_ROUNDS: u64 = 10;
+
 /// Datagrams in a slice of a stream, or requests of an open loop.
 const MESSAGES: u64 = 40;
 
@@ -67,6 +70,11 @@ impl Plan {
     /// Requested duration of the run of one point, which does not take turns.
     pub fn whole_run(&self) -> Nanos {
         if self.slices { self.duration_ns.max(WHOLE_RUN_MIN) } else { self.duration_ns }
+    }
+
+    /// Length of the slices in which the points of an MPI job take turns.
+    pub fn mpi_slice(&self) -> Nanos {
+        Nanos(self.duration_ns.0.div_ceil(MPI_ROUNDS)).max(SLICE_MIN)
     }
 
     /// Whether all points that the plan compares can take turns in slices.
@@ -94,6 +102,7 @@ impl Plan {
         let least = match self.testbed {
             Testbed::Lab => SLICE_MIN,
             Testbed::Hosts => SLICE_MIN_OF_HOSTS,
+            Testbed::Mpi => return None,
         };
         let slice = points().map(|point| point.slice_wanted(fills_link)).max()?.max(least);
         let slice = Nanos(slice.0.next_multiple_of(SLICE_STEP.0));
@@ -115,7 +124,9 @@ impl Point {
             // TLS may keep accepted bytes in a record until the next call.
             Transport::Tls => !is_stream,
             Transport::Quic | Transport::Sctp | Transport::Smc | Transport::Rsocket => false,
-            Transport::Rc | Transport::Uc | Transport::Ud | Transport::Null => false,
+            Transport::Rc | Transport::Uc | Transport::Ud | Transport::Mpi | Transport::Null => {
+                false
+            }
         };
         let resumes_at_full_rate = match &self.congestion {
             Some(name) if is_stream => RESUMES_AT_FULL_RATE.contains(&name.as_str()),

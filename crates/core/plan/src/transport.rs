@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::choice::{Choice, Operation, Path, Pattern, Wait, choices};
+use crate::mpi::MESSAGE_MAX as MESSAGE_MAX_OF_MPI;
 
 /// Properties of a transport.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +98,8 @@ pub enum Network {
     Ip,
     /// The network of an RDMA adapter.
     Rdma,
+    /// Any that an MPI library supports.
+    Mpi,
 }
 
 /// Congestion control of a transport.
@@ -146,6 +149,15 @@ const PACKET_MAX: Bytes = Bytes(4096);
 const WITHOUT_CONNECTIONS: &[Pattern] =
     &[Pattern::Stream, Pattern::Rr, Pattern::PingPong, Pattern::PingPing, Pattern::Burst];
 
+const EVERY: &[Pattern] = &[
+    Pattern::Stream,
+    Pattern::Rr,
+    Pattern::Crr,
+    Pattern::PingPong,
+    Pattern::PingPing,
+    Pattern::Burst,
+];
+
 /// Without ping-ping: after a loss both ends would wait.
 const LOSSY: &[Pattern] = &[Pattern::Stream, Pattern::Rr, Pattern::PingPong, Pattern::Burst];
 
@@ -167,7 +179,7 @@ const TCP: Traits = Traits {
     has_dscp: true,
     paths: &[Path::Copy],
     waits: Wait::ALL,
-    patterns: Pattern::ALL,
+    patterns: EVERY,
     operations: &[],
     flows_max: 10_000,
     payload_max: PAYLOAD_MAX,
@@ -255,7 +267,7 @@ transports! {
         has_ip_options: false,
         has_connect: false,
         paths: &[Path::Copy, Path::Uring],
-        patterns: Pattern::ALL,
+        patterns: EVERY,
         ..STREAM
     };
     /// Unix-domain sequenced-packet sockets (unix(7)), only over loopback
@@ -285,7 +297,7 @@ transports! {
         // Named as in the kernel; `reno` is New Reno (RFC 9002).
         congestion: Congestion::Own(&["cubic", "reno", "bbr"]),
         waits: WITHOUT_POLLING,
-        patterns: Pattern::ALL,
+        patterns: EVERY,
         blocks: false,
         // Connections are opened one after the other, some milliseconds each.
         flows_max: 500,
@@ -319,6 +331,20 @@ transports! {
         operations: &[Operation::Send],
         payload_max: PACKET_MAX,
         ..VERBS
+    };
+    /// the transport that the MPI library uses (`mpi_transport`), only with `testbed = "mpi"`
+    Mpi = "mpi", Traits {
+        delivery: Delivery::Messages,
+        network: Network::Mpi,
+        socket: Socket::None,
+        has_ip_options: false,
+        has_dscp: false,
+        has_connect: false,
+        waits: &[Wait::Block],
+        patterns: &[Pattern::Mpi],
+        flows_max: 1,
+        payload_max: MESSAGE_MAX_OF_MPI,
+        ..STREAM
     };
     /// no network: measures the overhead of the program itself
     Null = "null", Traits {

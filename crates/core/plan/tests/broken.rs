@@ -152,7 +152,7 @@ const BROKEN: &[(&str, &str, &str, usize, &str, &str)] = &[
     ("unknown pattern", "[\"stream\"]", "[\"steam\"]", 4, "not a level", "stream, rr"),
     ("family 5", "[4, 6]", "[4, 5]", 6, "not a level", "4, 6"),
     ("bad size", "[4, 1024]", "[4, \"1 furlong\"]", 7, "not a level", "64KiB"),
-    ("payload 0", "[4, 1024]", "[0]", 7, "not a level", "1 to 1GiB"),
+    ("payload 0", "[4, 1024]", "[0]", 7, "payload=0 is not supported with tcp", "at least 1 byte"),
     ("bad link", "ethernet:1G", "ethernet:1Q", 8, "not a level", "ethernet:10G"),
     ("link of no IP", "ethernet:1G", "ib:4X-FDR", 8, "carries RDMA verbs", "ipoib:"),
     (

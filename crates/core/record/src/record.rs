@@ -11,6 +11,7 @@ use crate::bottleneck::Bottleneck;
 use crate::calibration::Emulation;
 use crate::figure::{Figures, Limits};
 use crate::flow::{Flow, TcpCounters};
+use crate::mpi::Mpi;
 use crate::node::Node;
 use crate::warning::Warning;
 
@@ -39,7 +40,8 @@ pub struct Record {
     /// least TCP's slow start over an emulated round trip. If 0, a stream leaves out a twentieth of its duration.
     #[serde(default)]
     pub omit_ns: Nanos,
-    /// Length of a slice, if the run consists of slices that alternate with those of compared levels.
+    /// Length of a slice, if the run consists of slices that alternate with those of compared levels, or of other
+    /// points of an MPI job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice_ns: Option<Nanos>,
     /// Rate of each counted slice, in order of rounds: goodput in bit/s of a stream or bursts, else responses per
@@ -59,6 +61,9 @@ pub struct Record {
     /// Counters of the emulator, if the link was emulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulation: Option<Emulation>,
+    /// The job and its results, if ranks communicated by MPI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mpi: Option<Mpi>,
     /// What limited the run; absent without evidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<Bottleneck>,

@@ -71,7 +71,7 @@ fn fields(record: Option<&Record>, columns: &Columns) -> Vec<(String, String)> {
     for &factor in &columns.factors {
         let level = record.map(|record| record.point.level(factor));
         match factor.spec().kind {
-            LevelKind::Size(_) => put(&format!("{factor}_bytes"), level),
+            LevelKind::Size(..) => put(&format!("{factor}_bytes"), level),
             LevelKind::Rate => {
                 let bps = level.and_then(|level| Some(level.parse::<BitRate>().ok()?.0));
                 put(&format!("{factor}_bps"), bps.map(|bps| bps.to_string()));

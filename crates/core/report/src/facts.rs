@@ -70,6 +70,7 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
             Some(topology) => format!("Network namespaces on one machine, {topology}"),
             None => "Network namespaces on one machine".to_owned(),
         },
+        Testbed::Mpi => mpi_testbed(e),
         Testbed::Hosts => match (e.plan.own_ends(), e.plan.hosts_of_nodes().as_slice()) {
             (Some((one, other)), _) => format!("Two addresses of this machine, {one} and {other}"),
             (None, []) => {
@@ -298,8 +299,10 @@ pub(crate) fn digest(e: &Experiment<'_>) -> String {
 }
 
 fn hosts(e: &Experiment<'_>) -> String {
-    let found: BTreeSet<String> =
-        e.records.iter().flat_map(|record| &record.nodes).map(|node| host(&node.host)).collect();
+    let of_nodes = e.records.iter().flat_map(|record| &record.nodes).map(|node| &node.host);
+    let jobs = e.records.iter().filter_map(|record| record.mpi.as_ref());
+    let of_ranks = jobs.flat_map(|mpi| &mpi.facts.hosts);
+    let found: BTreeSet<String> = of_nodes.chain(of_ranks).map(host).collect();
     if found.is_empty() {
         return "unknown".to_owned();
     }
@@ -321,6 +324,23 @@ fn host(host: &HostFacts) -> String {
     }
     words.retain(|word| !word.is_empty());
     words.join(", ")
+}
+
+/// Libraries and hosts of the MPI jobs.
+fn mpi_testbed(e: &Experiment<'_>) -> String {
+    let jobs = || e.records.iter().filter_map(|record| record.mpi.as_ref());
+    let mut libraries: Vec<&str> = jobs().map(|mpi| mpi.facts.library.as_str()).collect();
+    libraries.sort_unstable();
+    libraries.dedup();
+    let hosts = jobs().map(|mpi| mpi.facts.hosts.len()).max().unwrap_or(0);
+    let place = match hosts {
+        0 | 1 => "one host".to_owned(),
+        hosts => format!("{hosts} hosts"),
+    };
+    match libraries.as_slice() {
+        [] => "MPI jobs".to_owned(),
+        names => format!("MPI jobs of {} on {place}", names.join(" and ")),
+    }
 }
 
 #[cfg(test)]

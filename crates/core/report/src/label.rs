@@ -41,7 +41,7 @@ pub(crate) fn row(factor: Factor, text: &str) -> String {
     match (factor.spec().kind, text.parse()) {
         _ if text.is_empty() => "none".to_owned(),
         _ if factor == Factor::Family => format!("IPv{text}"),
-        (Kind::Size(_), Ok(Bytes(bytes))) => number::fixed(bytes as f64, 0),
+        (Kind::Size(..), Ok(Bytes(bytes))) => number::fixed(bytes as f64, 0),
         (Kind::Duration(..), _) => match text.parse() {
             Ok(Nanos(0)) => "0".to_owned(),
             // `400ms` with a no-break space.
@@ -61,7 +61,7 @@ pub(crate) fn row(factor: Factor, text: &str) -> String {
 /// Heading of the levels of a factor.
 pub(crate) fn heading(factor: Factor) -> String {
     match factor.spec().kind {
-        Kind::Size(_) => format!("{} (B)", name(factor)),
+        Kind::Size(..) => format!("{} (B)", name(factor)),
         _ => name(factor),
     }
 }

@@ -26,6 +26,7 @@ impl Scale {
             Unit::BitMetresPerSecond => ("Tbit·m/s", 1e12),
             Unit::Segments => ("a run", 1.0),
             Unit::Bytes => ("KiB", 1024.0),
+            Unit::Share => ("%", 0.01),
         };
         Self { name, size, key: figure.spec().unit.key() }
     }

@@ -104,7 +104,7 @@ fn cell(cell: &Cell<'_>, figure: Figure, unit: &str, published: Option<f64>) -> 
 fn levels(levels: &[(Factor, Level)]) -> Value {
     let present = levels.iter().filter(|(_, level)| !level.is_empty());
     let entry = |(factor, level): &(Factor, Level)| match (factor.spec().kind, level.parse()) {
-        (Kind::Size(_), Ok(Bytes(bytes))) => (format!("{factor}_bytes"), json!(bytes)),
+        (Kind::Size(..), Ok(Bytes(bytes))) => (format!("{factor}_bytes"), json!(bytes)),
         _ => (factor.to_string(), json!(level)),
     };
     present.map(entry).collect::<Map<_, _>>().into()

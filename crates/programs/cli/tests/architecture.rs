@@ -134,7 +134,7 @@ fn row(factor: Factor) -> String {
         }
         Kind::Number(least, most) => format!("; {least} to {most}"),
         _ if is_told => String::new(),
-        Kind::Size(most) => format!("; at most {most}"),
+        Kind::Size(_, most) => format!("; at most {most}"),
         Kind::Duration(_, most) => format!("; at most `\"{most}\"`"),
         Kind::Truth => ": `true`, `false`".to_owned(),
         Kind::Rate => ", such as `\"100M\"`".to_owned(),

@@ -101,6 +101,7 @@ pub fn record(point: Point) -> Record {
         figures: Figures::default(),
         limits: Limits::default(),
         emulation: None,
+        mpi: None,
         bottleneck: None,
         warnings: Vec::new(),
         outcome: Outcome::Completed,

@@ -230,6 +230,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
         slice_rates: Vec::new(),
         started: "2026-01-05T09:00:00Z".to_owned(),
         emulation: None,
+        mpi: None,
         bottleneck,
         nodes: ["a", "b"].map(node).to_vec(),
         flows: vec![Flow {

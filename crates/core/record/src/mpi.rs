@@ -1,0 +1,164 @@
+//! Results of MPI jobs, and the messages between `fabricmark` and `fabricmark-mpi`.
+
+use fabricmark_plan::Point;
+use fabricmark_stats::Histogram;
+use fabricmark_units::Nanos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::node::{ClockFacts, HostFacts};
+
+/// What an MPI job measures: the points, which take turns in slices.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MpiJob {
+    /// The points. All have the same library and transport, and at most as many ranks as the job.
+    pub points: Vec<Point>,
+    /// Length of a slice.
+    pub slice_ns: Nanos,
+    /// Number of rounds; in each, every point has a slice, in random order.
+    pub rounds: u32,
+    /// Seed of the order.
+    pub seed: u64,
+}
+
+/// A line that rank 0 of an MPI job prints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum MpiLine {
+    /// The ranks have started.
+    Started(MpiFacts),
+    /// A round is complete.
+    Round {
+        /// Number of complete rounds, the warm-up included.
+        done: u32,
+        /// Number of all rounds.
+        of: u32,
+    },
+    /// Results of a point.
+    Measured {
+        /// Index of the point in the job.
+        point: usize,
+        /// Its results.
+        result: Box<MpiResult>,
+    },
+    /// The job has ended, and all points that have results were reported.
+    Ended {
+        /// Whether a signal ended it early.
+        is_interrupted: bool,
+    },
+    /// The job ends early.
+    Failed {
+        /// What failed.
+        message: String,
+        /// Whether a result of an operation was wrong.
+        is_wrong: bool,
+    },
+}
+
+/// Facts about an MPI job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MpiFacts {
+    /// First line of MPI_Get_library_version.
+    pub library: String,
+    /// Version of the MPI standard that it supports, such as 3.1.
+    pub standard: String,
+    /// Hosts of the ranks.
+    pub hosts: Vec<HostFacts>,
+    /// Where each rank runs, by rank.
+    pub ranks: Vec<RankPlace>,
+    /// Clock of rank 0.
+    pub clock: ClockFacts,
+    /// Maximum error of the synchronised clocks of two ranks in ns: half the shortest RTT between them; 0 if all ranks
+    /// read the clock of one host.
+    pub clock_error_ns: u64,
+}
+
+/// Where a rank runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RankPlace {
+    /// Index of its host in `hosts`.
+    pub host: u32,
+    /// CPUs on which it may run, as a list such as `0-3,8`.
+    pub cpus: String,
+}
+
+/// Results of a point of an MPI job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MpiResult {
+    /// Counted operations.
+    pub operations: u64,
+    /// Operations between two readings of the clock; 1 if each has a time of its own.
+    pub batch: u32,
+    /// Time of an operation in each slice, in ns. Times of [`fabricmark_plan::Figure::OperationTime`].
+    pub slices_ns: Vec<f64>,
+    /// Times of single operations, or means of batches.
+    pub times_ns: Histogram,
+    /// Each rank's own mean time of an operation in ns: shortest, mean and longest over the ranks, as IMB prints
+    /// them. Half of it for PingPong.
+    pub ranks_ns: RankTimes,
+    /// Times from the first to the last rank's start of an operation; absent if operations follow one another without
+    /// synchronisation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imbalance_ns: Option<Histogram>,
+    /// Times of a non-blocking operation beside a computation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<Overlap>,
+    /// Elements of received payloads that were compared with a serial computation.
+    pub verified_elements: u64,
+    /// What the devices of the hosts sent during the slices.
+    pub traffic: Vec<Traffic>,
+}
+
+/// Mean times of an operation over the ranks, in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RankTimes {
+    /// Shortest.
+    pub min_ns: f64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Longest.
+    pub max_ns: f64,
+}
+
+/// Mean times of a non-blocking operation and of a computation, in ns; of the slowest rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Overlap {
+    /// Operation alone.
+    pub pure_ns: f64,
+    /// Computation.
+    pub computation_ns: f64,
+    /// Both together.
+    pub both_ns: f64,
+}
+
+impl Overlap {
+    /// Share of the shorter of the two that took place during the other, from 0 to 1 (IMB-NBC).
+    pub fn share(&self) -> f64 {
+        let saved = self.pure_ns + self.computation_ns - self.both_ns;
+        (saved / self.pure_ns.min(self.computation_ns)).clamp(0.0, 1.0)
+    }
+}
+
+/// Bytes that a device of a host sent, by the counters of the kernel or the adapter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Traffic {
+    /// Index of the host.
+    pub host: u32,
+    /// Network device, or RDMA device and port such as `rxe0/1`.
+    pub device: String,
+    /// Whether it is an RDMA device, whose packets a network device may count, too.
+    pub is_rdma: bool,
+    /// Bytes; of an RDMA device without a counter of bytes the packets times its path MTU.
+    pub bytes: u64,
+}
+
+/// What a record of an MPI run contains besides its figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Mpi {
+    /// The job.
+    pub facts: MpiFacts,
+    /// The point.
+    pub result: MpiResult,
+    /// Command that started the job.
+    pub launcher: String,
+}
