@@ -2,7 +2,7 @@
 
 RUST = 1.95
 MUSL = x86_64-unknown-linux-musl
-.PHONY: help demo test bench build static deb rust clean
+.PHONY: help demo test bench build mpi static deb rust clean
 
 help:
 	@echo 'make demo   the main job: IPv6 against IPv4 in a lab on this machine, 2.5 minutes of measuring'
@@ -10,6 +10,7 @@ help:
 	@echo 'make bench  fabricmark against its peers and against bare C loops, two hours;'
 	@echo '            a look in minutes: make bench BENCH="--quick --rows stream" (docs/bench.md)'
 	@echo 'make build  the program, at target/release/fabricmark'
+	@echo 'make mpi    fabricmark-mpi for each MPI library of this machine, beside it (docs/mpi.md)'
 	@echo 'make static the program for any host of this architecture, at target/$(MUSL)/release/fabricmark'
 	@echo 'make deb    a Debian package, in target/debian'
 
@@ -30,6 +31,12 @@ build: rust
 	@scripts/need cc=build-essential
 	@[ -e target/release/fabricmark ] || echo 'the first build takes two to four minutes on two CPUs'
 	cargo build --release --locked --package fabricmark
+
+# One program for each library, which it links. Open MPI and MPICH may be installed side by side.
+mpi: rust
+	@command -v mpicc.openmpi mpicc.mpich >/dev/null || command -v mpicc.openmpi || command -v mpicc.mpich || \
+		scripts/need "mpicc.openmpi=libopenmpi-dev openmpi-bin"
+	@scripts/mpi
 
 # Without verbs, whose libraries a static program cannot load. For another architecture name its target and linker:
 # make static MUSL=aarch64-unknown-linux-musl CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=aarch64-linux-musl-gcc

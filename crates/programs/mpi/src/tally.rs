@@ -1,0 +1,225 @@
+//! Sums up what the ranks measured in the slices of a point.
+
+use fabricmark_record::{MpiResult, Overlap, RankTimes};
+use fabricmark_stats::Histogram;
+
+use crate::clock::Clocks;
+use crate::operation::{Mark, Measured};
+
+/// How the marks of a point are to be read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// Whether each mark is a single operation that started after a synchronisation.
+    pub is_synchronised: bool,
+    /// Number of ranks, the first of the group, whose marks count.
+    pub ranks: usize,
+    /// Operations per iteration.
+    pub per_iteration: f64,
+    /// Iterations per mark.
+    pub batch: u32,
+    /// Time between starts at common times; 0: none.
+    pub window_ns: i64,
+    /// Start of the first operation at a common time.
+    pub begin_ns: i64,
+}
+
+/// Results of a point so far.
+#[derive(Debug, Default)]
+pub struct Tally {
+    result: MpiResult,
+    /// Sum of each rank's own times of operations, in ns.
+    own_ns: Vec<f64>,
+    overlap: Overlap,
+    overlapped: u64,
+    /// Operations that started too late for their common time.
+    late: u64,
+}
+
+/// Share of its window by which the last rank may be late before an operation is left out.
+const LATE: i64 = 4;
+
+impl Tally {
+    /// Adds a slice: what each rank of the group measured.
+    pub fn add(&mut self, reading: &Reading, clocks: &Clocks, ranks: &[Measured]) {
+        let counted = &ranks[..reading.ranks.min(ranks.len())];
+        let marks = counted.iter().map(|measured| measured.marks.len()).min().unwrap_or(0);
+        if marks == 0 {
+            return;
+        }
+        let operations = reading.per_iteration * f64::from(reading.batch);
+        let mean_ns = if reading.is_synchronised {
+            self.add_single(reading, clocks, counted, marks)
+        } else {
+            for at in 0..marks {
+                let own = counted.iter().map(|measured| length(measured.marks[at]));
+                let ns = own.max().unwrap_or(0) as f64 / operations;
+                self.result.times_ns.record(ns.round() as u64);
+            }
+            let common = |(rank, measured): (usize, &Measured)| {
+                let (start, end) = (measured.marks[0].0, measured.marks[marks - 1].1);
+                (clocks.common_ns(rank, start), clocks.common_ns(rank, end))
+            };
+            let (first, last) = span(counted.iter().enumerate().map(common));
+            Some((last - first) as f64 / (operations * marks as f64))
+        };
+        self.result.slices_ns.extend(mean_ns);
+        self.result.batch = reading.batch;
+        self.result.operations += (operations * marks as f64).round() as u64;
+        self.own_ns.resize(counted.len(), 0.0);
+        for (sum, measured) in self.own_ns.iter_mut().zip(counted) {
+            let own: i64 = measured.marks[..marks].iter().map(|&mark| length(mark)).sum();
+            *sum += own as f64;
+        }
+        if ranks.iter().any(|measured| measured.both_ns > 0) {
+            let slowest = |of: fn(&Measured) -> i64| ranks.iter().map(of).max().unwrap_or(0) as f64;
+            let pure = |measured: &Measured| measured.marks.iter().map(|&mark| length(mark)).sum();
+            self.overlap.pure_ns += slowest(pure);
+            self.overlap.computation_ns += slowest(|measured| measured.computation_ns);
+            self.overlap.both_ns += slowest(|measured| measured.both_ns);
+            self.overlapped += marks as u64;
+        }
+    }
+
+    /// Adds operations that have times of their own; returns their mean.
+    fn add_single(
+        &mut self,
+        reading: &Reading,
+        clocks: &Clocks,
+        ranks: &[Measured],
+        marks: usize,
+    ) -> Option<f64> {
+        let imbalance = self.result.imbalance_ns.get_or_insert_with(Histogram::new);
+        let (mut sum_ns, mut count) = (0.0, 0_u32);
+        for at in 0..marks {
+            let common = |(rank, measured): (usize, &Measured)| {
+                let (start, end) = measured.marks[at];
+                (clocks.common_ns(rank, start), clocks.common_ns(rank, end))
+            };
+            let marks: Vec<Mark> = ranks.iter().enumerate().map(common).collect();
+            let (first, last) = span(marks.iter().copied());
+            let latest = marks.iter().map(|&(start, _)| start).max().unwrap_or(first);
+            let due_ns = reading.begin_ns + at as i64 * reading.window_ns;
+            if reading.window_ns > 0 && latest - due_ns > reading.window_ns / LATE {
+                self.late += 1;
+                continue;
+            }
+            let ns = (last - first).max(0) as f64;
+            self.result.times_ns.record(ns as u64);
+            imbalance.record((latest - first).unsigned_abs());
+            sum_ns += ns;
+            count += 1;
+        }
+        (count > 0).then(|| sum_ns / f64::from(count))
+    }
+
+    /// Adds the number of elements that were compared with a serial computation.
+    pub fn verified(&mut self, elements: u64) {
+        self.result.verified_elements += elements;
+    }
+
+    /// Operations that were left out because a rank was late.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// The results.
+    pub fn finish(mut self) -> MpiResult {
+        let operations = self.result.operations.max(1) as f64;
+        let own: Vec<f64> = self.own_ns.iter().map(|sum| sum / operations).collect();
+        if !own.is_empty() {
+            self.result.ranks_ns = RankTimes {
+                min_ns: own.iter().copied().fold(f64::INFINITY, f64::min),
+                mean_ns: own.iter().sum::<f64>() / own.len() as f64,
+                max_ns: own.iter().copied().fold(0.0, f64::max),
+            };
+        }
+        let count = self.overlapped as f64;
+        let Overlap { pure_ns, computation_ns, both_ns } = self.overlap;
+        self.result.overlap = (self.overlapped > 0).then(|| Overlap {
+            pure_ns: pure_ns / count,
+            computation_ns: computation_ns / count,
+            both_ns: both_ns / count,
+        });
+        self.result
+    }
+}
+
+fn length((start, end): Mark) -> i64 {
+    end - start
+}
+
+/// The earliest start and the latest end.
+fn span(marks: impl Iterator<Item = Mark>) -> Mark {
+    marks
+        .fold((i64::MAX, i64::MIN), |(first, last), (start, end)| (first.min(start), last.max(end)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SINGLE: Reading = Reading {
+        is_synchronised: true,
+        ranks: 2,
+        per_iteration: 1.0,
+        batch: 1,
+        window_ns: 0,
+        begin_ns: 0,
+    };
+
+    fn measured(marks: &[Mark]) -> Measured {
+        Measured { marks: marks.to_vec(), ..Measured::default() }
+    }
+
+    fn clocks() -> Clocks {
+        Clocks::new(&[true, true])
+    }
+
+    #[test]
+    fn a_synchronised_operation_lasts_from_the_first_start_to_the_last_end() {
+        let mut tally = Tally::default();
+        let ranks = [measured(&[(100, 300), (1000, 1100)]), measured(&[(150, 310), (980, 1080)])];
+        tally.add(&SINGLE, &clocks(), &ranks);
+        let result = tally.finish();
+        assert_eq!(result.slices_ns, [(210.0 + 120.0) / 2.0]);
+        assert_eq!(result.times_ns.max(), Some(210));
+        assert_eq!(result.imbalance_ns.unwrap().mean_ns(), Some((50.0 + 20.0) / 2.0));
+        // Rank 0: 200 and 100; rank 1: 160 and 100.
+        let RankTimes { min_ns, mean_ns, max_ns } = result.ranks_ns;
+        assert_eq!((min_ns, mean_ns, max_ns), (130.0, 140.0, 150.0));
+        assert_eq!(result.operations, 2);
+    }
+
+    #[test]
+    fn a_ping_pong_is_two_operations_and_only_the_rank_that_starts_it_counts() {
+        let mut tally = Tally::default();
+        let reading =
+            Reading { is_synchronised: false, ranks: 1, per_iteration: 2.0, batch: 5, ..SINGLE };
+        let ranks = [measured(&[(0, 1000), (1000, 3000)]), measured(&[(500, 900), (900, 9000)])];
+        tally.add(&reading, &clocks(), &ranks);
+        let result = tally.finish();
+        assert_eq!((result.slices_ns.as_slice(), result.operations), ([150.0].as_slice(), 20));
+        assert_eq!(result.times_ns.max(), Some(200));
+        assert_eq!(result.ranks_ns.max_ns, 150.0);
+        assert_eq!(result.imbalance_ns, None);
+    }
+
+    #[test]
+    fn an_operation_with_a_rank_that_missed_its_start_is_left_out() {
+        let mut tally = Tally::default();
+        let reading = Reading { window_ns: 100, begin_ns: 1000, ..SINGLE };
+        let ranks =
+            [measured(&[(1000, 1050), (1100, 1200)]), measured(&[(1001, 1060), (1130, 1190)])];
+        tally.add(&reading, &clocks(), &ranks);
+        assert_eq!(tally.late(), 1);
+        assert_eq!(tally.finish().slices_ns, [60.0]);
+    }
+
+    #[test]
+    fn overlap_is_the_share_of_the_shorter_of_operation_and_computation() {
+        let overlap = Overlap { pure_ns: 100.0, computation_ns: 110.0, both_ns: 150.0 };
+        assert_eq!(overlap.share(), 0.6);
+        assert_eq!(Overlap { both_ns: 220.0, ..overlap }.share(), 0.0);
+        assert_eq!(Overlap { both_ns: 90.0, ..overlap }.share(), 1.0);
+    }
+}

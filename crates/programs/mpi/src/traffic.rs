@@ -1,0 +1,112 @@
+//! Counters of what the devices of a host have sent: evidence of the transport that MPI really used.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// Bytes sent by each device of this host so far, RDMA devices apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters(BTreeMap<(bool, String), u64>);
+
+/// Bytes per packet of an RDMA device that counts only packets: the smallest path MTU (IBTA volume 1, section 9.7).
+const PACKET_MIN: u64 = 256;
+
+impl Counters {
+    /// Reads the counters of the network namespace of this process, and of the RDMA devices that it sees.
+    pub fn read() -> Self {
+        let mut all = BTreeMap::new();
+        for (device, bytes) in sent(&fs::read_to_string("/proc/self/net/dev").unwrap_or_default()) {
+            all.insert((false, device), bytes);
+        }
+        for (device, bytes) in rdma(Path::new("/sys/class/infiniband")) {
+            all.insert((true, device), bytes);
+        }
+        Self(all)
+    }
+
+    /// What was sent since an earlier reading: device, whether it is an RDMA device, and bytes. Devices that sent
+    /// nothing are left out.
+    pub fn since(&self, earlier: &Self) -> Vec<(String, bool, u64)> {
+        let sent = |(key, bytes): (&(bool, String), &u64)| {
+            let before = earlier.0.get(key).copied().unwrap_or(0);
+            let more = bytes.saturating_sub(before);
+            (more > 0).then(|| (key.1.clone(), key.0, more))
+        };
+        self.0.iter().filter_map(sent).collect()
+    }
+}
+
+/// Devices and sent bytes of `/proc/net/dev` (proc(5)): nine columns of the receiver come before them.
+fn sent(text: &str) -> impl Iterator<Item = (String, u64)> {
+    text.lines().skip(2).filter_map(|line| {
+        let (device, counts) = line.split_once(':')?;
+        let bytes = counts.split_whitespace().nth(8)?.parse().ok()?;
+        Some((device.trim().to_owned(), bytes))
+    })
+}
+
+/// Ports of the RDMA devices and the bytes that they sent: in units of four bytes (IBTA volume 1, PortXmitData), or
+/// counted in packets by drivers without hardware (`sent_pkts` of rxe).
+fn rdma(devices: &Path) -> Vec<(String, u64)> {
+    let names = |path: &Path| -> Vec<String> {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    };
+    let number = |path: &Path| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let mut all = Vec::new();
+    for device in names(devices) {
+        let ports = devices.join(&device).join("ports");
+        for port in names(&ports) {
+            let folder = ports.join(&port);
+            let words = number(&folder.join("counters/port_xmit_data")).filter(|&words| words > 0);
+            let packets = number(&folder.join("hw_counters/sent_pkts"));
+            if let Some(bytes) =
+                words.map(|words| 4 * words).or(packets.map(|packets| packets * PACKET_MIN))
+            {
+                all.push((format!("{device}/{port}"), bytes));
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sent_bytes_are_the_ninth_number_of_a_device() {
+        let text = "Inter-|   Receive                                                |  Transmit\n \
+                    face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets\n    \
+                    lo: 100 1 0 0 0 0 0 0 100 1 0 0 0 0 0 0\n  eth0:7 1 0 0 0 0 0 0 4200 3 0 0 0 0 0 0\n";
+        let devices: Vec<(String, u64)> = sent(text).collect();
+        assert_eq!(devices, [("lo".to_owned(), 100), ("eth0".to_owned(), 4200)]);
+    }
+
+    #[test]
+    fn devices_that_sent_nothing_are_no_traffic() {
+        let at = |lo, eth| {
+            Counters(BTreeMap::from([
+                ((false, "lo".to_owned()), lo),
+                ((false, "eth0".to_owned()), eth),
+            ]))
+        };
+        assert_eq!(at(5, 30).since(&at(5, 10)), [("eth0".to_owned(), false, 20)]);
+    }
+
+    #[test]
+    fn rdma_devices_count_words_or_packets() {
+        let folder = tempfile::tempdir().unwrap();
+        for (file, text) in [
+            ("mlx5_0/ports/1/counters/port_xmit_data", "25\n"),
+            ("rxe0/ports/1/hw_counters/sent_pkts", "3\n"),
+        ] {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let mut found = rdma(folder.path());
+        found.sort();
+        assert_eq!(found, [("mlx5_0/1".to_owned(), 100), ("rxe0/1".to_owned(), 768)]);
+    }
+}
