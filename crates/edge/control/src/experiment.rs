@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use fabricmark_judge::{Part, Route, bottleneck, correlated, judge, missed, outcome};
 use fabricmark_lab::Traffic;
-use fabricmark_plan::{Plan, Point, Step, block};
+use fabricmark_plan::{Plan, Point, Step, Testbed, block};
 use fabricmark_record::{
     Calibration, Figures, HostFacts, Limits, Outcome, Place, Record, SCHEMA_VERSION,
 };
@@ -18,6 +18,7 @@ use crate::error::PlanError;
 use crate::history::History;
 use crate::iperf3;
 use crate::memory;
+use crate::mpi;
 use crate::nodes::nodes;
 use crate::peer::{Peer, Workers};
 use crate::progress::{Position, Progress};
@@ -42,6 +43,11 @@ pub fn run_plan(
         memory::check(plan, &memory, rustix::param::page_size() as u64)?;
     }
     let mut coordinator = Coordinator::start(plan, workers)?;
+    let programs = match plan.testbed {
+        Testbed::Mpi => mpi::Programs::find(plan, workers.program, workers.launcher)?,
+        Testbed::Lab | Testbed::Hosts => mpi::Programs::default(),
+    };
+    let cpus = fabricmark_host::cpus().len();
     // Paths to other hosts do not use the emulator of this machine.
     let calibration = workers.calibration.filter(|_| matches!(workers.peer, Peer::Here));
     let (digest, host) = (plan.digest(), fabricmark_host::facts());
@@ -65,7 +71,14 @@ pub fn run_plan(
                 return Err(PlanError::Interrupted);
             }
             let why_not = |&point: &usize| {
-                skip::reason(&plan.points[point]).or_else(|| history.refusal(point))
+                let too_many = |point: &Point| {
+                    let is_mpi = plan.testbed == Testbed::Mpi;
+                    is_mpi.then(|| programs.reason(point, cpus))?
+                };
+                let point_of = &plan.points[point];
+                skip::reason(point_of)
+                    .or_else(|| too_many(point_of))
+                    .or_else(|| history.refusal(point))
             };
             let refusals: Vec<Option<String>> = step.points.iter().map(why_not).collect();
             let skipped = refusals.iter().flatten().next();
@@ -89,6 +102,9 @@ pub fn run_plan(
                         context.record(step, place, Outcome::Skipped(reason))
                     })
                     .collect(),
+                None if plan.testbed == Testbed::Mpi => {
+                    mpi::run(&context, step, &coordinator, &programs, &mut history, progress)?
+                }
                 None => context.run(step, &mut coordinator, &mut history, progress)?,
             };
             keep(&records)?;
@@ -139,6 +155,7 @@ impl Context<'_> {
             figures: Figures::default(),
             limits: Limits::default(),
             emulation: None,
+            mpi: None,
             bottleneck: None,
             warnings: Vec::new(),
             outcome,

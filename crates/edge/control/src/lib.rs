@@ -19,6 +19,7 @@ mod host;
 mod interfaces;
 mod iperf3;
 mod memory;
+mod mpi;
 mod node;
 mod nodes;
 mod pair;

@@ -32,6 +32,8 @@ pub trait Progress {
     fn interval(&mut self, _load: &Point, _end: Role, _interval: &Interval) {}
     /// The current run waits at this place in an agent's queue, since others measure with the same agent.
     fn waits(&mut self, _place: u32) {}
+    /// A round of the current MPI job is complete, the warm-up included.
+    fn round(&mut self, _done: u32, _of: u32) {}
     /// A run has ended, and its record is stored.
     fn ends(&mut self, record: &Record);
 }

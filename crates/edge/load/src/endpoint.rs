@@ -165,6 +165,7 @@ impl Run<'_> {
             | Transport::Rc
             | Transport::Uc
             | Transport::Ud
+            | Transport::Mpi
             | Transport::Null => {
                 Err(Failure::Protocol(format!("crr is not supported with {transport}")))
             }
@@ -191,6 +192,8 @@ impl Run<'_> {
             Transport::Udp => self.udp(socket),
             Transport::Quic => self.quic(socket),
             Transport::Rc | Transport::Uc | Transport::Ud => self.verbs(self.open(socket)?),
+            // Ranks of fabricmark-mpi, and no workers, communicate by MPI.
+            Transport::Mpi => Err(Failure::Protocol("mpi is not supported by workers".to_owned())),
             Transport::Null => self.flows(&mut [NullFlow::default()]),
         }
     }

@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use fabricmark_plan::{Factor, Probe, Section, Where};
+use fabricmark_plan::{Factor, Probe, Transport, Where};
 
 /// The levels given on the command line.
 #[derive(Clone, Debug, Default)]
@@ -13,13 +13,15 @@ const ARGUMENTS: [Factor; 2] = [Factor::Pattern, Factor::Link];
 
 fn options() -> impl Iterator<Item = Factor> {
     let is_option =
-        |factor: &Factor| !ARGUMENTS.contains(factor) && factor.spec().section != Section::Group;
+        |factor: &Factor| !ARGUMENTS.contains(factor) && factor.spec().section.is_measured();
     Factor::ALL.into_iter().filter(is_option)
 }
 
 /// The values of a factor that has a fixed set of them, with their help.
 pub(crate) fn words(factor: Factor) -> PossibleValuesParser {
-    let choices = factor.choices().iter().map(|choice| {
+    // Pattern and transport of MPI have the same word; `measure` has neither.
+    let known = factor.choices().iter().filter(|choice| choice.word != Transport::Mpi.word());
+    let choices = known.map(|choice| {
         let value = PossibleValue::new(choice.word);
         let value = if choice.about.is_empty() { value } else { value.help(choice.about) };
         choice.was.into_iter().fold(value, PossibleValue::alias)

@@ -316,6 +316,10 @@ pub struct How {
     /// required if the plan has several links
     #[arg(long, requires = "other_end", value_name = "LINK", value_parser = |text: &str| text.parse::<Link>())]
     pub link: Option<Link>,
+    /// Command that starts the ranks of MPI jobs, up to their number, such as "mpirun --hostfile FILE" or "srun -N 2";
+    /// by default the library's own launcher, on this host
+    #[arg(long, value_name = "COMMAND", conflicts_with = "other_end")]
+    pub launcher: Option<String>,
     /// How the host of --to is reached
     #[command(flatten)]
     pub reach: Reach,

@@ -15,6 +15,8 @@ const EVERY: Duration = Duration::from_secs(60);
 pub struct Line {
     is_terminal: bool,
     last: String,
+    /// The MPI job that runs.
+    job: String,
     printed: Instant,
 }
 
@@ -22,7 +24,7 @@ impl Line {
     /// The line of a plan that begins now.
     pub fn new() -> Self {
         let is_terminal = stderr().is_terminal();
-        Self { is_terminal, last: String::new(), printed: Instant::now() }
+        Self { is_terminal, last: String::new(), job: String::new(), printed: Instant::now() }
     }
 
     /// Erases the line.
@@ -72,6 +74,16 @@ impl Progress for Line {
             self.show(&format!("{how_far}{last}"));
             return;
         }
+        if let Some(benchmark) = point.benchmark.filter(|_| step.points.len() > 1) {
+            let transport = point.mpi_transport.map_or("", |transport| transport.word());
+            self.job = format!(
+                "{how_far} · MPI over {transport}, {} points of {benchmark} and others{}",
+                step.points.len(),
+                self.last
+            );
+            self.show(&self.job);
+            return;
+        }
         self.show(&format!(
             "{how_far} · {}{} {} {} {} B over {}{}",
             if step.warm_up { "warm-up " } else { "" },
@@ -90,6 +102,12 @@ impl Progress for Line {
             self.show(&text);
         } else {
             note!("{text}");
+        }
+    }
+
+    fn round(&mut self, done: u32, of: u32) {
+        if self.is_terminal {
+            self.show(&format!("{} · round {done} of {of}", self.job));
         }
     }
 

@@ -106,8 +106,20 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
     let calibration = calibration::of_this_machine();
     let interrupted = interruptions()?;
     let calibration = calibration.as_ref();
-    let experiment = go_on(&plan, &store, &experiment, &peer, calibration, &interrupted)?;
+    let launcher: Vec<String> =
+        how.launcher.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect();
+    let place = Place { peer: &peer, launcher: &launcher };
+    let experiment = go_on(&plan, &store, &experiment, place, calibration, &interrupted)?;
     Ok(Some(Loaded::of(&store, &experiment)?))
+}
+
+/// Where the ends of runs are, and how MPI jobs are started.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    /// Where the ends are.
+    pub peer: &'a Peer,
+    /// Launcher of MPI jobs; empty: that of the library.
+    pub launcher: &'a [String],
 }
 
 /// Runs the remaining steps of an experiment, and stores each run.
@@ -115,7 +127,7 @@ pub fn go_on(
     plan: &Plan,
     store: &Store,
     experiment: &Experiment,
-    peer: &Peer,
+    Place { peer, launcher }: Place<'_>,
     calibration: Option<&Calibration>,
     interrupted: &AtomicBool,
 ) -> Result<Experiment, Failure> {
@@ -123,7 +135,7 @@ pub fn go_on(
     let mut line = Line::new();
     let kept = store.records(experiment)?;
     let mut keep = |records: &[Record]| store.append(experiment, records);
-    let workers = Workers { program: &program, peer, calibration };
+    let workers = Workers { program: &program, peer, calibration, launcher };
     let result = run_plan(plan, &kept, &mut keep, &workers, &mut line, interrupted);
     line.clear();
     match result {
@@ -219,13 +231,17 @@ fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experime
     let to = other.as_ref().map_or_else(String::new, |(_, options)| format!(" {options}"));
     let to = to.trim_end();
     let link = how.link.map_or_else(String::new, |link| format!(" --link {link}"));
+    let launcher = how
+        .launcher
+        .as_ref()
+        .map_or_else(String::new, |launcher| format!(" --launcher \"{launcher}\""));
     let quickly = if how.quick { " --quick" } else { "" };
     let facts = Facts {
         digest,
         plan_file: file.display().to_string(),
         plan_text: (*text).to_owned(),
         is_quick: how.quick,
-        reproduce: format!("{command}{quickly}{to}{link} --fresh"),
+        reproduce: format!("{command}{quickly}{to}{link}{launcher} --fresh"),
         started: jiff::Timestamp::now().to_string(),
         instrument: Some(fabricmark_load::instrument()),
         host: other.map(|(name, _)| name),

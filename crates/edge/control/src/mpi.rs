@@ -1,0 +1,367 @@
+//! MPI jobs: the launcher starts the ranks of `fabricmark-mpi`, and rank 0 prints the results, which become records.
+
+mod launcher;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fabricmark_judge::{Route, correlated, limits, mpi_figures, outcome};
+use fabricmark_plan::{MpiLibrary, MpiTransport, Plan, Point, Role, Step};
+use fabricmark_record::{Mpi, MpiFacts, MpiJob, MpiLine, MpiResult, Outcome, Record};
+use fabricmark_units::Nanos;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::coordinator::Coordinator;
+use crate::error::PlanError;
+use crate::experiment::Context;
+use crate::history::History;
+use crate::progress::Progress;
+use launcher::{Device, Launch, find};
+
+/// Period of checks for an interrupt.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How long a launcher may take to end its ranks after SIGTERM, before it is killed.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
+
+/// Longest silence of a job beyond ten times the length of a round: ranks of a lost host are noticed by TCP after
+/// minutes.
+const SILENCE_MAX: Duration = Duration::from_secs(120);
+
+/// Largest length of a line of a job, and of what is kept of its standard error.
+const LINE_MAX: u64 = 64 << 20;
+const ERRORS_MAX: usize = 64 << 10;
+
+/// Programs and launcher of MPI jobs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Programs {
+    /// `fabricmark-mpi` of each library that the plan uses.
+    programs: BTreeMap<MpiLibrary, PathBuf>,
+    /// Launcher of the user; empty: that of the library.
+    launcher: Vec<String>,
+}
+
+impl Programs {
+    /// Finds what a plan needs.
+    pub(crate) fn find(
+        plan: &Plan,
+        this_program: &std::path::Path,
+        launcher: &[String],
+    ) -> Result<Self, PlanError> {
+        let libraries: BTreeSet<MpiLibrary> =
+            plan.points.iter().filter_map(|point| point.mpi_library).collect();
+        let program = |library| Ok((library, find(library, this_program, !launcher.is_empty())?));
+        let programs = libraries.into_iter().map(program).collect::<Result<_, PlanError>>()?;
+        Ok(Self { programs, launcher: launcher.to_vec() })
+    }
+
+    /// Why a point is skipped: ranks that share a CPU wait for each other's time slices.
+    pub(crate) fn reason(&self, point: &Point, cpus: usize) -> Option<String> {
+        let ranks = point.ranks() as usize;
+        (self.launcher.is_empty() && ranks > cpus).then(|| {
+            format!(
+                "{ranks} ranks need {ranks} CPUs, and this machine has {cpus}; use --launcher to \
+                 start them on several hosts"
+            )
+        })
+    }
+}
+
+/// What a job printed.
+#[derive(Debug, Default)]
+struct Printed {
+    facts: Option<MpiFacts>,
+    results: BTreeMap<usize, MpiResult>,
+    has_ended: bool,
+    /// Why it ended early, by its own words.
+    failure: Option<String>,
+}
+
+/// Carries out a step, which is a job; returns a record for each of its points.
+pub(crate) fn run(
+    context: &Context<'_>,
+    step: &Step,
+    coordinator: &Coordinator,
+    programs: &Programs,
+    history: &mut History,
+    progress: &mut dyn Progress,
+) -> Result<Vec<Record>, PlanError> {
+    let plan = context.plan;
+    let points: Vec<Point> = step.points.iter().map(|&point| plan.points[point].clone()).collect();
+    let first = &points[0];
+    let library = first.mpi_library.unwrap_or(MpiLibrary::OpenMpi);
+    let launch = Launch {
+        library,
+        transport: first.mpi_transport.unwrap_or(MpiTransport::Auto),
+        ranks: first.ranks(),
+        launcher: &programs.launcher,
+        devices: devices(coordinator, first, plan)?,
+    };
+    let slice = step.slice.unwrap_or_else(|| plan.mpi_slice());
+    let job = MpiJob {
+        points: points.clone(),
+        slice_ns: slice,
+        rounds: u32::try_from(plan.duration_ns.0 / slice.0.max(1)).unwrap_or(u32::MAX).max(2),
+        seed: fabricmark_units::Stream::new(plan.seed, &format!("runs of block {}", step.block))
+            .next_u64(),
+    };
+    let program = programs.programs.get(&library).cloned().unwrap_or_default();
+    let started = jiff::Timestamp::now().to_string();
+    let (command, text) = launch.command(&program, &["--job"]);
+    let (printed, errors) = carry_out(command, &job, context, progress)?;
+    let failure = match (&printed.failure, printed.has_ended) {
+        (Some(failure), _) => Some(failure.clone()),
+        (None, true) => None,
+        (None, false) => Some(format!("the MPI job ended early: {}", gist(&errors))),
+    };
+    let mut records = Vec::new();
+    for (place, point) in points.iter().enumerate() {
+        let mut record = context.record(step, place, Outcome::Completed);
+        record.started.clone_from(&started);
+        record.duration_ns = Nanos(slice.0 * u64::from(job.rounds));
+        record.slice_ns = Some(slice);
+        let result = printed.results.get(&place);
+        match (&printed.facts, result, &failure) {
+            (Some(facts), Some(result), None) => {
+                let provenance = coordinator.provenance(point);
+                record.figures = mpi_figures(point, result, provenance);
+                record.limits = limits(point, route(plan, point));
+                record.mpi = Some(Mpi {
+                    facts: facts.clone(),
+                    result: result.clone(),
+                    launcher: text.clone(),
+                });
+                record.outcome = outcome(&record);
+            }
+            // Ranks that have never run would not run next time either.
+            (None, _, Some(failure)) => {
+                history.is_missing = true;
+                record.outcome = Outcome::Skipped(failure.clone());
+            }
+            (_, _, failure) => {
+                let reason = failure.clone().unwrap_or_else(|| "no slice was complete".to_owned());
+                history.is_missing = false;
+                record.outcome = Outcome::Invalid(reason);
+            }
+        }
+        if record.outcome == Outcome::Completed {
+            let index = record.place.point as usize;
+            let mut values = history.outcomes.samples(index, step.block);
+            values.extend(record.deciding_value());
+            record.warnings.extend(correlated(&values));
+        }
+        history.give_up(&mut record);
+        records.push(record);
+    }
+    Ok(records)
+}
+
+/// The network between the ranks: on loopback it has no wire.
+fn route<'a>(plan: &'a Plan, point: &Point) -> Route<'a> {
+    Route { nodes: plan.nodes(point), ..Route::of(plan.testbed) }
+}
+
+/// Devices of the ends of a point, if they are two addresses of this machine.
+fn devices(
+    coordinator: &Coordinator,
+    point: &Point,
+    plan: &Plan,
+) -> Result<Option<[Device; 2]>, PlanError> {
+    if plan.own_ends().is_none() {
+        return Ok(None);
+    }
+    let device = |role| {
+        let network = coordinator.testbed().attach(role, point)?.device;
+        let rdma = rdma_device(&network);
+        Ok::<_, PlanError>(Device { network, rdma })
+    };
+    Ok(Some([device(Role::Client)?, device(Role::Server)?]))
+}
+
+/// The RDMA device on a network device.
+fn rdma_device(network: &str) -> Option<String> {
+    let entries = fs::read_dir("/sys/class/infiniband").ok()?.flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let is_on = |name: &String| {
+        let path = format!("/sys/class/infiniband/{name}/ports/1/gid_attrs/ndevs/0");
+        fs::read_to_string(path).is_ok_and(|text| text.trim() == network)
+    };
+    names.into_iter().find(is_on)
+}
+
+/// Starts a job, and reads what it prints until it ends.
+fn carry_out(
+    mut command: std::process::Command,
+    job: &MpiJob,
+    context: &Context<'_>,
+    progress: &mut dyn Progress,
+) -> Result<(Printed, String), PlanError> {
+    let launcher = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Ctrl-C in a terminal reaches only this process, which ends the job in order.
+    command.process_group(0);
+    let child = command
+        .spawn()
+        .map_err(|error| PlanError::Missing(format!("cannot start {launcher}: {error}")))?;
+    let mut child = Job(child);
+    let text = serde_json::to_vec(job).unwrap_or_default();
+    if let Some(mut input) = child.0.stdin.take() {
+        // A launcher that ends at once says why on its standard error.
+        thread::spawn(move || {
+            let _ = input.write_all(&text);
+        });
+    }
+    let errors = child.0.stderr.take().map(|errors| {
+        thread::spawn(move || {
+            let mut kept = Vec::new();
+            let mut errors = errors;
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = errors.read(&mut buffer) {
+                let room = ERRORS_MAX.saturating_sub(kept.len());
+                kept.extend_from_slice(&buffer[..read.min(room)]);
+            }
+            String::from_utf8_lossy(&kept).into_owned()
+        })
+    });
+    let lines = child.0.stdout.take().map(lines_of);
+    let round = Duration::from(job.slice_ns) * (10 * job.points.len() as u32);
+    let mut printed = Printed::default();
+    let mut heard = Instant::now();
+    while let Some(lines) = &lines {
+        if context.interrupted.load(Relaxed) {
+            child.terminate();
+            return Err(PlanError::Interrupted);
+        }
+        match lines.recv_timeout(LOOK_EVERY) {
+            Ok(line) => {
+                heard = Instant::now();
+                take(&mut printed, &line, progress);
+            }
+            Err(RecvTimeoutError::Timeout) if heard.elapsed() > SILENCE_MAX + round => {
+                let seconds = heard.elapsed().as_secs();
+                printed.failure = Some(format!("the MPI job was silent for {seconds} s"));
+                break;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    child.wait();
+    let errors = errors.and_then(|thread| thread.join().ok()).unwrap_or_default();
+    Ok((printed, errors))
+}
+
+/// Lines of a job, read by a thread of its own.
+fn lines_of(output: std::process::ChildStdout) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut output = BufReader::new(output);
+        loop {
+            let mut line = String::new();
+            match (&mut output).take(LINE_MAX).read_line(&mut line) {
+                Ok(1..) if sender.send(line).is_ok() => {}
+                _ => return,
+            }
+        }
+    });
+    receiver
+}
+
+/// Takes in a line; lines of others, such as a launcher, are not JSON and are ignored.
+fn take(printed: &mut Printed, line: &str, progress: &mut dyn Progress) {
+    match serde_json::from_str(line) {
+        Ok(MpiLine::Started(facts)) => printed.facts = Some(facts),
+        Ok(MpiLine::Round { done, of }) => progress.round(done, of),
+        Ok(MpiLine::Measured { point, result }) => {
+            printed.results.insert(point, *result);
+        }
+        Ok(MpiLine::Ended { is_interrupted }) => {
+            printed.has_ended = true;
+            if is_interrupted {
+                printed.failure = Some("a signal ended the MPI job".to_owned());
+            }
+        }
+        Ok(MpiLine::Failed { message, is_wrong }) => {
+            let what = if is_wrong { "wrong result: " } else { "" };
+            printed.failure = Some(format!("{what}{message}"));
+        }
+        Err(_) => {}
+    }
+}
+
+/// The sentences of a launcher's messages, without rules and empty lines, at most 400 bytes.
+fn gist(errors: &str) -> String {
+    const LENGTH_MAX: usize = 400;
+    let is_rule = |line: &str| line.chars().all(|c| "-=*# \t".contains(c));
+    let lines = errors.lines().map(str::trim).filter(|line| !is_rule(line));
+    let mut text = lines.collect::<Vec<_>>().join(" ");
+    if text.is_empty() {
+        text = "it printed no message".to_owned();
+    }
+    if text.len() > LENGTH_MAX {
+        let end = (0..=LENGTH_MAX).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        text.truncate(end);
+        text.push_str(" ...");
+    }
+    text
+}
+
+/// A launcher, which ends with this value.
+struct Job(Child);
+
+impl Job {
+    /// Waits for its end after it has closed its output, and ends it if that takes long.
+    fn wait(&mut self) {
+        if !self.ends_within(ENDS_WITHIN) {
+            self.terminate();
+        }
+    }
+
+    /// Tells it to end its ranks, and waits.
+    fn terminate(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        self.ends_within(ENDS_WITHIN);
+    }
+
+    fn ends_within(&mut self, within: Duration) -> bool {
+        let until = Instant::now() + within;
+        loop {
+            match self.0.try_wait() {
+                Ok(None) if Instant::now() < until => thread::sleep(Duration::from_millis(5)),
+                Ok(None) => return false,
+                Ok(Some(_)) | Err(_) => return true,
+            }
+        }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if let Ok(None) = self.0.try_wait() {
+            let group = Pid::from_child(&self.0);
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+            let _ = self.0.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gist_of_a_launchers_message_has_no_rules() {
+        let text = "-----\nThere are not enough slots\navailable.\n\n-----\n";
+        assert_eq!(gist(text), "There are not enough slots available.");
+        assert_eq!(gist(""), "it printed no message");
+        assert!(gist(&"é".repeat(500)).ends_with(" ..."));
+    }
+}
