@@ -58,6 +58,9 @@ pub fn violations(record: &Record, bucket_bytes: u64) -> Vec<String> {
 
 /// Why a finished run has no figure, and where packets were lost.
 fn no_figure(record: &Record) -> String {
+    if record.mpi.is_some() {
+        return "no operation started at its common time at all ranks; use sync=barrier".to_owned();
+    }
     let total = |count: fn(&Flow) -> u64| -> u64 { record.load().map(count).sum() };
     let is_stream = record.point.pattern == Pattern::Stream;
     let (all, counted, units) = if is_stream {

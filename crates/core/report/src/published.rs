@@ -82,7 +82,8 @@ impl Published {
                 (table, Some(technology))
             }
         };
-        (table.quantity.figure() == figure).then_some(Self::Networks { table, technology })
+        (table.load.figure(table.quantity) == figure)
+            .then_some(Self::Networks { table, technology })
     }
 
     /// Printed value for a point, in base units.

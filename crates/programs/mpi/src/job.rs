@@ -482,12 +482,12 @@ impl Director<'_> {
         }
         (self.say)(MpiLine::Round { done: 1, of: all_rounds });
         let mut stream = Stream::new(seed, "order of slices");
-        for round in 0..rounds {
+        'rounds: for round in 0..rounds {
             stream.shuffle(&mut order);
             self.order(Order::Synchronise)?;
             for &index in &order {
                 if self.interrupted.load(Relaxed) {
-                    break;
+                    break 'rounds;
                 }
                 self.measure(index, &mut slices[index], &mut tallies[index])?;
             }
@@ -497,9 +497,6 @@ impl Director<'_> {
         let traffic = self.rank.report_traffic()?;
         for (point, tally) in tallies.into_iter().enumerate() {
             let mut result = tally.finish();
-            if result.slices_ns.is_empty() {
-                continue;
-            }
             for (rank, traffic) in traffic.iter().enumerate() {
                 let of_point = traffic.get(point).into_iter().flatten();
                 result.traffic.extend(of_point.map(|(device, is_rdma, bytes)| Traffic {

@@ -32,15 +32,6 @@ impl Quantity {
         }
     }
 
-    /// The corresponding figure of a run.
-    pub fn figure(self) -> Figure {
-        match self {
-            Self::GoodputMbps => Figure::Goodput,
-            Self::LatencyUs => Figure::HalfRtt,
-            Self::SwitchingMbps => Figure::SwitchingSpeed,
-        }
-    }
-
     /// Name for display.
     pub fn word(self) -> &'static str {
         match self {
@@ -72,6 +63,16 @@ impl Load {
             Transport::Udp => Some(Self::Udp),
             Transport::Tcp => Some(Self::Tcp),
             _ => None,
+        }
+    }
+
+    /// The figure of a run that is this quantity.
+    pub fn figure(self, quantity: Quantity) -> Figure {
+        match (quantity, self) {
+            (Quantity::GoodputMbps, _) => Figure::Goodput,
+            (Quantity::LatencyUs, Self::Mpi(_)) => Figure::OperationTime,
+            (Quantity::LatencyUs, Self::Udp | Self::Tcp) => Figure::HalfRtt,
+            (Quantity::SwitchingMbps, _) => Figure::SwitchingSpeed,
         }
     }
 
@@ -281,7 +282,8 @@ impl Figures {
     /// Pairs of RoCE and plain Ethernet under an MPI benchmark.
     pub fn rdma(&self, quantity: Quantity, benchmark: &'static str) -> Vec<(&Column, &Column)> {
         let columns: Vec<&Column> = self.columns(quantity, Load::Mpi(benchmark)).collect();
-        pairs(&columns, |a, b| a.is_roce() && b.is_ethernet())
+        let library = |column: &Column| column.point.as_ref().map(|point| point.mpi_library);
+        pairs(&columns, |a, b| a.is_roce() && b.is_ethernet() && library(a) == library(b))
     }
 }
 

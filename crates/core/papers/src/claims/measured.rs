@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabricmark_plan::{Direction, Factor, Pattern, Point, Transport};
+use fabricmark_plan::{Direction, Factor, MpiTransport, Pattern, Point};
 use fabricmark_record::{INVALID_SHARE_MAX, Limits, Outcome, Provenance, Record};
 use fabricmark_stats::StopRule;
 use fabricmark_wire::Kind;
@@ -12,12 +12,15 @@ use super::limit::Limit;
 use super::value::Value;
 
 /// Factors that are not part of a network's name, because they identify the column or its rows.
-const OF_THE_COLUMN: [Factor; 4] =
-    [Factor::Pattern, Factor::Transport, Factor::Family, Factor::Payload];
+const OF_THE_COLUMN: [Factor; 5] =
+    [Factor::Pattern, Factor::Transport, Factor::Family, Factor::Payload, Factor::Benchmark];
+
+/// Factors whose level follows from others, or is part of the network's name in any case.
+const IMPLIED: [Factor; 3] = [Factor::Link, Factor::Response, Factor::Datatype];
 
 impl Figures {
     /// Means of `records` with intervals by `rule`: goodput of one-way streams, RTT/2 of ping-pong, TCP and
-    /// UDP, and switching speed of the relays of transfers.
+    /// UDP, switching speed of the relays of transfers, and operation time and goodput of MPI benchmarks.
     ///
     /// Excludes runs that do not count, and all runs of a point if more than a tenth of its runs are invalid. If
     /// points differ in more than IP version and payload, these levels are part of the network's name, so that each
@@ -33,21 +36,24 @@ impl Figures {
         let mut columns: Vec<Column> = Vec::new();
         let mut runs: BTreeMap<(usize, u64), Vec<&Record>> = BTreeMap::new();
         for record in records {
-            let Some(column) = column(record, &varying) else { continue };
-            let place = columns.iter().position(|known| is_same(known, &column));
-            let place = place.unwrap_or_else(|| {
-                columns.push(column);
-                columns.len() - 1
-            });
-            let row = match columns[place].quantity {
-                Quantity::SwitchingMbps => record.point.relay_buffer.unwrap_or_default(),
-                Quantity::GoodputMbps | Quantity::LatencyUs => record.point.payload,
-            };
-            runs.entry((place, row.0)).or_default().push(record);
+            for column in
+                quantities(&record.point).iter().filter_map(|&q| column(q, record, &varying))
+            {
+                let place = columns.iter().position(|known| is_same(known, &column));
+                let place = place.unwrap_or_else(|| {
+                    columns.push(column);
+                    columns.len() - 1
+                });
+                let row = match columns[place].quantity {
+                    Quantity::SwitchingMbps => record.point.relay_buffer.unwrap_or_default(),
+                    Quantity::GoodputMbps | Quantity::LatencyUs => record.point.payload,
+                };
+                runs.entry((place, row.0)).or_default().push(record);
+            }
         }
         for ((place, row), runs) in runs {
             let column = &mut columns[place];
-            let Some(cell) = cell(column.quantity, &runs, rule) else { continue };
+            let Some(cell) = cell(column, &runs, rule) else { continue };
             column.cells.insert(row, cell);
             let limit =
                 runs.first().and_then(|run| limit(column.quantity, column.load, &run.limits));
@@ -92,31 +98,42 @@ fn spoiled(records: &[Record]) -> BTreeSet<String> {
 fn varying(records: &[&Record]) -> Vec<Factor> {
     let is_varying = |factor: &Factor| {
         // Some levels follow from pattern and transport, so only levels with equal ones are compared.
-        let mut levels: BTreeMap<(Pattern, Transport), BTreeSet<String>> = BTreeMap::new();
+        let mut levels: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
         for Record { point, .. } in records {
-            let level = point.level(*factor);
-            levels.entry((point.pattern, point.transport)).or_default().insert(level);
+            let load = (point.pattern, point.transport, point.benchmark);
+            levels.entry(load).or_default().insert(point.level(*factor));
         }
         levels.values().any(|levels| levels.len() > 1)
     };
-    let others = Factor::ALL.into_iter().filter(|factor| {
-        // The link is part of the name in any case, and the response follows from the payload.
-        !OF_THE_COLUMN.contains(factor) && ![Factor::Link, Factor::Response].contains(factor)
-    });
+    let others = Factor::ALL
+        .into_iter()
+        .filter(|factor| !OF_THE_COLUMN.contains(factor) && !IMPLIED.contains(factor));
     others.filter(is_varying).collect()
 }
 
-/// The column of a record, without cells; `None` if no claim is about it.
-fn column(record: &Record, varying: &[Factor]) -> Option<Column> {
-    let Point { pattern, transport, family, direction, link, .. } = record.point;
-    let quantity = match pattern {
-        Pattern::Stream if direction != Some(Direction::Both) => Quantity::GoodputMbps,
-        Pattern::PingPong => Quantity::LatencyUs,
-        Pattern::Crr if record.point.relay_buffer.is_some() => Quantity::SwitchingMbps,
-        _ => return None,
+/// The quantities of a point that claims are about.
+fn quantities(point: &Point) -> &'static [Quantity] {
+    match point.pattern {
+        Pattern::Stream if point.direction != Some(Direction::Both) => &[Quantity::GoodputMbps],
+        Pattern::PingPong => &[Quantity::LatencyUs],
+        Pattern::Crr if point.relay_buffer.is_some() => &[Quantity::SwitchingMbps],
+        Pattern::Mpi => &[Quantity::GoodputMbps, Quantity::LatencyUs],
+        _ => &[],
+    }
+}
+
+/// The column of a quantity of a record, without cells; `None` if no claim is about it.
+fn column(quantity: Quantity, record: &Record, varying: &[Factor]) -> Option<Column> {
+    let Point { transport, family, benchmark, .. } = record.point;
+    let load = match benchmark {
+        Some(benchmark) => Load::Mpi(benchmark.word()),
+        None => Load::of(transport)?,
     };
-    let load = Load::of(transport)?;
-    let figure = record.figures.get(quantity.figure())?;
+    let figure = record.figures.get(load.figure(quantity))?;
+    let link = match record.point.mpi_transport {
+        Some(MpiTransport::Rc | MpiTransport::Ud) => record.point.link.for_verbs(),
+        _ => record.point.link,
+    };
     let mut words = vec![link.to_string()];
     let is_name =
         |factor: &&Factor| (quantity, **factor) != (Quantity::SwitchingMbps, Factor::RelayBuffer);
@@ -152,10 +169,11 @@ fn size(quantity: Quantity) -> f64 {
     }
 }
 
-fn cell(quantity: Quantity, runs: &[&Record], rule: &StopRule) -> Option<Value> {
+fn cell(column: &Column, runs: &[&Record], rule: &StopRule) -> Option<Value> {
+    let Column { quantity, load, .. } = *column;
     let values: Vec<f64> = runs
         .iter()
-        .filter_map(|run| Some(run.figures.get(quantity.figure())?.value))
+        .filter_map(|run| Some(run.figures.get(load.figure(quantity))?.value))
         .filter(|value| value.is_finite())
         .collect();
     let estimate = rule.estimate(&values)?;

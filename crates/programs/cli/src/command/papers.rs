@@ -53,6 +53,7 @@ const PLANS: &[(&str, &str, &str)] = &[
     ("P2", "plans/p2.toml", include_str!("../../../../../plans/p2.toml")),
     ("P3", "plans/lfn.toml", include_str!("../../../../../plans/lfn.toml")),
     ("P4", "plans/p4.toml", include_str!("../../../../../plans/p4.toml")),
+    ("P4-verbs", "plans/p4-verbs.toml", include_str!("../../../../../plans/p4-verbs.toml")),
     ("P5", "plans/p5.toml", include_str!("../../../../../plans/p5.toml")),
     ("P5-models", "plans/p5-models.toml", include_str!("../../../../../plans/p5-models.toml")),
 ];
