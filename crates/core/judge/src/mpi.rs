@@ -166,6 +166,7 @@ mod tests {
                 standard: "3.1".to_owned(),
                 hosts: Vec::new(),
                 ranks: Vec::new(),
+                rdma: Vec::new(),
                 clock: fabricmark_record::ClockFacts {
                     name: "CLOCK_MONOTONIC".to_owned(),
                     read_cost_ns: 20.0,

@@ -66,6 +66,9 @@ pub struct MpiFacts {
     pub hosts: Vec<HostFacts>,
     /// Where each rank runs, by rank.
     pub ranks: Vec<RankPlace>,
+    /// RDMA ports of the hosts, with the kinds of their addresses: `rxe0/1: RoCE v2 on v0`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rdma: Vec<String>,
     /// Clock of rank 0.
     pub clock: ClockFacts,
     /// Maximum error of the synchronised clocks of two ranks in ns: half the shortest RTT between them; 0 if all ranks

@@ -337,9 +337,14 @@ fn mpi_testbed(e: &Experiment<'_>) -> String {
         0 | 1 => "one host".to_owned(),
         hosts => format!("{hosts} hosts"),
     };
+    let rdma: BTreeSet<&str> = jobs().flat_map(|mpi| &mpi.facts.rdma).map(String::as_str).collect();
+    let rdma = match rdma.is_empty() {
+        true => String::new(),
+        false => format!(", RDMA ports {}", rdma.into_iter().collect::<Vec<_>>().join("; ")),
+    };
     match libraries.as_slice() {
         [] => "MPI jobs".to_owned(),
-        names => format!("MPI jobs of {} on {place}", names.join(" and ")),
+        names => format!("MPI jobs of {} on {place}{rdma}", names.join(" and ")),
     }
 }
 

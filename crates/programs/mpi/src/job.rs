@@ -3,6 +3,7 @@
 //! A warm-up round verifies each point and finds how many operations fill a slice. In each further round every point
 //! has a slice, in random order, so that drift of the machine affects all points alike.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -15,7 +16,7 @@ use crate::clock::{self, Clocks, now_ns};
 use crate::operation::{Bench, Measured, Slice, iterations_for};
 use crate::sys::{Call, Elements, MpiError, World};
 use crate::tally::{Reading, Tally};
-use crate::traffic::Counters;
+use crate::traffic::{self, Meter};
 
 /// Cost of reading the clock as a share of the time that is measured: 1 % at most.
 const READINGS: f64 = 100.0;
@@ -111,6 +112,7 @@ struct RankFacts {
     /// Network namespace: ranks of one host with the same one see the same counters.
     network: String,
     host: HostFacts,
+    rdma: Vec<String>,
     cpus: String,
 }
 
@@ -122,7 +124,8 @@ impl RankFacts {
         Self {
             clock: clock::identity(),
             network: network.display().to_string(),
-            host: fabricmark_host::facts(),
+            host: HostFacts { cpus: all_cpus(), ..fabricmark_host::facts() },
+            rdma: traffic::rdma_ports(),
             cpus: cpus.unwrap_or_default().trim().to_owned(),
         }
     }
@@ -140,8 +143,8 @@ type Sent = Vec<(String, bool, u64)>;
 pub struct Rank<'a> {
     world: &'a World,
     job: MpiJob,
-    /// Whether this rank reads the counters of its host.
-    counts_traffic: bool,
+    /// Reads the counters of this rank's host, if this rank is the one that does.
+    meter: Option<Meter>,
     /// Traffic of each point.
     traffic: Vec<Sent>,
     memory: [Vec<u8>; 2],
@@ -165,7 +168,7 @@ pub fn run(
     let (facts, hosts) = gather_facts(world)?;
     let mut rank = Rank {
         world,
-        counts_traffic: hosts.counts_traffic,
+        meter: hosts.counts_traffic.then(Meter::new),
         traffic: vec![Vec::new(); job.points.len()],
         memory: [Vec::new(), Vec::new()],
         cache_bytes: cache_bytes(),
@@ -245,15 +248,23 @@ fn gather_facts(world: &World) -> Result<(Option<MpiFacts>, Hosts), JobError> {
     let has_clock_of_0 = places.iter().map(|(_, clock)| *clock == own.clock).collect();
     let host_of = places.iter().map(|(place, _)| place.host).collect();
     let (library, standard) = world.library()?;
+    let rdma: BTreeSet<&String> = hosts.iter().flat_map(|facts| &facts.rdma).collect();
     let facts = MpiFacts {
         library,
         standard,
+        rdma: rdma.into_iter().cloned().collect(),
         hosts: hosts.into_iter().map(|facts| facts.host).collect(),
         ranks: places.into_iter().map(|(place, _)| place).collect(),
         clock: fabricmark_telemetry::clock::facts(),
         clock_error_ns: 0,
     };
     Ok((Some(facts), Hosts { counts_traffic: counts[0] == 1, has_clock_of_0, host_of }))
+}
+
+/// CPUs of this machine, which a rank may not use if it is bound to one.
+fn all_cpus() -> u32 {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    text.lines().filter(|line| line.starts_with("processor")).count() as u32
 }
 
 /// Bytes of the largest cache of the first CPU, twice, so that nothing of it remains; 64 MiB if unknown.
@@ -353,7 +364,7 @@ impl Rank<'_> {
         if !world.is_in_group() {
             return Ok(Vec::new());
         }
-        let before = (counts && self.counts_traffic).then(Counters::read);
+        let before = self.meter.as_mut().filter(|_| counts).map(Meter::before);
         let memory = std::mem::take(&mut self.memory);
         let mut bench = Bench::new(world, &point, self.cache_bytes, memory)?;
         // After the turns of other points, the first operation takes longer.
@@ -369,8 +380,8 @@ impl Rank<'_> {
         let measured = bench.slice(slice)?;
         bench.barrier()?;
         self.memory = bench.close()?;
-        if let Some(before) = before {
-            add(&mut self.traffic[index], Counters::read().since(&before));
+        if let (Some(before), Some(meter)) = (before, &mut self.meter) {
+            add(&mut self.traffic[index], meter.now().since(&before));
         }
         gather_measured(world, &measured, slice.marks as usize)
     }
