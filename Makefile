@@ -2,7 +2,7 @@
 
 RUST = 1.95
 MUSL = x86_64-unknown-linux-musl
-.PHONY: help demo test bench build mpi static deb rust clean
+.PHONY: help demo test bench bench-mpi build mpi static deb rust clean
 
 help:
 	@echo 'make demo   the main job: IPv6 against IPv4 in a lab on this machine, 2.5 minutes of measuring'
@@ -26,6 +26,11 @@ bench: rust
 	@scripts/need mm-delay=mahimahi mm-link=mahimahi || echo 'going on without mahimahi (docs/bench.md)'
 	-taskset -c 0 target/release/fabricmark-bench-model
 	target/release/fabricmark-bench --json target/bench/latest.json $(BENCH)
+
+# Rows of MPI operations, 15 minutes: make bench-mpi BENCH="--library mpich --rows PingPong". IMB once by scripts/imb.
+bench-mpi: mpi
+	cargo build --release --locked --package fabricmark-bench
+	target/release/fabricmark-bench-mpi $(BENCH)
 
 build: rust
 	@scripts/need cc=build-essential

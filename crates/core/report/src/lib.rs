@@ -18,6 +18,7 @@ mod grid;
 mod html;
 mod label;
 mod measured;
+mod models;
 mod notes;
 mod number;
 mod papers;

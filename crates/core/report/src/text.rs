@@ -6,7 +6,7 @@ use crate::grid::{Side, grid};
 use crate::number::{self, Scale, Written};
 use crate::table::{Change, Group, Row, TableView};
 use crate::view::tables;
-use crate::{answer, facts, label};
+use crate::{answer, facts, label, models};
 
 /// Heading of the columns of a published table.
 const PUBLISHED: &str = "published";
@@ -35,6 +35,7 @@ pub fn text(e: &Experiment<'_>, width: usize) -> String {
         out.push('\n');
         print_table(&mut out, table, width);
     }
+    out.push_str(&models::text(&models::models(e)));
     out.push('\n');
     for (name, fact) in facts::footer(e) {
         paragraph(&mut out, &format!("{name:<10}  {fact}"), width, "            ");

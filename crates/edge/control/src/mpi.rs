@@ -17,6 +17,7 @@ use fabricmark_judge::{Route, correlated, limits, mpi_figures, outcome};
 use fabricmark_plan::{MpiLibrary, MpiTransport, Plan, Point, Role, Step};
 use fabricmark_record::{Mpi, MpiFacts, MpiJob, MpiLine, MpiResult, Outcome, Record};
 use fabricmark_units::Nanos;
+use fabricmark_wire::Link;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::coordinator::Coordinator;
@@ -56,6 +57,17 @@ impl Programs {
         this_program: &std::path::Path,
         launcher: &[String],
     ) -> Result<Self, PlanError> {
+        let has_wire = |point: &&Point| point.link != Link::Loopback;
+        if launcher.is_empty()
+            && plan.own_ends().is_none()
+            && let Some(point) = plan.points.iter().find(has_wire)
+        {
+            return Err(PlanError::Input(format!(
+                "link={} is between hosts, and all ranks are on this one; use --launcher, testbed = \
+                 \"mpi:guest\", or link = \"loopback\"",
+                point.link
+            )));
+        }
         let libraries: BTreeSet<MpiLibrary> =
             plan.points.iter().filter_map(|point| point.mpi_library).collect();
         let program = |library| Ok((library, find(library, this_program, !launcher.is_empty())?));

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fabricmark_lab::Traffic;
-use fabricmark_plan::{Plan, Point, RELAY, Role};
+use fabricmark_plan::{Plan, Point, RELAY, Role, Testbed as TestbedOfPlan};
 use fabricmark_units::Nanos;
 use fabricmark_wire::{self as wire, Link};
 
@@ -118,6 +118,8 @@ pub(crate) fn open(
         Peer::Agents(nodes) => Box::new(hosts::Hosts::call(plan, nodes)?),
         Peer::Iperf3(access) => Box::new(iperf3::Iperf3(access.clone())),
         Peer::Ends(ends) => Box::new(local::Addresses::of(plan, *ends)?),
+        // The launcher places the ranks.
+        Peer::Here if plan.testbed == TestbedOfPlan::Mpi => Box::new(local::Loopback),
         Peer::Here if is_over_links => Box::new(lab::InLab::build(plan, emulator_cpu)?),
         Peer::Here => Box::new(local::Loopback),
     })

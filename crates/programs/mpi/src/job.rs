@@ -367,8 +367,10 @@ impl Rank<'_> {
         let before = self.meter.as_mut().filter(|_| counts).map(Meter::before);
         let memory = std::mem::take(&mut self.memory);
         let mut bench = Bench::new(world, &point, self.cache_bytes, memory)?;
-        // After the turns of other points, the first operation takes longer.
-        bench.slice(Slice { marks: 1, batch: 1, computation: 0, ..Slice::default() })?;
+        // After the turns of other points, the first operation takes longer, which matters to short ones.
+        if slice.marks > 1 {
+            bench.slice(Slice { marks: 1, batch: 1, ..Slice::default() })?;
+        }
         if slice.window_ns > 0 {
             let starts: Vec<u8> = begins.iter().flat_map(|begin| begin.to_ne_bytes()).collect();
             let mut own = [0; 8];

@@ -9,6 +9,7 @@ use fabricmark_stats::Verdict;
 use crate::answer::{self, Answer};
 use crate::chart::{self, ChartFile, Form};
 use crate::facts::{self, Fact};
+use crate::models::{self, ModelTable};
 use crate::runs::ByPoint;
 use crate::view::tables;
 use crate::{Experiment, notes, summary};
@@ -29,6 +30,7 @@ pub fn html(e: &Experiment<'_>) -> String {
         forests: chart::forests(e, &tables, Form::Inline),
         charts: chart::drawings(e, Form::Inline),
         tables: tables.iter().map(TablePart::of).collect(),
+        models: models::models(e),
         method: facts::method(e),
         warnings: notes::of_runs(&all),
         footer: facts::footer(e),
@@ -51,6 +53,7 @@ struct Page<'a> {
     forests: Vec<ChartFile>,
     charts: Vec<ChartFile>,
     tables: Vec<TablePart<'a>>,
+    models: Vec<ModelTable>,
     method: Vec<Fact>,
     warnings: Vec<String>,
     footer: Vec<Fact>,
