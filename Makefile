@@ -39,7 +39,7 @@ build: rust
 
 # One program for each library, which it links. Open MPI and MPICH may be installed side by side.
 mpi: rust
-	@command -v mpicc.openmpi mpicc.mpich >/dev/null || command -v mpicc.openmpi || command -v mpicc.mpich || \
+	@command -v mpicc.openmpi >/dev/null || command -v mpicc.mpich >/dev/null || \
 		scripts/need "mpicc.openmpi=libopenmpi-dev openmpi-bin"
 	@scripts/mpi
 
@@ -60,6 +60,8 @@ test: rust
 	@scripts/need tshark=tshark || echo 'no tshark: the tests of packets will be skipped'
 	@scripts/need qemu-system-x86_64=qemu-system-x86 busybox=busybox-static depmod=kmod rdma=iproute2 \
 		"ibv_devices=ibverbs-utils ibverbs-providers" || echo 'no QEMU: the tests in a guest kernel will be skipped'
+	@scripts/need "mpicc.openmpi=libopenmpi-dev openmpi-bin" "mpicc.mpich=libmpich-dev mpich" || \
+		echo 'no MPI: the tests of MPI will be skipped'
 	@scripts/need chronyd=chrony || echo 'no chronyd: the test of NTP will be skipped'
 	@scripts/need chromium=chromium || echo 'no chromium: the test of the page will be skipped'
 	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt

@@ -3,15 +3,49 @@
 
 use std::collections::BTreeMap;
 
-use fabricmark_logp::{Model, predictions};
-use fabricmark_plan::{Action, Benchmark, Figure, Point};
-use fabricmark_record::{Outcome, Record};
+use fabricmark_logp::{Line, Model, Piece, predictions};
+use fabricmark_plan::{Action, Benchmark, Buffers, Figure, Point, Root, Sync};
+use fabricmark_record::{Outcome, Provenance, Record};
 use fabricmark_stats::{Estimate, StopRule};
 use serde_json::{Value, json};
 
-use crate::Experiment;
 use crate::grid::{Side, grid};
 use crate::number::fixed;
+use crate::{Experiment, summary};
+
+/// The models of a library over one transport and link.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NetworkModel {
+    /// `MPI over tcp, openmpi, ethernet:1G`
+    network: String,
+    parameters: Vec<Parameters>,
+    collectives: Vec<Collectives>,
+}
+
+/// A line that was fitted to the times of a benchmark.
+#[derive(Clone, Debug, PartialEq)]
+struct Parameters {
+    benchmark: Benchmark,
+    /// Smallest and largest size in bytes.
+    bytes: [u64; 2],
+    latency_ns: Option<Estimate>,
+    bandwidth_bps: Option<Estimate>,
+    /// Size at half of the bandwidth.
+    half_bytes: Option<Estimate>,
+    /// Largest relative error, as a share.
+    error: f64,
+}
+
+/// How well algorithms predict the times of a collective operation.
+#[derive(Clone, Debug, PartialEq)]
+struct Collectives {
+    benchmark: Benchmark,
+    ranks: u32,
+    /// The best one, and those that are the same with this number of ranks.
+    algorithms: Vec<&'static str>,
+    /// Measured / predicted over the sizes: median, smallest, largest.
+    ratios: [f64; 3],
+}
 
 /// A table of modelled figures.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +71,7 @@ struct Network {
 }
 
 /// The models of an experiment: none without a PingPong of at least three sizes.
-pub(crate) fn models(e: &Experiment<'_>) -> Vec<ModelTable> {
+pub(crate) fn models(e: &Experiment<'_>) -> Vec<NetworkModel> {
     let mut networks: BTreeMap<String, Network> = BTreeMap::new();
     for record in e.records.iter().filter(|record| counts(record)) {
         let point = &record.point;
@@ -51,15 +85,15 @@ pub(crate) fn models(e: &Experiment<'_>) -> Vec<ModelTable> {
         blocks.entry(record.place.block).or_default().insert(point.payload.0, ns);
     }
     let rule = &e.plan.stop;
-    networks.iter().flat_map(|(name, network)| network.tables(name, rule)).collect()
+    networks.iter().filter_map(|(name, network)| network.model(name, rule)).collect()
 }
 
 fn counts(record: &Record) -> bool {
     let point = &record.point;
-    let is_default = point.buffers == Some(fabricmark_plan::Buffers::Warm)
-        && point.root.is_none_or(|root| root == fabricmark_plan::Root::First)
+    let is_default = point.buffers == Some(Buffers::Warm)
+        && point.root.is_none_or(|root| root == Root::First)
         && point.in_place != Some(true)
-        && point.sync.is_none_or(|sync| sync == fabricmark_plan::Sync::Barrier);
+        && point.sync.is_none_or(|sync| sync == Sync::Barrier);
     record.outcome == Outcome::Completed && !record.place.warm_up && is_default
 }
 
@@ -82,45 +116,16 @@ fn means(blocks: &Blocks) -> Vec<(u64, f64)> {
 }
 
 impl Network {
-    fn tables(&self, name: &str, rule: &StopRule) -> Vec<ModelTable> {
-        let Some((model, fits)) = self.fitted(Benchmark::PingPong) else { return Vec::new() };
-        let mut rows = parameters("PingPong: α = L + 2o, 1/β = G", &model, &fits, rule);
+    fn model(&self, name: &str, rule: &StopRule) -> Option<NetworkModel> {
+        let (model, fits) = self.fitted(Benchmark::PingPong)?;
+        let mut rows = parameters(Benchmark::PingPong, &model, &fits, rule);
         if let Some((model, fits)) = self.fitted(Benchmark::Uniband) {
-            rows.extend(parameters("Uniband: g, G", &model, &fits, rule));
+            rows.extend(parameters(Benchmark::Uniband, &model, &fits, rule));
         }
-        let mut tables = vec![ModelTable {
-            title: format!("Hockney and LogGP: {name}"),
-            columns: vec![
-                "fitted to",
-                "bytes",
-                "latency (µs)",
-                "bandwidth (Mbit/s)",
-                "n½ (B)",
-                "largest error",
-            ],
-            rows,
-            note: "modelled: time = latency + bytes / bandwidth, with the least relative errors; \
-                   means and intervals over the blocks; n½: bytes at half of the bandwidth",
-        }];
-        let rows: Vec<Vec<String>> =
-            self.times.iter().filter_map(|(key, blocks)| predicted(*key, blocks, &model)).collect();
-        if !rows.is_empty() {
-            tables.push(ModelTable {
-                title: format!("Collective operations by that model: {name}"),
-                columns: vec![
-                    "operation",
-                    "ranks",
-                    "best of the algorithms",
-                    "measured / predicted",
-                    "from",
-                    "to",
-                ],
-                rows,
-                note: "modelled by messages that follow one another, without the time to add \
-                       payloads; the median and range over the sizes",
-            });
-        }
-        tables
+        let of_collective =
+            |(key, blocks): (&(Benchmark, u32), &Blocks)| predicted(*key, blocks, &model);
+        let collectives = self.times.iter().filter_map(of_collective).collect();
+        Some(NetworkModel { network: name.to_owned(), parameters: rows, collectives })
     }
 
     /// The model of a benchmark's mean times, and of its times in each block.
@@ -136,33 +141,36 @@ impl Network {
     }
 }
 
-/// Rows of parameters, one for each piece of a model.
-fn parameters(of: &str, model: &Model, fits: &[Model], rule: &StopRule) -> Vec<Vec<String>> {
-    let pieces = model.pieces.iter().enumerate();
-    let row = |(place, piece): (usize, &fabricmark_logp::Piece)| {
-        let over = |value: fn(&fabricmark_logp::Line) -> Option<f64>| {
-            let values: Vec<f64> =
-                fits.iter().filter_map(|fit| value(&fit.pieces[place].line)).collect();
-            rule.estimate(&values)
+/// The parameters of each piece of a model.
+fn parameters(
+    benchmark: Benchmark,
+    model: &Model,
+    fits: &[Model],
+    rule: &StopRule,
+) -> Vec<Parameters> {
+    let of_piece = |(place, piece): (usize, &Piece)| {
+        let over = |value: fn(&Line) -> Option<f64>| {
+            let lines = fits.iter().map(|fit| &fit.pieces[place].line);
+            rule.estimate(&lines.filter_map(value).collect::<Vec<f64>>())
         };
-        vec![
-            of.to_owned(),
-            format!("{}-{}", fixed(piece.from as f64, 0), fixed(piece.to as f64, 0)),
-            written(over(|line| Some(line.latency_ns / 1e3)), 2),
-            written(over(|line| Some(line.bandwidth_bps()? / 1e6)), 0),
-            written(over(fabricmark_logp::Line::half_bytes), 0),
-            format!("{:.0} %", 100.0 * piece.error),
-        ]
+        Parameters {
+            benchmark,
+            bytes: [piece.from, piece.to],
+            latency_ns: over(|line| Some(line.latency_ns)),
+            bandwidth_bps: over(Line::bandwidth_bps),
+            half_bytes: over(Line::half_bytes),
+            error: piece.error,
+        }
     };
-    pieces.map(row).collect()
+    model.pieces.iter().enumerate().map(of_piece).collect()
 }
 
-/// A mean with its half-width.
-fn written(estimate: Option<Estimate>, decimals: usize) -> String {
+/// A mean with its half-width, in a unit of `size` base units.
+fn written(estimate: Option<&Estimate>, size: f64, decimals: usize) -> String {
     let Some(estimate) = estimate else { return "-".to_owned() };
-    let value = fixed(estimate.value, decimals);
+    let value = fixed(estimate.value / size, decimals);
     match estimate.half_width() {
-        Some(half) => format!("{value} ± {}", fixed(half, decimals)),
+        Some(half) => format!("{value} ± {}", fixed(half / size, decimals)),
         None => value,
     }
 }
@@ -172,11 +180,11 @@ fn predicted(
     (benchmark, ranks): (Benchmark, u32),
     blocks: &Blocks,
     model: &Model,
-) -> Option<Vec<String>> {
+) -> Option<Collectives> {
     let Action::Blocking(collective) = benchmark.traits().action else { return None };
     let times = means(blocks);
     // Ratios measured / predicted by algorithm, in the order of sizes.
-    let mut ratios: BTreeMap<usize, (&str, Vec<f64>)> = BTreeMap::new();
+    let mut ratios: BTreeMap<usize, (&'static str, Vec<f64>)> = BTreeMap::new();
     for &(bytes, ns) in &times {
         let all = predictions(collective, bytes, ranks, model);
         for (place, prediction) in all.into_iter().enumerate() {
@@ -189,30 +197,88 @@ fn predicted(
     let error = |ratios: &[f64]| {
         ratios.iter().map(|ratio| ratio.ln().abs()).sum::<f64>() / ratios.len().max(1) as f64
     };
-    let mut known: Vec<(&str, Vec<f64>)> =
+    let mut known: Vec<(&'static str, Vec<f64>)> =
         ratios.into_values().filter(|(_, ratios)| !ratios.is_empty()).collect();
     let best = known.iter().map(|(_, ratios)| error(ratios)).fold(f64::INFINITY, f64::min);
     // Algorithms that are the same with this number of ranks are all named.
     known.retain(|(_, ratios)| error(ratios) <= best * (1.0 + 1e-9) + 1e-12);
-    let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+    let algorithms = known.iter().map(|(name, _)| *name).collect();
     let mut ratios = known.first()?.1.clone();
     ratios.sort_by(f64::total_cmp);
-    let at =
-        |place: usize| ratios.get(place).map_or_else(String::new, |ratio| format!("{ratio:.2}"));
-    Some(vec![
-        benchmark.to_string(),
-        ranks.to_string(),
-        names.join(" = "),
-        at(ratios.len() / 2),
-        at(0),
-        at(ratios.len() - 1),
-    ])
+    let (least, most) = (*ratios.first()?, *ratios.last()?);
+    let ratios = [ratios[ratios.len() / 2], least, most];
+    Some(Collectives { benchmark, ranks, algorithms, ratios })
 }
 
-/// The tables as text.
-pub(crate) fn text(tables: &[ModelTable]) -> String {
+/// The models as tables.
+pub(crate) fn tables(models: &[NetworkModel]) -> Vec<ModelTable> {
+    models.iter().flat_map(NetworkModel::tables).collect()
+}
+
+impl NetworkModel {
+    fn tables(&self) -> Vec<ModelTable> {
+        let row = |found: &Parameters| {
+            let of = match found.benchmark {
+                Benchmark::Uniband => "Uniband: g, G",
+                _ => "PingPong: α = L + 2o, 1/β = G",
+            };
+            let [from, to] = found.bytes.map(|bytes| fixed(bytes as f64, 0));
+            vec![
+                of.to_owned(),
+                format!("{from}-{to}"),
+                written(found.latency_ns.as_ref(), 1e3, 2),
+                written(found.bandwidth_bps.as_ref(), 1e6, 0),
+                written(found.half_bytes.as_ref(), 1.0, 0),
+                format!("{:.0} %", 100.0 * found.error),
+            ]
+        };
+        let mut tables = vec![ModelTable {
+            title: format!("Hockney and LogGP: {}", self.network),
+            columns: vec![
+                "fitted to",
+                "bytes",
+                "latency (µs)",
+                "bandwidth (Mbit/s)",
+                "n½ (B)",
+                "largest error",
+            ],
+            rows: self.parameters.iter().map(row).collect(),
+            note: "modelled: time = latency + bytes / bandwidth, with the least relative errors; \
+                   means and intervals over the blocks; n½: bytes at half of the bandwidth",
+        }];
+        let row = |found: &Collectives| {
+            let mut row = vec![
+                found.benchmark.to_string(),
+                found.ranks.to_string(),
+                found.algorithms.join(" = "),
+            ];
+            row.extend(found.ratios.map(|ratio| format!("{ratio:.2}")));
+            row
+        };
+        if !self.collectives.is_empty() {
+            tables.push(ModelTable {
+                title: format!("Collective operations by that model: {}", self.network),
+                columns: vec![
+                    "operation",
+                    "ranks",
+                    "best of the algorithms",
+                    "measured / predicted",
+                    "from",
+                    "to",
+                ],
+                rows: self.collectives.iter().map(row).collect(),
+                note: "modelled by messages that follow one another, without the time to add \
+                       payloads; the median and range over the sizes",
+            });
+        }
+        tables
+    }
+}
+
+/// The models as text.
+pub(crate) fn text(models: &[NetworkModel]) -> String {
     let mut out = String::new();
-    for table in tables {
+    for table in tables(models) {
         let side = |place| if place == 0 { Side::Left } else { Side::Right };
         let columns: Vec<(&str, Side)> =
             table.columns.iter().enumerate().map(|(place, name)| (*name, side(place))).collect();
@@ -222,16 +288,35 @@ pub(crate) fn text(tables: &[ModelTable]) -> String {
     out
 }
 
-/// The tables as JSON.
-pub(crate) fn json(tables: &[ModelTable]) -> Value {
-    let table = |table: &ModelTable| {
+/// The models as JSON, in base units.
+pub(crate) fn json(models: &[NetworkModel]) -> Value {
+    let parameters = |found: &Parameters| {
         json!({
-            "title": table.title,
-            "columns": table.columns,
-            "rows": table.rows,
-            "note": table.note,
-            "provenance": "modelled",
+            "benchmark": found.benchmark,
+            "from_bytes": found.bytes[0],
+            "to_bytes": found.bytes[1],
+            "latency_ns": found.latency_ns.as_ref().map(summary::estimate),
+            "bandwidth_bps": found.bandwidth_bps.as_ref().map(summary::estimate),
+            "half_bandwidth_bytes": found.half_bytes.as_ref().map(summary::estimate),
+            "error_max_share": found.error,
         })
     };
-    tables.iter().map(table).collect()
+    let collectives = |found: &Collectives| {
+        let [median, least, most] = found.ratios;
+        json!({
+            "benchmark": found.benchmark,
+            "ranks": found.ranks,
+            "algorithms": found.algorithms,
+            "measured_over_predicted": { "median": median, "min": least, "max": most },
+        })
+    };
+    let of_network = |model: &NetworkModel| {
+        json!({
+            "network": model.network,
+            "provenance": Provenance::Modelled,
+            "parameters": model.parameters.iter().map(parameters).collect::<Vec<_>>(),
+            "collectives": model.collectives.iter().map(collectives).collect::<Vec<_>>(),
+        })
+    };
+    models.iter().map(of_network).collect()
 }

@@ -177,6 +177,34 @@ fn a_signal_ends_a_job_with_the_results_so_far() {
     assert!(!job.wait().unwrap().success());
 }
 
+/// A time namespace has a clock of its own, as another host has.
+#[test]
+fn ranks_with_other_clocks_are_synchronised_to_that_of_rank_0() {
+    let test = "ranks_with_other_clocks_are_synchronised_to_that_of_rank_0";
+    let Some(program) = program(test, "openmpi") else { return };
+    let elsewhere = ["unshare", "--time", "--monotonic", "1000", "--fork"];
+    let probe = Command::new(elsewhere[0]).args(&elsewhere[1..]).arg("true").output().unwrap();
+    if !probe.status.success() {
+        return skip(test, "time namespaces need root and CONFIG_TIME_NS");
+    }
+    let arguments = ["Allreduce", "-l", "8", "--sync", "window", "--duration", "200ms", "--json"];
+    let mut command = launcher("openmpi", 1, &["timeout", "--kill-after", "5", LIMIT]);
+    command.arg(&program).args(arguments).args([":", "-n", "1"]);
+    let output = command.args(elsewhere).arg(&program).args(arguments).output().unwrap();
+    let lines = lines(&output);
+    let [MpiLine::Started(facts), .., MpiLine::Measured { result, .. }, MpiLine::Ended { .. }] =
+        &lines[..]
+    else {
+        panic!("{lines:?}")
+    };
+    // Half of a round trip in shared memory, if a CPU was free at least once.
+    assert!((1..1_000_000).contains(&facts.clock_error_ns), "{}", facts.clock_error_ns);
+    // Clocks that differ by 1000 s would start no operation together.
+    assert!(!result.slices_ns.is_empty());
+    let imbalance_ns = result.imbalance_ns.as_ref().unwrap().quantile(0.5).unwrap();
+    assert!(imbalance_ns < 1_000_000, "{imbalance_ns}");
+}
+
 #[test]
 fn the_benchmarks_are_listed_without_a_launcher() {
     let test = "the_benchmarks_are_listed_without_a_launcher";

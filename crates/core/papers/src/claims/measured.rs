@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fabricmark_plan::{Direction, Factor, MpiTransport, Pattern, Point};
 use fabricmark_record::{INVALID_SHARE_MAX, Limits, Outcome, Provenance, Record};
 use fabricmark_stats::StopRule;
-use fabricmark_wire::Kind;
+use fabricmark_wire::{Kind, Link};
 
 use super::figures::{Column, Figures, Load, Origin, Quantity, Set};
 use super::limit::Limit;
@@ -132,6 +132,8 @@ fn column(quantity: Quantity, record: &Record, varying: &[Factor]) -> Option<Col
     let figure = record.figures.get(load.figure(quantity))?;
     let link = match record.point.mpi_transport {
         Some(MpiTransport::Rc | MpiTransport::Ud) => record.point.link.for_verbs(),
+        // It does not use the link.
+        Some(MpiTransport::Shm) => Link::Loopback,
         _ => record.point.link,
     };
     let mut words = vec![link.to_string()];

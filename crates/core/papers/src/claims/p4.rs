@@ -1,5 +1,5 @@
 //! P4: Soft RoCE and plain Ethernet under the Intel MPI Benchmarks. The paper has graphs only, so its claims can be
-//! evaluated only on runs over RDMA.
+//! evaluated only on new runs: of MPI benchmarks over TCP and over verbs.
 
 use std::ops::RangeInclusive;
 
@@ -107,8 +107,7 @@ fn judge(
         }
     }
     tally.otherwise(
-        "no runs of MPI benchmarks over RoCE and Ethernet: this version does not run \
-                     MPI",
+        "no runs of this MPI benchmark over RoCE and Ethernet by one library: `papers run P4`",
     );
 }
 

@@ -30,7 +30,7 @@ pub fn html(e: &Experiment<'_>) -> String {
         forests: chart::forests(e, &tables, Form::Inline),
         charts: chart::drawings(e, Form::Inline),
         tables: tables.iter().map(TablePart::of).collect(),
-        models: models::models(e),
+        models: models::tables(&models::models(e)),
         method: facts::method(e),
         warnings: notes::of_runs(&all),
         footer: facts::footer(e),
