@@ -62,6 +62,7 @@ test: rust
 		"ibv_devices=ibverbs-utils ibverbs-providers" || echo 'no QEMU: the tests in a guest kernel will be skipped'
 	@scripts/need "mpicc.openmpi=libopenmpi-dev openmpi-bin" "mpicc.mpich=libmpich-dev mpich" || \
 		echo 'no MPI: the tests of MPI will be skipped'
+	@scripts/need slurmctld=slurm-wlm munged=munge || echo 'no Slurm: its test will be skipped'
 	@scripts/need chronyd=chrony || echo 'no chronyd: the test of NTP will be skipped'
 	@scripts/need chromium=chromium || echo 'no chromium: the test of the page will be skipped'
 	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
