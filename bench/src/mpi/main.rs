@@ -113,7 +113,9 @@ fn row(
         // Every round begins with another contender.
         for place in 0..contenders.len() {
             let place = (place + round) % contenders.len();
-            let ns = run(options, &contenders[place], operation, bytes)?;
+            // Ours runs first of all; IMB needs a number of operations.
+            let expected_ns = rounds[0].first().copied().unwrap_or(1.0);
+            let ns = run(options, &contenders[place], operation, bytes, expected_ns)?;
             rounds[place].push(ns);
         }
     }
@@ -149,6 +151,7 @@ fn run(
     contender: &Contender,
     operation: &str,
     bytes: u64,
+    expected_ns: f64,
 ) -> Result<f64, Box<dyn Error>> {
     let mut command = Command::new("timeout");
     command.args(["--kill-after", "5", "120"]).arg(format!("mpirun.{}", options.library));
@@ -159,12 +162,13 @@ fn run(
     match contender.name {
         "bare loop" => command.args([operation, &payload, &seconds]),
         "IMB-MPI1" => {
-            // Its own number of repetitions would be too small; without its barriers between operations.
-            let length = format!("{}", bytes.max(1).ilog2());
-            let least = if bytes == 0 { "0".to_owned() } else { length.clone() };
-            let most = if bytes == 0 { "1".to_owned() } else { length };
-            command.args(["-npmin", "2", "-iter", "1000000", "-iter_policy", "off", "-sync", "0"]);
-            command.args(["-time", &seconds, "-msglog", &format!("{least}:{most}"), operation])
+            // Its limits of time and of bytes would cut the number of operations; without its barriers between them.
+            let length = bytes.max(1).ilog2();
+            let lengths = if bytes == 0 { "0:1".to_owned() } else { format!("{length}:{length}") };
+            let per_iteration = if operation == "PingPong" { 2.0 } else { 1.0 };
+            let count = (1e9 * options.seconds / (per_iteration * expected_ns)).ceil();
+            command.args(["-npmin", "2", "-iter", &format!("{count},100000000"), "-time", "100"]);
+            command.args(["-iter_policy", "off", "-sync", "0", "-msglog", &lengths, operation])
         }
         _ => {
             let duration = format!("{}ms", (1000.0 * options.seconds).round());

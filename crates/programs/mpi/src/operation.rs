@@ -6,7 +6,7 @@ use fabricmark_plan::{Action, Buffers, Collective, Datatype, Point, Root, Sync, 
 
 use crate::buffer::Buffer;
 use crate::clock::now_ns;
-use crate::sys::{Call, Elements, MpiError, Window, World};
+use crate::sys::{Call, Elements, MpiError, Ready, Window, World};
 use crate::verify;
 
 /// Start and end of an operation or of a batch of operations, by the clock of the rank.
@@ -46,6 +46,8 @@ pub struct Bench<'a> {
     sync: Option<Sync>,
     rotates: bool,
     call: Call,
+    ready: Ready,
+    barrier: Ready,
     sent: Buffer,
     received: Buffer,
     window: Option<Window<'a>>,
@@ -95,6 +97,8 @@ impl<'a> Bench<'a> {
             sync: point.sync,
             rotates: point.root == Some(Root::Rotate),
             call,
+            ready: world.ready(&call)?,
+            barrier: world.ready(&Call { collective: Collective::Barrier, payload: 0, ..call })?,
             sent: Buffer::new(send_memory, sent, buffers, cache_bytes),
             received: Buffer::new(receive_memory, received, buffers, cache_bytes),
             window,
@@ -114,8 +118,7 @@ impl<'a> Bench<'a> {
 
     /// Waits for all ranks of the group.
     pub fn barrier(&self) -> Result<(), MpiError> {
-        let call = Call { collective: Collective::Barrier, payload: 0, ..self.call };
-        self.world.collective(&call, &[], &mut [])
+        self.world.collective(&self.barrier, &[], &mut [])
     }
 
     /// Carries out a slice.
@@ -181,22 +184,28 @@ impl<'a> Bench<'a> {
             }),
             // The target waits in the barrier after the slice, where MPI makes progress.
             Action::Put | Action::Get | Action::Accumulate => Ok(Measured::default()),
+            Action::Blocking(_) if !self.is_synchronised() && !self.rotates => {
+                let ready = self.ready;
+                self.timed(slice, |bench, _| {
+                    world.collective(&ready, bench.sent.bytes(), bench.received.bytes_mut())
+                })
+            }
             Action::Blocking(_) if !self.is_synchronised() => self.timed(slice, |bench, i| {
-                let call = bench.rooted(i, ranks);
-                world.collective(&call, bench.sent.bytes(), bench.received.bytes_mut())
+                let ready = bench.rooted(i);
+                world.collective(&ready, bench.sent.bytes(), bench.received.bytes_mut())
             }),
             Action::Blocking(_) => self.synchronised(slice, |bench, i| {
-                let call = bench.rooted(i, ranks);
-                world.collective(&call, bench.sent.bytes(), bench.received.bytes_mut())
+                let ready = bench.rooted(i);
+                world.collective(&ready, bench.sent.bytes(), bench.received.bytes_mut())
             }),
             Action::NonBlocking(_) => self.overlapped(slice),
         }
     }
 
-    /// The call of iteration `i`.
+    /// The operation of iteration `i`.
     #[inline]
-    fn rooted(&self, i: u32, ranks: u32) -> Call {
-        if self.rotates { Call { root: i % ranks, ..self.call } } else { self.call }
+    fn rooted(&self, i: u32) -> Ready {
+        if self.rotates { self.ready.with_root(i) } else { self.ready }
     }
 
     /// Operations back to back; the clock is read once per batch.
@@ -258,13 +267,13 @@ impl<'a> Bench<'a> {
 
     /// Non-blocking operations: alone, and during a computation.
     fn overlapped(&mut self, slice: Slice) -> Result<Measured, MpiError> {
-        let (world, ranks) = (self.world, self.world.group());
+        let world = self.world;
         let mut found = Measured::default();
         for i in 0..slice.marks {
-            let call = self.rooted(i, ranks);
+            let ready = self.rooted(i);
             self.wait_for_start(Slice { window_ns: 2 * slice.window_ns, ..slice }, i)?;
             let start_ns = now_ns();
-            world.during(&call, self.sent.bytes(), self.received.bytes_mut(), || ())?;
+            world.during(&ready, self.sent.bytes(), self.received.bytes_mut(), || ())?;
             found.marks.push((start_ns, now_ns()));
             self.sent.advance();
             self.received.advance();
@@ -274,7 +283,7 @@ impl<'a> Bench<'a> {
             self.barrier()?;
             let mut computation_ns = 0;
             let start_ns = now_ns();
-            world.during(&call, self.sent.bytes(), self.received.bytes_mut(), || {
+            world.during(&ready, self.sent.bytes(), self.received.bytes_mut(), || {
                 let start_ns = now_ns();
                 compute(slice.computation);
                 computation_ns = now_ns() - start_ns;

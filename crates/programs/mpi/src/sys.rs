@@ -134,6 +134,12 @@ impl Elements {
     /// Bytes, which are not added.
     pub const BYTES: Self = Self { datatype: Datatype::Byte, are_added: false };
 
+    /// Number of elements in so many bytes: by a shift, since a division takes longer than the rest of a call.
+    #[inline]
+    const fn in_bytes(self, bytes: usize) -> usize {
+        bytes >> self.datatype.bytes().trailing_zeros()
+    }
+
     /// The number of the type in `mpi.c`.
     const fn number(self) -> c_int {
         match (self.datatype, self.are_added) {
@@ -204,6 +210,44 @@ impl Call {
     }
 }
 
+/// A collective operation whose parameters were checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready {
+    operation: c_int,
+    count: c_int,
+    kind: c_int,
+    root: c_int,
+    in_place: c_int,
+    /// Bytes of send and receive buffer.
+    room: [usize; 2],
+    /// Ranks for which it was checked.
+    ranks: u32,
+    /// Whether it is of the group, or of all ranks of the job.
+    is_group: bool,
+}
+
+impl Ready {
+    /// The same operation with another root, by its number modulo the number of ranks.
+    #[inline]
+    #[must_use]
+    pub fn with_root(self, root: u32) -> Self {
+        Self { root: (root % self.ranks) as c_int, ..self }
+    }
+
+    #[inline]
+    fn check(&self, sent: &[u8], received: &[u8], ranks: u32) -> Result<()> {
+        if self.ranks != ranks {
+            return Err(MpiError::NoRank { call: COLLECTIVE, rank: self.ranks, ranks });
+        }
+        let [send_room, receive_room] = self.room;
+        room(COLLECTIVE, sent.len(), send_room)?;
+        room(COLLECTIVE, received.len(), receive_room)
+    }
+}
+
+/// Name of collective operations in errors.
+const COLLECTIVE: &str = "collective operation";
+
 /// Result of a call.
 type Result<T> = std::result::Result<T, MpiError>;
 
@@ -215,7 +259,7 @@ pub struct World {
     ranks: u32,
     group: Cell<u32>,
     window: Cell<usize>,
-    /// Not `Send`: MPI is initialised for calls of one thread.
+    /// Not `Send`: MPI is initialised for processes with one thread.
     thread: PhantomData<*const ()>,
 }
 
@@ -244,16 +288,15 @@ fn room(call: &'static str, has: usize, needs: usize) -> Result<()> {
 /// Number of elements in a payload.
 #[inline]
 fn count(call: &'static str, bytes: usize, elements: Elements) -> Result<c_int> {
-    let count = bytes / elements.datatype.bytes() as usize;
-    c_int::try_from(count).map_err(|_| MpiError::Long { call, bytes })
+    c_int::try_from(elements.in_bytes(bytes)).map_err(|_| MpiError::Long { call, bytes })
 }
 
 impl World {
-    /// Initialises MPI (MPI_Init_thread). To be called once per process.
+    /// Initialises MPI (MPI_Init). To be called once per process, which has no other threads.
     pub fn init() -> Result<Self> {
         let (mut rank, mut ranks) = (0, 0);
         // SAFETY: both addresses are of local variables.
-        check("MPI_Init_thread", unsafe { fm_init(&raw mut rank, &raw mut ranks) })?;
+        check("MPI_Init", unsafe { fm_init(&raw mut rank, &raw mut ranks) })?;
         let [rank, ranks] = [rank, ranks].map(c_int::unsigned_abs);
         let (group, window) = (Cell::new(0), Cell::new(0));
         Ok(Self { rank, ranks, group, window, thread: PhantomData })
@@ -433,64 +476,61 @@ impl World {
         })
     }
 
-    /// Checks the parameters of a collective operation; returns what C needs.
-    #[inline]
-    fn checked(&self, call: &Call, sent: &[u8], received: &[u8], ranks: u32) -> Result<c_int> {
-        const NAME: &str = "collective operation";
-        let [send_room, receive_room] = Call::room(call.collective, call.payload, ranks as usize);
-        room(NAME, sent.len(), send_room)?;
-        room(NAME, received.len(), receive_room)?;
-        if call.root >= ranks || self.rank >= ranks {
-            return Err(MpiError::NoRank { call: NAME, rank: call.root, ranks });
-        }
-        count(NAME, call.payload, call.elements)
+    /// Checks the parameters of a collective operation of the group.
+    pub fn ready(&self, call: &Call) -> Result<Ready> {
+        self.checked(call, self.group.get(), true)
     }
 
-    fn run(
-        &self,
-        call: &Call,
-        sent: &[u8],
-        received: &mut [u8],
-        (ranks, is_group): (u32, bool),
-    ) -> Result<()> {
-        let count = self.checked(call, sent, received, ranks)?;
+    fn checked(&self, call: &Call, ranks: u32, is_group: bool) -> Result<Ready> {
+        if call.root >= ranks || self.rank >= ranks {
+            return Err(MpiError::NoRank { call: COLLECTIVE, rank: call.root, ranks });
+        }
+        Ok(Ready {
+            operation: number(call.collective),
+            count: count(COLLECTIVE, call.payload, call.elements)?,
+            kind: call.elements.number(),
+            root: call.root as c_int,
+            in_place: c_int::from(call.in_place),
+            room: Call::room(call.collective, call.payload, ranks as usize),
+            ranks,
+            is_group,
+        })
+    }
+
+    /// A collective operation.
+    #[inline]
+    pub fn collective(&self, ready: &Ready, sent: &[u8], received: &mut [u8]) -> Result<()> {
+        let ranks = if ready.is_group { self.group.get() } else { self.ranks };
+        ready.check(sent, received, ranks)?;
         let (s, r) = (sent.as_ptr().cast(), received.as_mut_ptr().cast());
-        let (root, in_place) = (call.root as c_int, c_int::from(call.in_place));
-        let (op, kind) = (number(call.collective), call.elements.number());
+        let &Ready { operation, count, kind, root, in_place, is_group, .. } = ready;
         // SAFETY: both slices have the room that `Call::room` gives for the ranks of the communicator, and do not
         // overlap; the call returns when MPI no longer uses them.
-        let code =
-            unsafe { fm_collective(op, s, r, count, kind, root, in_place, c_int::from(is_group)) };
-        check("collective operation", code)
-    }
-
-    /// A collective operation of the group.
-    #[inline]
-    pub fn collective(&self, call: &Call, sent: &[u8], received: &mut [u8]) -> Result<()> {
-        self.run(call, sent, received, (self.group.get(), true))
+        check(COLLECTIVE, unsafe {
+            fm_collective(operation, s, r, count, kind, root, in_place, c_int::from(is_group))
+        })
     }
 
     /// A collective operation of all ranks of the job.
     pub fn of_all(&self, call: &Call, sent: &[u8], received: &mut [u8]) -> Result<()> {
-        self.run(call, sent, received, (self.ranks, false))
+        self.collective(&self.checked(call, self.ranks, false)?, sent, received)
     }
 
-    /// Starts a collective operation of the group, does `work`, and waits for the operation. `work` has no access to
-    /// this world: a second operation must not start before the first has ended.
+    /// Starts a collective operation of the group, does `work`, and waits for the operation.
     #[inline]
     pub fn during(
         &self,
-        call: &Call,
+        ready: &Ready,
         sent: &[u8],
         received: &mut [u8],
         work: impl FnOnce(),
     ) -> Result<()> {
-        let count = self.checked(call, sent, received, self.group.get())?;
+        ready.check(sent, received, self.group.get())?;
         let (s, r) = (sent.as_ptr().cast(), received.as_mut_ptr().cast());
-        let (root, in_place) = (call.root as c_int, c_int::from(call.in_place));
-        let (op, kind) = (number(call.collective), call.elements.number());
-        // SAFETY: as in `run`; the slices are borrowed until `Pending` has waited, even if `work` panics.
-        let code = unsafe { fm_start(op, s, r, count, kind, root, in_place) };
+        let &Ready { operation, count, kind, root, in_place, .. } = ready;
+        // SAFETY: as in `collective`; the slices are borrowed until `Pending` has waited, even if `work` panics. `work`
+        // could start a second operation only through another `World`, and there is none.
+        let code = unsafe { fm_start(operation, s, r, count, kind, root, in_place) };
         check("non-blocking operation", code)?;
         let pending = Pending;
         work();
