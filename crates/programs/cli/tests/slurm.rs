@@ -146,7 +146,7 @@ fn srun_starts_ranks_and_a_batch_script_runs_a_plan() {
     let is_built = |library: &&str| {
         Path::new(PROGRAM).with_file_name(format!("fabricmark-mpi-{library}")).is_file()
     };
-    if !["openmpi", "mpich"].iter().all(|library| is_built(&library)) {
+    if !["openmpi", "mpich"].iter().all(is_built) {
         return skip(test, "fabricmark-mpi was not built: run scripts/mpi debug");
     }
     let Some(cluster) = Cluster::start(test) else { return };
