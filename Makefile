@@ -39,7 +39,7 @@ build: rust
 
 # One program for each library, which it links. Open MPI and MPICH may be installed side by side.
 mpi: rust
-	@command -v mpicc.openmpi >/dev/null || command -v mpicc.mpich >/dev/null || \
+	@[ -n "$$MPICC" ] || command -v mpicc.openmpi >/dev/null || command -v mpicc.mpich >/dev/null || \
 		scripts/need "mpicc.openmpi=libopenmpi-dev openmpi-bin"
 	@scripts/mpi
 

@@ -27,11 +27,11 @@ fn main() {
     assert!(compiled.is_ok_and(|status| status.success()), "{mpicc} cannot compile src/mpi.c");
     println!("cargo::rustc-cfg=has_mpi");
     println!("cargo::rustc-link-arg={}", object.display());
-    for argument in arguments.iter().filter(|argument| argument.starts_with("-L")) {
-        println!("cargo::rustc-link-arg={argument}");
-    }
-    for argument in arguments.iter().filter(|argument| argument.starts_with("-l")) {
-        println!("cargo::rustc-link-arg={argument}");
+    // Folders first; paths of libraries at run time, as of modules and Spack.
+    for kind in ["-L", "-Wl,-rpath", "-l"] {
+        for argument in arguments.iter().filter(|argument| argument.starts_with(kind)) {
+            println!("cargo::rustc-link-arg={argument}");
+        }
     }
 }
 

@@ -23,7 +23,7 @@ use fabricmark_wire::Path;
 pub use bottleneck::bottleneck;
 pub use figures::slice_rate;
 pub use limits::{bucket_bytes, limits};
-pub use mpi::mpi_figures;
+pub use mpi::{mpi_figures, mpi_warnings};
 pub use validity::violations;
 pub use warnings::{correlated, missed};
 

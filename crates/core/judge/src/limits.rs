@@ -18,7 +18,7 @@ use crate::{Route, mpi};
 /// token bucket passes a message that fits into it at once; emulated links and links between hosts have one.
 pub fn limits(point: &Point, route: Route<'_>) -> Limits {
     let is_stream = matches!(point.pattern, Pattern::Stream | Pattern::Burst);
-    let is_bounded = is_stream || mpi::is_bounded(point) && route.nodes[0] != route.nodes[1];
+    let is_bounded = is_stream || mpi::is_bounded(point);
     let ceilings =
         if is_bounded { by_window(point, ceilings(point, route.path)) } else { Vec::new() };
     let is_half_duplex = route.path.is_some_and(Path::is_half_duplex);

@@ -1,8 +1,8 @@
 //! Evaluates the results of a point of an MPI job.
 
 use fabricmark_plan::{Benchmark, Figure, MpiTransport, Point};
-use fabricmark_record::{Figures, Mpi, MpiResult, Provenance, Record, Sourced};
-use fabricmark_stats::Histogram;
+use fabricmark_record::{Figures, Mpi, MpiResult, Provenance, Record, Sourced, Warning};
+use fabricmark_stats::{Histogram, LATENCY_TIE};
 use fabricmark_wire::exceeds;
 
 /// Bytes of a packet with an empty payload that every transport exceeds: two headers of 20 bytes.
@@ -12,6 +12,9 @@ const HEADERS: u64 = 40;
 /// their lengths understate it.
 const SEEN_MIN: f64 = 0.05;
 
+/// Time by which ranks leave a barrier one after the other, in ns: an arbitrary choice, some messages.
+const SKEW_NS: f64 = 2000.0;
+
 /// Bytes that launchers and libraries exchange beside the operations of a point.
 const CONTROL_BYTES: u64 = 256 << 10;
 
@@ -20,19 +23,26 @@ pub fn mpi_figures(point: &Point, result: &MpiResult, provenance: Provenance) ->
     let slices = result.slices_ns.as_slice();
     let mean_ns = (!slices.is_empty()).then(|| slices.iter().sum::<f64>() / slices.len() as f64);
     let quantile = |q| Some(result.times_ns.quantile(q)? as f64);
-    let received = point.benchmark.map_or(0, |benchmark| benchmark.traits().received);
-    let bits = 8.0 * f64::from(received) * point.payload.0 as f64;
     let value = |figure| match figure {
         Figure::OperationTime => mean_ns,
         Figure::OperationTimeP50 => quantile(0.5),
         Figure::OperationTimeP99 => quantile(0.99),
-        Figure::Goodput => Some(1e9 * bits / mean_ns?).filter(|&bps| bps > 0.0),
+        Figure::Goodput => point.benchmark?.goodput_bps(point.payload, mean_ns?),
         Figure::ArrivalImbalance => result.imbalance_ns.as_ref().and_then(Histogram::mean_ns),
         Figure::Overlap => result.overlap.map(|overlap| overlap.share()),
         _ => None,
     };
     let sourced = |figure| Some((figure, Sourced { value: value(figure)?, provenance }));
     Figure::ALL.into_iter().filter_map(sourced).collect()
+}
+
+/// What may make the figures of a point misleading.
+pub fn mpi_warnings(mpi: &Mpi, figures: &Figures) -> Vec<Warning> {
+    let error_ns = mpi.facts.clock_error_ns;
+    let operation_ns = figures.value(Figure::OperationTime).unwrap_or(f64::INFINITY);
+    let uses_clocks = mpi.result.imbalance_ns.is_some();
+    let is_doubtful = uses_clocks && error_ns as f64 > LATENCY_TIE * operation_ns;
+    is_doubtful.then_some(Warning::ClockError { error_ns, operation_ns }).into_iter().collect()
 }
 
 /// What makes the results of a record impossible, or different from what was asked for.
@@ -49,11 +59,17 @@ pub(crate) fn violations(record: &Record) -> Vec<String> {
 /// The devices of the transport moved the payloads, and no others did.
 fn transport(point: &Point, mpi: &Mpi) -> Option<String> {
     let asked = point.mpi_transport.unwrap_or(MpiTransport::Auto);
-    let sent = |is_rdma: bool| -> u64 {
-        let of_kind = mpi.result.traffic.iter().filter(|traffic| traffic.is_rdma == is_rdma);
+    let sent = |is_rdma: bool, has_ip: bool| -> u64 {
+        let of_kind = mpi
+            .result
+            .traffic
+            .iter()
+            .filter(|traffic| (traffic.is_rdma, traffic.has_ip) == (is_rdma, has_ip));
         of_kind.map(|traffic| traffic.bytes).sum()
     };
-    let (rdma, network) = (sent(true), sent(false));
+    let network = sent(false, false);
+    // InfiniBand ports count the packets of their network devices, too.
+    let rdma = sent(true, false) + sent(true, true).saturating_sub(network);
     // Each operation moves at least one payload from one rank to another.
     let least = mpi.result.operations.saturating_mul(point.payload.0 + HEADERS);
     let needed = ((SEEN_MIN * least as f64) as u64).max(1);
@@ -71,16 +87,19 @@ fn transport(point: &Point, mpi: &Mpi) -> Option<String> {
     fell_back.then(|| format!("MPI did not use {asked}: {used}"))
 }
 
-/// Means lie between extremes, and ranks do not take longer than the operation from first start to last end.
+/// The mean lies between the extremes, and no rank takes longer than the operation from first start to last end.
 fn times(result: &MpiResult) -> Option<String> {
-    let times = &result.times_ns;
-    let (least, most) = (times.min()? as f64, times.max()? as f64);
-    let mean = times.mean_ns()?;
-    // Values are whole nanoseconds.
-    let is_between = least - 1.0 <= mean && mean <= most * 1.002 + 1.0;
-    let slices = result.slices_ns.iter().any(|&ns| !(ns.is_finite() && ns > 0.0));
-    (!is_between || slices).then(|| {
-        format!("times of operations contradict each other: mean {mean}, {least} to {most} ns")
+    let slices = result.slices_ns.as_slice();
+    let mean = slices.iter().sum::<f64>() / slices.len() as f64;
+    let (least, most) = (result.times_ns.min()? as f64, result.times_ns.max()? as f64);
+    let own = result.ranks_ns.max_ns;
+    let is_below = |one: f64, other: f64| one <= other * (1.0 + LATENCY_TIE) + SKEW_NS;
+    let is_possible = is_below(least, mean) && is_below(mean, most) && is_below(own, mean);
+    (!is_possible || !mean.is_finite()).then(|| {
+        format!(
+            "times of operations contradict each other: {mean:.0} ns from first start to last \
+             end, {least:.0} to {most:.0} ns one by one, {own:.0} ns at the slowest rank"
+        )
     })
 }
 
@@ -159,6 +178,7 @@ mod tests {
                 host: 0,
                 device: device.to_owned(),
                 is_rdma,
+                has_ip: is_rdma && device.starts_with("ib"),
                 bytes,
             });
             let facts = MpiFacts {
@@ -188,6 +208,9 @@ mod tests {
             "MPI did not use tcp: network devices sent 0 bytes and RDMA devices 0, and 3000 \
              operations need at least 3120000"
         );
+        // IP over InfiniBand, which the port counts, too; and RDMA beside it.
+        assert_eq!(said("tcp", &[("ib0", false, 4_000_000), ("ib0/1", true, 4_100_000)]), None);
+        assert!(said("rc", &[("ib0", false, 4_000_000), ("ib0/1", true, 4_100_000)]).is_some());
         assert!(said("tcp", &[rxe, lo]).is_some());
         assert!(said("shm", &[lo]).is_some());
         assert!(said("rc", &[lo]).is_some());

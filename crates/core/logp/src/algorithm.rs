@@ -37,14 +37,23 @@ fn rounds(ranks: u32) -> u32 {
     ranks.next_power_of_two().trailing_zeros()
 }
 
-/// One message per round; each is half as long as the one before, the first has half of `bytes`.
-fn halving(bytes: f64, ranks: u32) -> Messages {
-    (1..=rounds(ranks)).map(|round| (1, bytes / f64::from(1_u32 << round))).collect()
+/// One message per round: of 1, 2, 4, ... blocks, and the last of those that are left of the other ranks' blocks.
+fn doubling(block: f64, ranks: u32) -> Messages {
+    let blocks = |round: u32| (1 << round).min(ranks - (1 << round));
+    (0..rounds(ranks)).map(|round| (1, block * f64::from(blocks(round)))).collect()
 }
 
-/// One message per round, each twice as long as the one before; the first has `bytes`.
-fn doubling(bytes: f64, ranks: u32) -> Messages {
-    (0..rounds(ranks)).map(|round| (1, bytes * f64::from(1_u32 << round))).collect()
+/// The same messages, the longest first; `bytes` are all blocks together.
+fn halving(bytes: f64, ranks: u32) -> Messages {
+    let mut messages = doubling(bytes / f64::from(ranks), ranks);
+    messages.reverse();
+    messages
+}
+
+/// Messages of Bruck's algorithm: in round k the blocks for those ranks whose distance has bit k set.
+fn bruck(block: f64, ranks: u32) -> Messages {
+    let blocks = |round: u32| (1..ranks).filter(|distance| distance >> round & 1 == 1).count();
+    (0..rounds(ranks)).map(|round| (1, block * blocks(round) as f64)).collect()
 }
 
 /// The candidates for an operation, the usual one of short payloads first.
@@ -75,10 +84,7 @@ fn algorithms(collective: Collective, bytes: f64, ranks: u32) -> Vec<(&'static s
             ),
             ("ring", vec![(2 * others, share)]),
         ],
-        Collective::ReduceScatter => {
-            vec![("recursive halving", halving(bytes, ranks)), ("ring", one_by_one(share))]
-        }
-        Collective::ReduceScatterBlock => vec![
+        Collective::ReduceScatter | Collective::ReduceScatterBlock => vec![
             ("recursive halving", halving(bytes * f64::from(ranks), ranks)),
             ("ring", one_by_one(bytes)),
         ],
@@ -88,10 +94,9 @@ fn algorithms(collective: Collective, bytes: f64, ranks: u32) -> Vec<(&'static s
         Collective::Allgather | Collective::Allgatherv => {
             vec![("recursive doubling", doubling(bytes, ranks)), ("ring", one_by_one(bytes))]
         }
-        Collective::Alltoall | Collective::Alltoallv => vec![
-            ("Bruck", in_rounds(bytes * f64::from(ranks) / 2.0)),
-            ("pairwise exchange", one_by_one(bytes)),
-        ],
+        Collective::Alltoall | Collective::Alltoallv => {
+            vec![("Bruck", bruck(bytes, ranks)), ("pairwise exchange", one_by_one(bytes))]
+        }
     }
 }
 
@@ -144,6 +149,19 @@ mod tests {
             of(Collective::Alltoall, 100, 8),
             [("Bruck", 3.0 * 500.0), ("pairwise exchange", 1400.0)]
         );
+    }
+
+    #[test]
+    fn trees_of_five_ranks_carry_the_blocks_of_the_four_others() {
+        // Three rounds: of 1, 2 and 1 blocks.
+        assert_eq!(
+            of(Collective::Gather, 100, 5),
+            [("binomial tree", 300.0 + 400.0), ("linear", 800.0)]
+        );
+        assert_eq!(of(Collective::Scatter, 100, 5)[0].1, 700.0);
+        assert_eq!(of(Collective::ReduceScatter, 100, 5)[0].1, 700.0);
+        // Distances 1 and 3; 2 and 3; 4.
+        assert_eq!(of(Collective::Alltoall, 100, 5)[0].1, 300.0 + 500.0);
     }
 
     #[test]

@@ -36,6 +36,7 @@ impl Plan {
         lines.extend(self.topology.as_ref().map(|topology| format!("topology {topology:?}")));
         lines.extend(self.wires.iter().map(|wire| format!("wire {wire:?}")));
         lines.extend(self.groups.iter().map(|group| format!("flows {group:?}")));
+        lines.extend(self.launcher.as_ref().map(|launcher| format!("launcher {launcher}")));
         lines.extend(self.peer.as_ref().map(|peer| format!("peer {peer}")));
         if self.omit_ns.0 > 0 {
             lines.push(format!("omit {}", self.omit_ns.0));

@@ -503,7 +503,7 @@ factors! {
     Datatype, datatype: Option<Datatype> = Mpi.of(Kind::Choice(Datatype::CHOICES))
         .when(|point| point.pattern == Pattern::Mpi)
         .default("`float` where payloads are added and their size is a multiple of 4, else `byte`", |point| {
-            Some(point.datatype_unset().to_string())
+            Some(point.default_datatype().to_string())
         });
     /// whether send and receive buffer are the same (MPI_IN_PLACE)
     InPlace, in_place: Option<bool> = Mpi.of(Kind::Truth)

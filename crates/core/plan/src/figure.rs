@@ -309,7 +309,7 @@ figures! {
     /// mean time from the first to the last rank's start of a collective operation, by their synchronised clocks
     ArrivalImbalance = "arrival-imbalance",
         mean("arrival_imbalance_mean_ns", "arrival imbalance", &[Mpi]);
-    /// share of a non-blocking collective operation that takes place during a computation, as IMB defines it: (operation alone + computation - both together) / the shorter of the two
+    /// share of a non-blocking collective operation that takes place during a computation, as IMB-NBC defines it: (operation alone + computation - both together) / the longer of the two
     Overlap = "overlap", rate("overlap_share", "overlap", Unit::Share, &[Mpi]);
 }
 

@@ -197,6 +197,7 @@ impl Reader<'_, '_> {
             wires,
             groups,
             peer: None,
+            launcher: None,
             seed: seed?,
             duration_ns: duration,
             omit_ns: Nanos(0),

@@ -6,11 +6,12 @@
 use std::fmt;
 
 use fabricmark_units::Bytes;
+use fabricmark_wire::Family;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::choice::{Choice, Pattern, choices};
-use crate::factor::{Factor, Point};
+use crate::factor::{Factor, Point, Section};
 use crate::problem::{Contradiction, refuse};
 
 /// Collective operations (MPI 3.1, chapter 5).
@@ -24,7 +25,7 @@ pub enum Collective {
     Reduce,
     /// MPI_Allreduce.
     Allreduce,
-    /// MPI_Reduce_scatter: the payload is divided over the ranks.
+    /// MPI_Reduce_scatter: each rank keeps a payload, as in IMB.
     ReduceScatter,
     /// MPI_Reduce_scatter_block: each rank keeps a payload.
     ReduceScatterBlock,
@@ -130,7 +131,7 @@ benchmarks! {
     Reduce = "Reduce", Blocking(Collective::Reduce), 0, 0;
     /// the sum of all ranks' payloads, at all ranks
     Allreduce = "Allreduce", Blocking(Collective::Allreduce), 0, 0;
-    /// the sum of all ranks' payloads, divided over the ranks
+    /// as Reduce_scatter_block, by MPI_Reduce_scatter
     ReduceScatter = "Reduce_scatter", Blocking(Collective::ReduceScatter), 0, 0;
     /// the sum of as many payloads per rank as there are ranks; each rank keeps one
     ReduceScatterBlock = "Reduce_scatter_block", Blocking(Collective::ReduceScatterBlock), 0, 0;
@@ -325,6 +326,23 @@ impl Benchmark {
         )
     }
 
+    /// Operations between two readings of the clock at least: a ping-pong is two messages, and a burst [`WINDOW`].
+    pub const fn operations(self) -> u32 {
+        match self.traits().action {
+            Action::PingPong => 2,
+            Action::Uniband | Action::Biband => WINDOW,
+            _ => 1,
+        }
+    }
+
+    /// Payload bits that each rank receives per second, in one direction, if an operation takes `operation_ns`; `None`
+    /// if the benchmark defines no goodput.
+    pub fn goodput_bps(self, payload: Bytes, operation_ns: f64) -> Option<f64> {
+        let received = self.traits().received;
+        let has_goodput = received > 0 && payload.0 > 0;
+        has_goodput.then(|| 8e9 * f64::from(received) * payload.0 as f64 / operation_ns)
+    }
+
     /// The benchmark with this name, in any case.
     pub fn named_loosely(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|benchmark| benchmark.word().eq_ignore_ascii_case(name))
@@ -343,6 +361,11 @@ impl Point {
         self.ranks.unwrap_or(2)
     }
 
+    /// Whether each operation of its benchmark starts after a synchronisation of the ranks.
+    pub fn is_synchronised(&self) -> bool {
+        self.sync.is_some_and(|sync| sync != Sync::None)
+    }
+
     /// Whether one MPI job measures both points: they have the same library, transport, ranks and link.
     pub(crate) fn shares_job(&self, other: &Self) -> bool {
         let job = |point: &Self| {
@@ -358,7 +381,7 @@ impl Point {
     }
 
     /// The default type of elements: as in IMB, numbers where they are added, otherwise bytes.
-    pub(crate) fn datatype_unset(&self) -> Datatype {
+    pub fn default_datatype(&self) -> Datatype {
         let adds = self.benchmark.is_some_and(Benchmark::reduces);
         let is_whole = self.payload.0.is_multiple_of(Datatype::Float.bytes());
         if adds && is_whole { Datatype::Float } else { Datatype::Byte }
@@ -374,6 +397,22 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
         let message = "pattern=mpi needs a benchmark";
         return refuse(Factor::Pattern, message, "add benchmark = [\"PingPong\"] to [factors]");
     };
+    // The library chooses addresses, sockets and calls.
+    let is_foreign = |factor: &Factor| {
+        let spec = factor.spec();
+        let level = point.level(*factor);
+        let is_own = matches!(spec.section, Section::Required | Section::Mpi | Section::Group);
+        let is_default = level.is_empty() || factor.default(point).as_ref() == Some(&level);
+        !is_own && *factor != Factor::Label && !is_default
+    };
+    if let Some(factor) = Factor::ALL.into_iter().find(is_foreign) {
+        let message = format!("{factor} has no effect on MPI");
+        return refuse(factor, message, format!("leave out {factor}"));
+    }
+    if point.family != Family::V4 {
+        let message = "MPI libraries choose their addresses: family has no effect";
+        return refuse(Factor::Family, message, "leave out family");
+    }
     let ranks = point.ranks();
     let is_in_pairs = matches!(benchmark.traits().action, Action::Uniband | Action::Biband);
     if is_in_pairs && !ranks.is_multiple_of(2) {

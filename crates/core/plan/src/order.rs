@@ -133,6 +133,11 @@ impl Outcomes {
         points.any(|&point| self.whole.range((point, 0)..(point, before)).next().is_some())
     }
 
+    /// Whether a point has a valid value.
+    pub fn has_value(&self, point: usize) -> bool {
+        !self.samples(point, u32::MAX).is_empty()
+    }
+
     /// The valid values of a point in blocks before `before`, in the order of blocks.
     pub fn samples(&self, point: usize, before: u32) -> Vec<f64> {
         let runs = self.values.get(&point).into_iter().flat_map(|runs| runs.range(..before));

@@ -48,6 +48,10 @@ pub struct Plan {
     /// are on other hosts, `ends=A,B` for two addresses of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
+    /// Command that starts the ranks of MPI jobs, up to their number, such as `mpirun --hostfile hosts`; `None`: the
+    /// launcher of the library, on this host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launcher: Option<String>,
     /// Seed of the order of runs.
     pub seed: u64,
     /// Length of a run, without `omit_ns`.

@@ -77,6 +77,7 @@ pub fn settings(
         wires: Vec::new(),
         groups: Vec::new(),
         peer: None,
+        launcher: None,
         seed: 1,
         duration_ns,
         omit_ns: Nanos(0),

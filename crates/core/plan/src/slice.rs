@@ -63,6 +63,10 @@ const FLOWS_MAX: u32 = 64;
 /// Rounds of an MPI job: P4's ten repetitions, as an arbitrary choice.
 const MPI_ROUNDS: u64 = 10;
 
+/// Longest slice of an MPI job: a job ends after the slice in which it is told to, and Open MPI kills ranks a second
+/// after SIGTERM (`odls_base_sigkill_timeout`).
+const MPI_SLICE_MAX: Nanos = Nanos::from_millis(500);
+
 /// Datagrams in a slice of a stream, or requests of an open loop.
 const MESSAGES: u64 = 40;
 
@@ -74,7 +78,7 @@ impl Plan {
 
     /// Length of the slices in which the points of an MPI job take turns.
     pub fn mpi_slice(&self) -> Nanos {
-        Nanos(self.duration_ns.0.div_ceil(MPI_ROUNDS)).max(SLICE_MIN)
+        Nanos(self.duration_ns.0.div_ceil(MPI_ROUNDS)).clamp(SLICE_MIN, MPI_SLICE_MAX)
     }
 
     /// Whether all points that the plan compares can take turns in slices.

@@ -45,6 +45,8 @@ pub enum MpiLine {
     Ended {
         /// Whether a signal ended it early.
         is_interrupted: bool,
+        /// As in [`MpiFacts`], over all rounds.
+        clock_error_ns: u64,
     },
     /// The job ends early.
     Failed {
@@ -71,8 +73,8 @@ pub struct MpiFacts {
     pub rdma: Vec<String>,
     /// Clock of rank 0.
     pub clock: ClockFacts,
-    /// Maximum error of the synchronised clocks of two ranks in ns: half the shortest RTT between them; 0 if all ranks
-    /// read the clock of one host.
+    /// Maximum error of the difference of two ranks' synchronised clocks in ns: for each of them half the shortest RTT to
+    /// rank 0, or the error of the extrapolated drift if that is larger; 0 if all ranks read the clock of one host.
     pub clock_error_ns: u64,
 }
 
@@ -106,6 +108,9 @@ pub struct MpiResult {
     /// Times of a non-blocking operation beside a computation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,
+    /// Operations that were left out, because a rank missed their common start.
+    #[serde(default)]
+    pub late: u64,
     /// Elements of received payloads that were compared with a serial computation.
     pub verified_elements: u64,
     /// What the devices of the hosts sent during the slices.
@@ -123,7 +128,7 @@ pub struct RankTimes {
     pub max_ns: f64,
 }
 
-/// Mean times of a non-blocking operation and of a computation, in ns; of the slowest rank.
+/// Mean times of a non-blocking operation and of a computation, in ns; of the rank that takes longest for both together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Overlap {
     /// Operation alone.
@@ -135,10 +140,10 @@ pub struct Overlap {
 }
 
 impl Overlap {
-    /// Share of the shorter of the two that took place during the other, from 0 to 1 (IMB-NBC).
+    /// Time that both together save, as a share of the longer of the two, from 0 to 1 (IMB-NBC, `IMB_output.c`).
     pub fn share(&self) -> f64 {
         let saved = self.pure_ns + self.computation_ns - self.both_ns;
-        (saved / self.pure_ns.min(self.computation_ns)).clamp(0.0, 1.0)
+        (saved / self.pure_ns.max(self.computation_ns)).clamp(0.0, 1.0)
     }
 }
 
@@ -151,7 +156,10 @@ pub struct Traffic {
     pub device: String,
     /// Whether it is an RDMA device, whose packets a network device may count, too.
     pub is_rdma: bool,
-    /// Bytes; of an RDMA device without a counter of bytes the packets times its path MTU.
+    /// Whether it is an InfiniBand port, whose counter includes IP over InfiniBand.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_ip: bool,
+    /// Bytes; of an RDMA device without a counter of bytes the packets times 256, the smallest path MTU.
     pub bytes: u64,
 }
 

@@ -20,6 +20,19 @@ pub enum Warning {
         /// The bound with its tolerances.
         allowed_bps: f64,
     },
+    /// The clocks of ranks are synchronised less exactly than the times that are measured.
+    #[error(
+        "the clocks of the ranks are synchronised to {} ns, and an operation takes {} ns from the \
+         first start to the last end",
+        error_ns,
+        operation_ns.round()
+    )]
+    ClockError {
+        /// Maximum error of the difference of two clocks.
+        error_ns: u64,
+        /// Mean time of an operation.
+        operation_ns: f64,
+    },
     /// The receiver lagged behind the wire when counting started; in records of versions that counted what waited.
     #[error("up to {bytes} bytes queued before the count began are counted")]
     Backlog {

@@ -93,6 +93,7 @@ fn counts(record: &Record) -> bool {
     let is_default = point.buffers == Some(Buffers::Warm)
         && point.root.is_none_or(|root| root == Root::First)
         && point.in_place != Some(true)
+        && point.datatype == Some(point.default_datatype())
         && point.sync.is_none_or(|sync| sync == Sync::Barrier);
     record.outcome == Outcome::Completed && !record.place.warm_up && is_default
 }

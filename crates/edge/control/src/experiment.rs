@@ -44,7 +44,7 @@ pub fn run_plan(
     }
     let mut coordinator = Coordinator::start(plan, workers)?;
     let programs = match plan.testbed {
-        Testbed::Mpi => mpi::Programs::find(plan, workers.program, workers.launcher)?,
+        Testbed::Mpi => mpi::Programs::of(plan, workers.program)?,
         Testbed::Lab | Testbed::Hosts => mpi::Programs::default(),
     };
     let cpus = fabricmark_host::cpus().len();

@@ -39,6 +39,7 @@ pub use error::PlanError;
 pub use experiment::run_plan;
 pub use files::{FileError, read_files};
 pub use host::{AGENT_PORT, AgentHost, link_towards, look_up};
+pub use mpi::check_mpi;
 pub use peer::{AgentAccess, Iperf3Access, Peer, Workers};
 pub use progress::{Position, Progress};
 pub use worker::work;

@@ -6,19 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fabricmark_judge::{Route, correlated, limits, mpi_figures, outcome};
-use fabricmark_plan::{MpiLibrary, MpiTransport, Plan, Point, Role, Step};
+use fabricmark_judge::{Route, correlated, limits, mpi_figures, mpi_warnings, outcome};
+use fabricmark_plan::{MpiLibrary, MpiTransport, Plan, Point, Role, Step, Testbed};
 use fabricmark_record::{Mpi, MpiFacts, MpiJob, MpiLine, MpiResult, Outcome, Record};
 use fabricmark_units::Nanos;
 use fabricmark_wire::Link;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::coordinator::Coordinator;
 use crate::error::PlanError;
@@ -51,28 +51,20 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Finds what a plan needs.
-    pub(crate) fn find(
-        plan: &Plan,
-        this_program: &std::path::Path,
-        launcher: &[String],
-    ) -> Result<Self, PlanError> {
-        let has_wire = |point: &&Point| point.link != Link::Loopback;
-        if launcher.is_empty()
-            && plan.own_ends().is_none()
-            && let Some(point) = plan.points.iter().find(has_wire)
-        {
-            return Err(PlanError::Input(format!(
-                "link={} is between hosts, and all ranks are on this one; use --launcher, testbed = \
-                 \"mpi:guest\", or link = \"loopback\"",
-                point.link
-            )));
-        }
+    /// Checks a plan, and finds what it needs.
+    pub(crate) fn of(plan: &Plan, this_program: &Path) -> Result<Self, PlanError> {
+        check_link(plan)?;
+        Self::find(plan, this_program)
+    }
+
+    fn find(plan: &Plan, this_program: &Path) -> Result<Self, PlanError> {
+        let words = plan.launcher.iter().flat_map(|text| text.split_whitespace());
+        let launcher: Vec<String> = words.map(str::to_owned).collect();
         let libraries: BTreeSet<MpiLibrary> =
             plan.points.iter().filter_map(|point| point.mpi_library).collect();
         let program = |library| Ok((library, find(library, this_program, !launcher.is_empty())?));
         let programs = libraries.into_iter().map(program).collect::<Result<_, PlanError>>()?;
-        Ok(Self { programs, launcher: launcher.to_vec() })
+        Ok(Self { programs, launcher })
     }
 
     /// Why a point is skipped: ranks that share a CPU wait for each other's time slices.
@@ -84,6 +76,28 @@ impl Programs {
                  start them on several hosts"
             )
         })
+    }
+}
+
+/// Checks that this machine has what the MPI jobs of a plan need; `this_program` is beside those of the ranks.
+pub fn check_mpi(plan: &Plan, this_program: &Path) -> Result<(), PlanError> {
+    if plan.testbed == Testbed::Mpi {
+        Programs::find(plan, this_program)?;
+    }
+    Ok(())
+}
+
+/// Rejects a link between hosts if all ranks are on this machine.
+fn check_link(plan: &Plan) -> Result<(), PlanError> {
+    let has_wire = |point: &&Point| point.link != Link::Loopback;
+    let wired = plan.points.iter().find(has_wire);
+    match wired.filter(|_| plan.launcher.is_none() && plan.own_ends().is_none()) {
+        None => Ok(()),
+        Some(point) => Err(PlanError::Input(format!(
+            "link={} is between hosts, and all ranks are on this one; use --launcher, testbed = \
+             \"mpi:guest\", or link = \"loopback\"",
+            point.link
+        ))),
     }
 }
 
@@ -132,7 +146,7 @@ pub(crate) fn run(
     let failure = match (&printed.failure, printed.has_ended) {
         (Some(failure), _) => Some(failure.clone()),
         (None, true) => None,
-        (None, false) => Some(format!("the MPI job ended early: {}", gist(&errors))),
+        (None, false) => Some(format!("the MPI job ended early: {}", summary(&errors))),
     };
     let mut records = Vec::new();
     for (place, point) in points.iter().enumerate() {
@@ -145,16 +159,18 @@ pub(crate) fn run(
             (Some(facts), Some(result), None) => {
                 let provenance = coordinator.provenance(point);
                 record.figures = mpi_figures(point, result, provenance);
-                record.limits = limits(point, route(plan, point));
+                record.limits = limits(point, Route::of(plan.testbed));
                 record.mpi = Some(Mpi {
                     facts: facts.clone(),
                     result: result.clone(),
                     launcher: text.clone(),
                 });
+                record.warnings =
+                    record.mpi.iter().flat_map(|mpi| mpi_warnings(mpi, &record.figures)).collect();
                 record.outcome = outcome(&record);
             }
             // Ranks that have never run would not run next time either.
-            (None, _, Some(failure)) => {
+            (None, _, Some(failure)) if !history.outcomes.has_value(step.points[place]) => {
                 history.is_missing = true;
                 record.outcome = Outcome::Skipped(failure.clone());
             }
@@ -174,11 +190,6 @@ pub(crate) fn run(
         records.push(record);
     }
     Ok(records)
-}
-
-/// The network between the ranks: on loopback it has no wire.
-fn route<'a>(plan: &'a Plan, point: &Point) -> Route<'a> {
-    Route { nodes: plan.nodes(point), ..Route::of(plan.testbed) }
 }
 
 /// Devices of the ends of a point, if they are two addresses of this machine.
@@ -257,7 +268,10 @@ fn carry_out(
                 heard = Instant::now();
                 take(&mut printed, &line, progress);
             }
-            Err(RecvTimeoutError::Timeout) if heard.elapsed() > SILENCE_MAX + round => {
+            // Before the ranks start, a job may wait in the queue of its cluster.
+            Err(RecvTimeoutError::Timeout)
+                if printed.facts.is_some() && heard.elapsed() > SILENCE_MAX + round =>
+            {
                 let seconds = heard.elapsed().as_secs();
                 printed.failure = Some(format!("the MPI job was silent for {seconds} s"));
                 break;
@@ -295,8 +309,11 @@ fn take(printed: &mut Printed, line: &str, progress: &mut dyn Progress) {
         Ok(MpiLine::Measured { point, result }) => {
             printed.results.insert(point, *result);
         }
-        Ok(MpiLine::Ended { is_interrupted }) => {
+        Ok(MpiLine::Ended { is_interrupted, clock_error_ns }) => {
             printed.has_ended = true;
+            if let Some(facts) = &mut printed.facts {
+                facts.clock_error_ns = clock_error_ns;
+            }
             if is_interrupted {
                 printed.failure = Some("a signal ended the MPI job".to_owned());
             }
@@ -310,7 +327,7 @@ fn take(printed: &mut Printed, line: &str, progress: &mut dyn Progress) {
 }
 
 /// The sentences of a launcher's messages, without rules and empty lines, at most 400 bytes.
-fn gist(errors: &str) -> String {
+fn summary(errors: &str) -> String {
     const LENGTH_MAX: usize = 400;
     let is_rule = |line: &str| line.chars().all(|c| "-=*# \t".contains(c));
     let lines = errors.lines().map(str::trim).filter(|line| !is_rule(line));
@@ -337,10 +354,14 @@ impl Job {
         }
     }
 
-    /// Tells it to end its ranks, and waits.
+    /// Tells it and its children to end the ranks, and ends what has not ended then: a launcher of the user may be a script.
     fn terminate(&mut self) {
-        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
-        self.ends_within(ENDS_WITHIN);
+        let group = Pid::from_child(&self.0);
+        let _ = kill_process_group(group, Signal::TERM);
+        if !self.ends_within(ENDS_WITHIN) {
+            let _ = kill_process_group(group, Signal::KILL);
+            let _ = self.0.wait();
+        }
     }
 
     fn ends_within(&mut self, within: Duration) -> bool {
@@ -358,9 +379,7 @@ impl Job {
 impl Drop for Job {
     fn drop(&mut self) {
         if let Ok(None) = self.0.try_wait() {
-            let group = Pid::from_child(&self.0);
-            let _ = rustix::process::kill_process_group(group, Signal::KILL);
-            let _ = self.0.wait();
+            self.terminate();
         }
     }
 }
@@ -370,10 +389,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gist_of_a_launchers_message_has_no_rules() {
+    fn a_summary_of_a_launchers_message_has_no_rules() {
         let text = "-----\nThere are not enough slots\navailable.\n\n-----\n";
-        assert_eq!(gist(text), "There are not enough slots available.");
-        assert_eq!(gist(""), "it printed no message");
-        assert!(gist(&"é".repeat(500)).ends_with(" ..."));
+        assert_eq!(summary(text), "There are not enough slots available.");
+        assert_eq!(summary(""), "it printed no message");
+        assert!(summary(&"é".repeat(500)).ends_with(" ..."));
     }
 }

@@ -20,9 +20,6 @@ pub struct Workers<'a> {
     /// Accuracy of this machine's emulator, if it was measured. Records contain a summary of it; it has no other
     /// effect.
     pub calibration: Option<&'a Calibration>,
-    /// Command that starts MPI jobs, such as `mpirun --hostfile hosts`, up to the number of ranks; empty: the launcher
-    /// of the library on this machine.
-    pub launcher: &'a [String],
 }
 
 /// Where the ends of runs are.

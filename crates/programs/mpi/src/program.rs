@@ -177,11 +177,19 @@ impl Output {
         }
         match line {
             MpiLine::Started(facts) => self.facts = Some(facts.clone()),
-            MpiLine::Round { done, of } if self.shows_progress => {
+            // The warm-up, and ten lines at most.
+            MpiLine::Round { done, of }
+                if self.shows_progress && (*done - 1) % of.div_ceil(10) == 0 =>
+            {
                 eprintln!("round {done} of {of}{}", if *done == 1 { " (warm-up)" } else { "" });
             }
             MpiLine::Measured { point, result } => self.results.push((*point, (**result).clone())),
-            MpiLine::Ended { is_interrupted } => self.is_interrupted = *is_interrupted,
+            MpiLine::Ended { is_interrupted, clock_error_ns } => {
+                self.is_interrupted = *is_interrupted;
+                if let Some(facts) = &mut self.facts {
+                    facts.clock_error_ns = *clock_error_ns;
+                }
+            }
             MpiLine::Round { .. } | MpiLine::Failed { .. } => {}
         }
     }

@@ -109,6 +109,12 @@ pub enum MpiError {
         /// Bytes of the payload.
         bytes: usize,
     },
+    /// A second window, or an operation while a non-blocking one is pending.
+    #[error("{call}: another one is open")]
+    Open {
+        /// The function.
+        call: &'static str,
+    },
     /// A rank outside of the group.
     #[error("{call}: no rank {rank} in a group of {ranks}")]
     NoRank {
@@ -172,6 +178,14 @@ const fn number(collective: Collective) -> c_int {
     }
 }
 
+/// Whether C passes counts and displacements of all ranks.
+const fn is_vector(collective: Collective) -> bool {
+    matches!(
+        collective,
+        Collective::Gatherv | Collective::Scatterv | Collective::Allgatherv | Collective::Alltoallv
+    )
+}
+
 /// A collective operation and its parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
@@ -193,19 +207,16 @@ impl Call {
     pub const fn room(collective: Collective, payload: usize, ranks: usize) -> [usize; 2] {
         match collective {
             Collective::Barrier => [0, 0],
-            Collective::Bcast
-            | Collective::Reduce
-            | Collective::Allreduce
-            // The whole vector is also where the operation in place begins.
-            | Collective::ReduceScatter => [payload, payload],
+            Collective::Bcast | Collective::Reduce | Collective::Allreduce => [payload, payload],
             Collective::Gather
             | Collective::Gatherv
             | Collective::Allgather
             | Collective::Allgatherv => [payload, payload * ranks],
             Collective::Scatter | Collective::Scatterv => [payload * ranks, payload],
-            Collective::ReduceScatterBlock | Collective::Alltoall | Collective::Alltoallv => {
-                [payload * ranks, payload * ranks]
-            }
+            Collective::ReduceScatter
+            | Collective::ReduceScatterBlock
+            | Collective::Alltoall
+            | Collective::Alltoallv => [payload * ranks, payload * ranks],
         }
     }
 }
@@ -259,6 +270,7 @@ pub struct World {
     ranks: u32,
     group: Cell<u32>,
     window: Cell<usize>,
+    is_pending: Cell<bool>,
     /// Not `Send`: MPI is initialised for processes with one thread.
     thread: PhantomData<*const ()>,
 }
@@ -298,8 +310,8 @@ impl World {
         // SAFETY: both addresses are of local variables.
         check("MPI_Init", unsafe { fm_init(&raw mut rank, &raw mut ranks) })?;
         let [rank, ranks] = [rank, ranks].map(c_int::unsigned_abs);
-        let (group, window) = (Cell::new(0), Cell::new(0));
-        Ok(Self { rank, ranks, group, window, thread: PhantomData })
+        let (group, window, is_pending) = (Cell::new(0), Cell::new(0), Cell::new(false));
+        Ok(Self { rank, ranks, group, window, is_pending, thread: PhantomData })
     }
 
     /// Ends MPI; all ranks call it.
@@ -358,7 +370,10 @@ impl World {
         if ranks == 0 || ranks > self.ranks {
             return Err(MpiError::NoRank { call, rank: ranks, ranks: self.ranks });
         }
-        // SAFETY: MPI is initialised; no operation is pending, since each call of this type waits for its operation.
+        if self.is_pending.get() {
+            return Err(MpiError::Open { call });
+        }
+        // SAFETY: MPI is initialised; no operation is pending.
         check(call, unsafe { fm_group(ranks as c_int) })?;
         self.group.set(ranks);
         Ok(())
@@ -423,7 +438,7 @@ impl World {
         room(call, received.len(), sent.len())?;
         let (count, peer) = (count(call, sent.len(), elements)?, self.peer(call, peer)?);
         let (s, r) = (sent.as_ptr().cast(), received.as_mut_ptr().cast());
-        // SAFETY: `count` elements fit into both slices; the C layer waits for the request before it returns.
+        // SAFETY: `count` elements fit into both slices; the C layer waits for the request before it returns, or ends the job.
         check(call, unsafe { fm_ping_ping(s, r, count, elements.number(), peer) })
     }
 
@@ -442,7 +457,8 @@ impl World {
         let count = count(call, sent.len(), elements)?;
         let (left, right) = (self.peer(call, left)?, self.peer(call, right)?);
         let (from_left, from_right) = received.split_at_mut(sent.len());
-        // SAFETY: `count` elements fit into each slice; none overlap; the C layer waits for both requests.
+        // SAFETY: `count` elements fit into each slice; none overlap; the C layer waits for both requests, or ends the
+        // job.
         check(call, unsafe {
             let (l, r) = (from_left.as_mut_ptr().cast(), from_right.as_mut_ptr().cast());
             fm_exchange(sent.as_ptr().cast(), l, r, count, elements.number(), left, right)
@@ -470,7 +486,7 @@ impl World {
             received.map_or(std::ptr::null_mut(), |received| received.as_mut_ptr().cast());
         let messages = c_int::from(messages);
         // SAFETY: `count` elements fit into each slice that is used; messages are received into the same bytes, which
-        // nothing reads meanwhile; the C layer waits for all requests.
+        // nothing reads meanwhile; the C layer waits for all requests, or ends the job.
         check(call, unsafe {
             fm_burst(sent, received, count, elements.number(), peer, messages, sends, receives)
         })
@@ -484,6 +500,11 @@ impl World {
     fn checked(&self, call: &Call, ranks: u32, is_group: bool) -> Result<Ready> {
         if call.root >= ranks || self.rank >= ranks {
             return Err(MpiError::NoRank { call: COLLECTIVE, rank: call.root, ranks });
+        }
+        // Displacements of the vector variants are numbers of elements, too.
+        let all = call.payload.saturating_mul(ranks as usize);
+        if is_vector(call.collective) {
+            count(COLLECTIVE, all, call.elements)?;
         }
         Ok(Ready {
             operation: number(call.collective),
@@ -525,16 +546,22 @@ impl World {
         received: &mut [u8],
         work: impl FnOnce(),
     ) -> Result<()> {
+        const NAME: &str = "non-blocking operation";
         ready.check(sent, received, self.group.get())?;
+        if self.is_pending.get() {
+            return Err(MpiError::Open { call: NAME });
+        }
         let (s, r) = (sent.as_ptr().cast(), received.as_mut_ptr().cast());
         let &Ready { operation, count, kind, root, in_place, .. } = ready;
-        // SAFETY: as in `collective`; the slices are borrowed until `Pending` has waited, even if `work` panics. `work`
-        // could start a second operation only through another `World`, and there is none.
+        // SAFETY: as in `collective`; the slices are borrowed until `Pending` has waited, even if `work` panics. There is no
+        // other pending operation.
         let code = unsafe { fm_start(operation, s, r, count, kind, root, in_place) };
-        check("non-blocking operation", code)?;
+        check(NAME, code)?;
+        self.is_pending.set(true);
         let pending = Pending;
         work();
         std::mem::forget(pending);
+        self.is_pending.set(false);
         // SAFETY: an operation was started.
         check("MPI_Wait", unsafe { fm_wait() })
     }
@@ -545,7 +572,7 @@ impl World {
         let call = "MPI_Win_create";
         self.peer(call, 0)?;
         if self.window.get() > 0 {
-            return Err(MpiError::Short { call, needs: bytes, has: 0 });
+            return Err(MpiError::Open { call });
         }
         let mut memory = std::ptr::null_mut();
         let length = bytes.max(1);

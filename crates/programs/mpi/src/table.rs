@@ -47,12 +47,6 @@ fn quantile(times: &Histogram, q: f64) -> String {
     times.quantile(q).map_or_else(|| "-".to_owned(), |ns| us(ns as f64))
 }
 
-/// Goodput in bit/s of a rank, in one direction; `None` if the benchmark defines none.
-pub fn goodput_bps(benchmark: Benchmark, payload: u64, operation_ns: f64) -> Option<f64> {
-    let received = benchmark.traits().received;
-    (received > 0 && payload > 0).then(|| 8e9 * f64::from(received) * payload as f64 / operation_ns)
-}
-
 /// Our table of each benchmark.
 pub fn text(job: &MpiJob, facts: &MpiFacts, results: &[(usize, MpiResult)]) -> String {
     let mut out = String::new();
@@ -68,7 +62,11 @@ pub fn text(job: &MpiJob, facts: &MpiFacts, results: &[(usize, MpiResult)]) -> S
         header.extend(has_imbalance.then_some("imbalance [us]"));
         header.push("ranks min-max [us]");
         for (point, result) in rows {
-            let Some(estimate) = mean(&result.slices_ns, CONFIDENCE) else { continue };
+            let Some(estimate) = mean(&result.slices_ns, CONFIDENCE) else {
+                let why = if result.late > 0 { "all late" } else { "not measured" };
+                lines.push(vec![point.payload.0.to_string(), "0".to_owned(), why.to_owned()]);
+                continue;
+            };
             let half = estimate.half_width().map_or_else(
                 || "one slice".to_owned(),
                 |half| format!("± {} ({:.1} %)", us(half), 100.0 * half / estimate.value),
@@ -82,7 +80,7 @@ pub fn text(job: &MpiJob, facts: &MpiFacts, results: &[(usize, MpiResult)]) -> S
                 quantile(&result.times_ns, 0.99),
             ];
             if has_goodput {
-                let bps = goodput_bps(benchmark, point.payload.0, estimate.value);
+                let bps = benchmark.goodput_bps(point.payload, estimate.value);
                 row.push(bps.map_or_else(|| "-".to_owned(), |bps| format!("{:.1}", bps / 1e6)));
             }
             if is_non_blocking {
@@ -152,6 +150,11 @@ fn footer(job: &MpiJob, facts: &MpiFacts, results: &[(usize, MpiResult)]) -> Str
          more",
         job.rounds
     );
+    let late: u64 = results.iter().map(|(_, result)| result.late).sum();
+    if late > 0 {
+        let _ =
+            writeln!(out, "left out: {late} operations, for whose common start a rank was late");
+    }
     let elements: u64 = results.iter().map(|(_, result)| result.verified_elements).sum();
     let _ = writeln!(out, "verified: {elements} elements equal a serial computation");
     let mut devices: Vec<(String, u64)> = Vec::new();
@@ -204,6 +207,9 @@ pub fn as_imb(points: &[Point], results: &[(usize, MpiResult)]) -> String {
                 "t_avg[usec]",
                 "Mbytes/sec",
             ],
+            Action::NonBlocking(fabricmark_plan::Collective::Barrier) => {
+                &["#repetitions", "t_ovrl[usec]", "t_pure[usec]", "t_CPU[usec]", "overlap[%]"]
+            }
             Action::NonBlocking(_) => &[
                 "#bytes",
                 "#repetitions",
@@ -221,7 +227,7 @@ pub fn as_imb(points: &[Point], results: &[(usize, MpiResult)]) -> String {
         };
         let header: Vec<String> = columns.iter().map(|column| format!("{column:>13}")).collect();
         let _ = writeln!(out, "{}", header.concat());
-        for (point, result) in rows {
+        for (point, result) in rows.into_iter().filter(|(_, result)| !result.slices_ns.is_empty()) {
             let _ = writeln!(out, "{}", imb_row(columns, benchmark, ranks, point, result));
         }
     }
@@ -245,7 +251,9 @@ fn imb_row(
     let us = |ns: f64| format!("{:>13.2}", ns / 1e3);
     let cell = |column: &&str| match *column {
         "#bytes" => format!("{:>13}", point.payload.0),
-        "#repetitions" => format!("{:>13}", result.operations),
+        "#repetitions" => {
+            format!("{:>13}", result.operations / u64::from(benchmark.operations()))
+        }
         "t[usec]" | "t_max[usec]" => us(times.max_ns),
         "t_min[usec]" => us(times.min_ns),
         "t_avg[usec]" => us(times.mean_ns),

@@ -11,6 +11,8 @@ use crate::operation::{Mark, Measured};
 pub struct Reading {
     /// Whether each mark is a single operation that started after a synchronisation.
     pub is_synchronised: bool,
+    /// Whether the next operation starts when the last one has ended.
+    pub is_contiguous: bool,
     /// Number of ranks, the first of the group, whose marks count.
     pub ranks: usize,
     /// Operations per iteration.
@@ -23,6 +25,17 @@ pub struct Reading {
     pub begin_ns: i64,
 }
 
+impl Reading {
+    /// Whether a rank missed the common start of the operation with this number in a slice.
+    fn is_late(&self, at: usize, clocks: &Clocks, ranks: &[Measured]) -> bool {
+        let due_ns = self.begin_ns + at as i64 * self.window_ns;
+        let start =
+            |(rank, measured): (usize, &Measured)| clocks.common_ns(rank, measured.marks[at].0);
+        let latest = ranks.iter().enumerate().map(start).max().unwrap_or(due_ns);
+        self.window_ns > 0 && latest - due_ns > self.window_ns / LATE
+    }
+}
+
 /// Results of a point so far.
 #[derive(Debug, Default)]
 pub struct Tally {
@@ -31,11 +44,9 @@ pub struct Tally {
     own_ns: Vec<f64>,
     overlap: Overlap,
     overlapped: u64,
-    /// Operations that started too late for their common time.
-    late: u64,
 }
 
-/// Share of its window by which the last rank may be late before an operation is left out.
+/// An operation is left out if the last rank is late by more than this fraction of its window: an arbitrary choice.
 const LATE: i64 = 4;
 
 impl Tally {
@@ -50,32 +61,39 @@ impl Tally {
         let mean_ns = if reading.is_synchronised {
             self.add_single(reading, clocks, counted, marks)
         } else {
+            let mut sum_ns = 0.0;
             for at in 0..marks {
                 let own = counted.iter().map(|measured| length(measured.marks[at]));
                 let ns = own.max().unwrap_or(0) as f64 / operations;
                 self.result.times_ns.record(ns.round() as u64);
+                sum_ns += ns;
             }
             let common = |(rank, measured): (usize, &Measured)| {
                 let (start, end) = (measured.marks[0].0, measured.marks[marks - 1].1);
                 (clocks.common_ns(rank, start), clocks.common_ns(rank, end))
             };
             let (first, last) = span(counted.iter().enumerate().map(common));
-            Some((last - first) as f64 / (operations * marks as f64))
+            let whole_ns = (last - first) as f64 / (operations * marks as f64);
+            Some(if reading.is_contiguous { whole_ns } else { sum_ns / marks as f64 })
         };
         self.result.slices_ns.extend(mean_ns);
         self.result.batch = reading.batch;
-        self.result.operations += (operations * marks as f64).round() as u64;
         self.own_ns.resize(counted.len(), 0.0);
-        for (sum, measured) in self.own_ns.iter_mut().zip(counted) {
-            let own: i64 = measured.marks[..marks].iter().map(|&mark| length(mark)).sum();
-            *sum += own as f64;
+        let mut in_time = 0;
+        for at in (0..marks).filter(|&at| !reading.is_late(at, clocks, counted)) {
+            in_time += 1;
+            for (sum, measured) in self.own_ns.iter_mut().zip(counted) {
+                *sum += length(measured.marks[at]) as f64;
+            }
         }
-        if ranks.iter().any(|measured| measured.both_ns > 0) {
-            let slowest = |of: fn(&Measured) -> i64| ranks.iter().map(of).max().unwrap_or(0) as f64;
-            let pure = |measured: &Measured| measured.marks.iter().map(|&mark| length(mark)).sum();
-            self.overlap.pure_ns += slowest(pure);
-            self.overlap.computation_ns += slowest(|measured| measured.computation_ns);
-            self.overlap.both_ns += slowest(|measured| measured.both_ns);
+        self.result.operations += (operations * f64::from(in_time)).round() as u64;
+        // IMB-NBC takes all times from the rank with the longest time of both together.
+        let slowest = ranks.iter().max_by_key(|measured| measured.both_ns);
+        if let Some(measured) = slowest.filter(|measured| measured.both_ns > 0) {
+            let pure: i64 = measured.marks.iter().map(|&mark| length(mark)).sum();
+            self.overlap.pure_ns += pure as f64;
+            self.overlap.computation_ns += measured.computation_ns as f64;
+            self.overlap.both_ns += measured.both_ns as f64;
             self.overlapped += marks as u64;
         }
     }
@@ -98,9 +116,8 @@ impl Tally {
             let marks: Vec<Mark> = ranks.iter().enumerate().map(common).collect();
             let (first, last) = span(marks.iter().copied());
             let latest = marks.iter().map(|&(start, _)| start).max().unwrap_or(first);
-            let due_ns = reading.begin_ns + at as i64 * reading.window_ns;
-            if reading.window_ns > 0 && latest - due_ns > reading.window_ns / LATE {
-                self.late += 1;
+            if reading.is_late(at, clocks, ranks) {
+                self.result.late += 1;
                 continue;
             }
             let ns = (last - first).max(0) as f64;
@@ -119,7 +136,7 @@ impl Tally {
 
     /// Operations that were left out because a rank was late.
     pub fn late(&self) -> u64 {
-        self.late
+        self.result.late
     }
 
     /// The results.
@@ -160,6 +177,7 @@ mod tests {
 
     const SINGLE: Reading = Reading {
         is_synchronised: true,
+        is_contiguous: false,
         ranks: 2,
         per_iteration: 1.0,
         batch: 1,
@@ -193,8 +211,14 @@ mod tests {
     #[test]
     fn a_ping_pong_is_two_operations_and_only_the_rank_that_starts_it_counts() {
         let mut tally = Tally::default();
-        let reading =
-            Reading { is_synchronised: false, ranks: 1, per_iteration: 2.0, batch: 5, ..SINGLE };
+        let reading = Reading {
+            is_synchronised: false,
+            is_contiguous: true,
+            ranks: 1,
+            per_iteration: 2.0,
+            batch: 5,
+            ..SINGLE
+        };
         let ranks = [measured(&[(0, 1000), (1000, 3000)]), measured(&[(500, 900), (900, 9000)])];
         tally.add(&reading, &clocks(), &ranks);
         let result = tally.finish();
@@ -212,14 +236,33 @@ mod tests {
             [measured(&[(1000, 1050), (1100, 1200)]), measured(&[(1001, 1060), (1130, 1190)])];
         tally.add(&reading, &clocks(), &ranks);
         assert_eq!(tally.late(), 1);
-        assert_eq!(tally.finish().slices_ns, [60.0]);
+        let result = tally.finish();
+        assert_eq!(
+            (result.slices_ns.as_slice(), result.operations, result.late),
+            ([60.0].as_slice(), 1, 1)
+        );
+        assert_eq!(result.ranks_ns.max_ns, 59.0);
     }
 
     #[test]
-    fn overlap_is_the_share_of_the_shorter_of_operation_and_computation() {
-        let overlap = Overlap { pure_ns: 100.0, computation_ns: 110.0, both_ns: 150.0 };
+    fn overlap_is_what_is_saved_of_the_longer_of_operation_and_computation() {
+        let overlap = Overlap { pure_ns: 100.0, computation_ns: 125.0, both_ns: 150.0 };
         assert_eq!(overlap.share(), 0.6);
-        assert_eq!(Overlap { both_ns: 220.0, ..overlap }.share(), 0.0);
+        assert_eq!(Overlap { both_ns: 230.0, ..overlap }.share(), 0.0);
         assert_eq!(Overlap { both_ns: 90.0, ..overlap }.share(), 1.0);
+    }
+
+    #[test]
+    fn operations_with_pauses_between_them_are_timed_one_by_one() {
+        let mut tally = Tally::default();
+        let reading = Reading { is_synchronised: false, ..SINGLE };
+        let mut ranks = [measured(&[(0, 10), (1000, 1020)]), measured(&[(0, 12), (1000, 1010)])];
+        (ranks[1].both_ns, ranks[1].computation_ns) = (50, 30);
+        tally.add(&reading, &clocks(), &ranks);
+        let result = tally.finish();
+        assert_eq!(result.slices_ns, [16.0]);
+        // Times of rank 1, which takes longest.
+        let overlap = Overlap { pure_ns: 11.0, computation_ns: 15.0, both_ns: 25.0 };
+        assert_eq!(result.overlap, Some(overlap));
     }
 }

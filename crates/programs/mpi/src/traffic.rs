@@ -129,6 +129,15 @@ fn kinds(devices: &Path) -> Vec<String> {
 /// Number of addresses of a port that are looked at.
 const ADDRESSES_MAX: u32 = 16;
 
+/// Whether an RDMA port, such as `mlx5_0/1`, is InfiniBand, so that its counter includes IP over InfiniBand.
+pub fn is_infiniband(name: &str) -> bool {
+    let is_it = |(port, folder): &(String, PathBuf)| {
+        let layer = fs::read_to_string(folder.join("link_layer")).unwrap_or_default();
+        port == name && layer.trim() == "InfiniBand"
+    };
+    ports(Path::new(DEVICES)).iter().any(is_it)
+}
+
 /// Devices and sent bytes of `/proc/net/dev` (proc(5)): nine columns of the receiver come before them.
 fn sent(text: &str) -> impl Iterator<Item = (String, u64)> {
     text.lines().skip(2).filter_map(|line| {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fabricmark_plan::{Figure, Point, Transport};
+use fabricmark_units::Bytes;
 use fabricmark_wire::{Exact, Family, Link};
 
 use super::limit::{Limit, limit};
@@ -282,8 +283,17 @@ impl Figures {
     /// Pairs of RoCE and plain Ethernet under an MPI benchmark.
     pub fn rdma(&self, quantity: Quantity, benchmark: &'static str) -> Vec<(&Column, &Column)> {
         let columns: Vec<&Column> = self.columns(quantity, Load::Mpi(benchmark)).collect();
-        let library = |column: &Column| column.point.as_ref().map(|point| point.mpi_library);
-        pairs(&columns, |a, b| a.is_roce() && b.is_ethernet() && library(a) == library(b))
+        // All else equal; the payload is that of the row, and the datatype follows from it.
+        let others = |column: &Column| {
+            let point = column.point.as_deref().cloned();
+            point.map(|point| Point {
+                mpi_transport: None,
+                payload: Bytes(0),
+                datatype: None,
+                ..point
+            })
+        };
+        pairs(&columns, |a, b| a.is_roce() && b.is_ethernet() && others(a) == others(b))
     }
 }
 

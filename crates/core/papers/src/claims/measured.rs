@@ -131,11 +131,16 @@ fn column(quantity: Quantity, record: &Record, varying: &[Factor]) -> Option<Col
     };
     let figure = record.figures.get(load.figure(quantity))?;
     let link = match record.point.mpi_transport {
+        None | Some(MpiTransport::Tcp) => record.point.link,
         Some(MpiTransport::Rc | MpiTransport::Ud) => record.point.link.for_verbs(),
         // It does not use the link.
         Some(MpiTransport::Shm) => Link::Loopback,
-        _ => record.point.link,
+        Some(MpiTransport::Auto | MpiTransport::Ofi) => return None,
     };
+    // The default follows from the payload; others have no place in the claims.
+    if record.point.datatype != Some(record.point.default_datatype()) && benchmark.is_some() {
+        return None;
+    }
     let mut words = vec![link.to_string()];
     let is_name =
         |factor: &&Factor| (quantity, **factor) != (Quantity::SwitchingMbps, Factor::RelayBuffer);

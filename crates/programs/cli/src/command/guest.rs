@@ -36,7 +36,8 @@ pub fn again(plan: &Plan, how: &How) -> Result<(), Failure> {
             "a guest has only one link: give link one level, or run the plan with --ends or --to";
         return Err(Failure::input(message));
     }
-    // Report errors in the plan before the guest boots.
+    // Report errors before the guest boots.
+    fabricmark_control::check_mpi(plan, &this_program()?)?;
     plan.clone().to_host(&Plan::own_name(&GUEST.to_string()), None)?;
     let store = how.place.store_file();
     let mut writable = vec![how.place.out.clone()];

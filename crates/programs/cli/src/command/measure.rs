@@ -82,12 +82,8 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
         Ok(())
     };
     let calibration = calibration::of_this_machine();
-    let workers = Workers {
-        program: &program,
-        peer: &target.peer,
-        calibration: calibration.as_ref(),
-        launcher: &[],
-    };
+    let workers =
+        Workers { program: &program, peer: &target.peer, calibration: calibration.as_ref() };
     let result = run_plan(&plan, &[], &mut keep, &workers, &mut watch, &interrupted);
     watch.clear();
     let is_interrupted = matches!(result, Err(PlanError::Interrupted));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use fabricmark_control::{Peer, PlanError, Workers, read_files, run_plan};
-use fabricmark_plan::{Plan, Role, Size};
+use fabricmark_plan::{Plan, Role, Size, Testbed};
 use fabricmark_record::{Calibration, Record};
 use fabricmark_store::{Experiment, Facts, Store};
 use fabricmark_units::Nanos;
@@ -74,6 +74,10 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
     if let Some((other, _)) = how.other_end() {
         plan = plan.to_host(&other, how.link)?;
     }
+    plan.launcher.clone_from(&how.launcher);
+    if plan.launcher.is_some() && plan.testbed != Testbed::Mpi {
+        return Err(Failure::input("--launcher needs a plan with testbed = \"mpi\""));
+    }
     let hosts = how.hosts(&plan).map_err(Failure::input)?;
     if how.check {
         println!("{}", summary(file, &plan));
@@ -106,20 +110,8 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
     let calibration = calibration::of_this_machine();
     let interrupted = interruptions()?;
     let calibration = calibration.as_ref();
-    let launcher: Vec<String> =
-        how.launcher.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect();
-    let place = Place { peer: &peer, launcher: &launcher };
-    let experiment = go_on(&plan, &store, &experiment, place, calibration, &interrupted)?;
+    let experiment = go_on(&plan, &store, &experiment, &peer, calibration, &interrupted)?;
     Ok(Some(Loaded::of(&store, &experiment)?))
-}
-
-/// Where the ends of runs are, and how MPI jobs are started.
-#[derive(Clone, Copy)]
-pub struct Place<'a> {
-    /// Where the ends are.
-    pub peer: &'a Peer,
-    /// Launcher of MPI jobs; empty: that of the library.
-    pub launcher: &'a [String],
 }
 
 /// Runs the remaining steps of an experiment, and stores each run.
@@ -127,7 +119,7 @@ pub fn go_on(
     plan: &Plan,
     store: &Store,
     experiment: &Experiment,
-    Place { peer, launcher }: Place<'_>,
+    peer: &Peer,
     calibration: Option<&Calibration>,
     interrupted: &AtomicBool,
 ) -> Result<Experiment, Failure> {
@@ -135,7 +127,7 @@ pub fn go_on(
     let mut line = Line::new();
     let kept = store.records(experiment)?;
     let mut keep = |records: &[Record]| store.append(experiment, records);
-    let workers = Workers { program: &program, peer, calibration, launcher };
+    let workers = Workers { program: &program, peer, calibration };
     let result = run_plan(plan, &kept, &mut keep, &workers, &mut line, interrupted);
     line.clear();
     match result {
