@@ -301,7 +301,7 @@ fn lines_of(output: std::process::ChildStdout) -> Receiver<String> {
     receiver
 }
 
-/// Takes in a line; lines of others, such as a launcher, are not JSON and are ignored.
+/// Takes in a line.
 fn take(printed: &mut Printed, line: &str, progress: &mut dyn Progress) {
     match serde_json::from_str(line) {
         Ok(MpiLine::Started(facts)) => printed.facts = Some(facts),
@@ -322,7 +322,12 @@ fn take(printed: &mut Printed, line: &str, progress: &mut dyn Progress) {
             let what = if is_wrong { "wrong result: " } else { "" };
             printed.failure = Some(format!("{what}{message}"));
         }
-        Err(_) => {}
+        // Lines of others, such as a launcher.
+        Err(_) if !line.starts_with("{\"kind\":") => {}
+        Err(_) => {
+            let message = "fabricmark-mpi is of another version than fabricmark: run `make mpi`";
+            printed.failure = Some(message.to_owned());
+        }
     }
 }
 
@@ -387,6 +392,24 @@ impl Drop for Job {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_of_another_version_of_the_ranks_program_is_an_error() {
+        struct Nobody;
+        impl Progress for Nobody {
+            fn begins(&mut self, _: crate::Position, _: &Point, _: &Step) {}
+            fn ends(&mut self, _: &Record) {}
+        }
+        let failure = |line: &str| {
+            let mut printed = Printed::default();
+            take(&mut printed, line, &mut Nobody);
+            printed.failure
+        };
+        assert_eq!(failure("Warning: no such slot"), None);
+        assert_eq!(failure("{\"kind\":\"round\",\"done\":1,\"of\":2}"), None);
+        let other = failure("{\"kind\":\"ended\",\"since\":3}");
+        assert!(other.is_some_and(|message| message.contains("make mpi")));
+    }
 
     #[test]
     fn a_summary_of_a_launchers_message_has_no_rules() {
