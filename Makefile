@@ -27,7 +27,7 @@ bench: rust
 	-taskset -c 0 target/release/fabricmark-bench-model
 	target/release/fabricmark-bench --json target/bench/latest.json $(BENCH)
 
-# Rows of MPI operations, 15 minutes: make bench-mpi BENCH="--library mpich --rows PingPong". IMB once by scripts/imb.
+# Rows of MPI operations, 15 minutes: make bench-mpi BENCH="--library mpich --rows PingPong". IMB and OSU by scripts/imb and scripts/osu.
 bench-mpi: mpi
 	cargo build --release --locked --package fabricmark-bench
 	target/release/fabricmark-bench-mpi $(BENCH)

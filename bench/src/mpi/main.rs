@@ -36,6 +36,9 @@ struct Options {
     rows: String,
 }
 
+/// Half the round trip by the OSU Micro-Benchmarks.
+const OSU: &str = "osu_latency";
+
 /// Rows: operation and payload.
 const ROWS: [(&str, u64); 7] = [
     ("PingPong", 0),
@@ -83,10 +86,20 @@ fn compare(options: &Options) -> Result<(), Box<dyn Error>> {
     } else {
         eprintln!("{} is missing: scripts/imb builds it", imb.display());
     }
+    let osu = format!("target/bench/osu-{}/mpi/pt2pt/osu_latency", options.library);
+    let osu = PathBuf::from(osu);
+    if !osu.is_file() {
+        eprintln!("{} is missing: scripts/osu builds it", osu.display());
+    }
     for (operation, bytes) in ROWS {
         let name = format!("{operation} {bytes} B");
         if name.contains(&options.rows) {
+            // Its collective operations are timed one by one between barriers.
+            if operation == "PingPong" && osu.is_file() {
+                contenders.push(Contender { name: OSU, program: osu.clone() });
+            }
             row(options, &contenders, operation, bytes)?;
+            contenders.retain(|contender| contender.name != OSU);
         }
     }
     Ok(())
@@ -161,6 +174,8 @@ fn run(
     let (payload, seconds) = (bytes.to_string(), options.seconds.to_string());
     match contender.name {
         "bare loop" => command.args([operation, &payload, &seconds]),
+        // All sizes in one run, with its own number of operations: an option would set that of long messages, too.
+        OSU => &mut command,
         "IMB-MPI1" => {
             // Its limits of time and of bytes would cut the number of operations; without its barriers between them.
             let length = bytes.max(1).ilog2();
@@ -182,11 +197,20 @@ fn run(
     let found = match contender.name {
         "bare loop" => text.trim().parse().ok(),
         "IMB-MPI1" => of_imb(&text, bytes),
+        OSU => of_osu(&text, bytes),
         _ => of_ours(&text),
     };
     found.ok_or_else(|| {
         let errors = String::from_utf8_lossy(&output.stderr);
         format!("{} printed no time: {text}{errors}", contender.name).into()
+    })
+}
+
+/// The row of a payload: bytes, and microseconds.
+fn of_osu(text: &str, bytes: u64) -> Option<f64> {
+    text.lines().find_map(|line| {
+        let (size, us) = line.trim().split_once(char::is_whitespace)?;
+        (size.parse() == Ok(bytes)).then(|| us.trim().parse::<f64>().ok())?.map(|us| 1e3 * us)
     })
 }
 
