@@ -96,13 +96,21 @@ impl Cluster {
             format!("--seed-file={}", file("munge.seed")),
         ];
         cluster.daemon(&munged, &munge.each_ref().map(String::as_str));
-        cluster.until("munged", |cluster| cluster.folder.path().join("munge.sock").exists());
+        let has_socket = |cluster: &Self| cluster.folder.path().join("munge.sock").exists();
+        if let Err(log) = cluster.until(has_socket) {
+            skip(test, &format!("munged does not start here: {log}"));
+            return None;
+        }
         cluster.daemon(&slurmctld, &["-D", "-i"]);
         cluster.daemon(&slurmd, &["-D", "-N", &host]);
-        cluster.until("an idle node", |cluster| {
+        let is_idle = |cluster: &Self| {
             let listed = cluster.command("sinfo").args(["-h", "-o", "%t"]).output().unwrap();
             String::from_utf8_lossy(&listed.stdout).trim() == "idle"
-        });
+        };
+        if let Err(log) = cluster.until(is_idle) {
+            skip(test, &format!("Slurm's daemons do not start here: {log}"));
+            return None;
+        }
         Some(cluster)
     }
 
@@ -122,15 +130,19 @@ impl Cluster {
         command
     }
 
-    /// Waits until something is true; each look starts a program or reads a folder.
-    fn until(&self, what: &str, is_true: impl Fn(&Self) -> bool) {
+    /// Waits until something is true; each look starts a program or reads a folder. The error is the end of the logs.
+    fn until(&self, is_true: impl Fn(&Self) -> bool) -> Result<(), String> {
         let until = Instant::now() + PATIENCE;
         while !is_true(self) {
-            let log =
-                |name: &str| fs::read_to_string(self.folder.path().join(name)).unwrap_or_default();
-            let logs = || log("munge.log") + &log("ctld.log") + &log("d.log");
-            assert!(Instant::now() < until, "no {what}: {}", logs());
+            if Instant::now() >= until {
+                let read = |name: &str| {
+                    let log = fs::read_to_string(self.folder.path().join(name));
+                    log.unwrap_or_default().lines().last().unwrap_or_default().to_owned()
+                };
+                return Err(["munge.log", "ctld.log", "d.log"].map(read).join("; "));
+            }
         }
+        Ok(())
     }
 }
 
