@@ -28,7 +28,9 @@ pub use calibration::{
 pub use figure::{Figures, Limits, Provenance, Sourced};
 pub use flow::{Counts, Drops, Fairness, Flow, KernelTimes, QuicCounters, TcpCounters, ThreadTime};
 pub use kernel::{KernelCounters, UdpCounters};
-pub use mpi::{Mpi, MpiFacts, MpiJob, MpiLine, MpiResult, Overlap, RankPlace, RankTimes, Traffic};
+pub use mpi::{
+    MPI_BY_RANK, Mpi, MpiFacts, MpiJob, MpiLine, MpiResult, Overlap, RankPlace, RankTimes, Traffic,
+};
 pub use node::{Carrier, ClockFacts, ClockOffset, HostFacts, Node, Side};
 pub use pacing::Pacing;
 pub use record::{INVALID_SHARE_MAX, Instrument, Outcome, Place, Record, SCHEMA_VERSION, schema};

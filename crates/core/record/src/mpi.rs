@@ -8,10 +8,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::node::{ClockFacts, HostFacts};
 
+/// Environment variable `NAME=VALUE,VALUE` of an MPI job: each rank of `fabricmark-mpi` starts itself again with the
+/// variable NAME set to the value for its rank, in turn. So ranks of one host have devices of their own, which settings of
+/// the libraries cannot express.
+pub const MPI_BY_RANK: &str = "FABRICMARK_MPI_BY_RANK";
+
 /// What an MPI job measures: the points, which take turns in slices.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MpiJob {
-    /// The points. All have the same library and transport, and at most as many ranks as the job.
+    /// What is measured. All points have the same library and transport, and at most as many ranks as the job.
     pub points: Vec<Point>,
     /// Length of a slice.
     pub slice_ns: Nanos,
@@ -38,7 +43,7 @@ pub enum MpiLine {
     Measured {
         /// Index of the point in the job.
         point: usize,
-        /// Its results.
+        /// What the ranks measured.
         result: Box<MpiResult>,
     },
     /// The job has ended, and all points that have results were reported.
@@ -163,13 +168,21 @@ pub struct Traffic {
     pub bytes: u64,
 }
 
+impl Traffic {
+    /// Whether both are of the same device of the same host.
+    pub fn is_device_of(&self, other: &Self) -> bool {
+        let device = |traffic: &Self| (traffic.host, traffic.is_rdma);
+        device(self) == device(other) && self.device == other.device
+    }
+}
+
 /// What a record of an MPI run contains besides its figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Mpi {
-    /// The job.
+    /// Library, hosts and ranks of the job.
     pub facts: MpiFacts,
-    /// The point.
+    /// What the ranks measured at the point.
     pub result: MpiResult,
-    /// Command that started the job.
+    /// Command that started the job, with the variables that select the transport.
     pub launcher: String,
 }

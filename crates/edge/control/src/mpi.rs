@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
@@ -30,7 +30,7 @@ use launcher::{Device, Launch, find};
 /// Period of checks for an interrupt.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// How long a launcher may take to end its ranks after SIGTERM, before it is killed.
+/// How long a launcher may take to end with its ranks, before it gets SIGTERM, and then SIGKILL: a slice, and its own end.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Longest silence of a job beyond ten times the length of a round: ranks of a lost host are noticed by TCP after
@@ -146,7 +146,11 @@ pub(crate) fn run(
     let failure = match (&printed.failure, printed.has_ended) {
         (Some(failure), _) => Some(failure.clone()),
         (None, true) => None,
-        (None, false) => Some(format!("the MPI job ended early: {}", summary(&errors))),
+        (None, false) => {
+            let why = summary(&errors)
+                .unwrap_or_else(|| format!("it printed no message; try `{text} PingPong`"));
+            Some(format!("the MPI job ended early: {why}"))
+        }
     };
     let mut records = Vec::new();
     for (place, point) in points.iter().enumerate() {
@@ -234,15 +238,18 @@ fn carry_out(
     let child = command
         .spawn()
         .map_err(|error| PlanError::Missing(format!("cannot start {launcher}: {error}")))?;
-    let mut child = Job(child);
-    let text = serde_json::to_vec(job).unwrap_or_default();
-    if let Some(mut input) = child.0.stdin.take() {
+    let mut child = Job { input: None, child };
+    let mut text = serde_json::to_vec(job).unwrap_or_default();
+    text.push(b'\n');
+    if let Some(mut input) = child.child.stdin.take() {
+        let (sender, receiver) = mpsc::channel();
+        child.input = Some(receiver);
         // A launcher that ends at once says why on its standard error.
         thread::spawn(move || {
-            let _ = input.write_all(&text);
+            let _ = input.write_all(&text).map(|()| sender.send(input));
         });
     }
-    let errors = child.0.stderr.take().map(|errors| {
+    let errors = child.child.stderr.take().map(|errors| {
         thread::spawn(move || {
             let mut kept = Vec::new();
             let mut errors = errors;
@@ -254,13 +261,13 @@ fn carry_out(
             String::from_utf8_lossy(&kept).into_owned()
         })
     });
-    let lines = child.0.stdout.take().map(lines_of);
+    let lines = child.child.stdout.take().map(lines_of);
     let round = Duration::from(job.slice_ns) * (10 * job.points.len() as u32);
     let mut printed = Printed::default();
     let mut heard = Instant::now();
     while let Some(lines) = &lines {
         if context.interrupted.load(Relaxed) {
-            child.terminate();
+            child.end();
             return Err(PlanError::Interrupted);
         }
         match lines.recv_timeout(LOOK_EVERY) {
@@ -280,7 +287,7 @@ fn carry_out(
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    child.wait();
+    child.end();
     let errors = errors.and_then(|thread| thread.join().ok()).unwrap_or_default();
     Ok((printed, errors))
 }
@@ -315,7 +322,8 @@ fn take(printed: &mut Printed, line: &str, progress: &mut dyn Progress) {
                 facts.clock_error_ns = clock_error_ns;
             }
             if is_interrupted {
-                printed.failure = Some("a signal ended the MPI job".to_owned());
+                printed.failure =
+                    Some("a signal ended the MPI job before its last slice".to_owned());
             }
         }
         Ok(MpiLine::Failed { message, is_wrong }) => {
@@ -331,48 +339,50 @@ fn take(printed: &mut Printed, line: &str, progress: &mut dyn Progress) {
     }
 }
 
-/// The sentences of a launcher's messages, without rules and empty lines, at most 400 bytes.
-fn summary(errors: &str) -> String {
+/// The sentences of a launcher's messages, without rules and empty lines, at most 400 bytes; `None` without any.
+fn summary(errors: &str) -> Option<String> {
     const LENGTH_MAX: usize = 400;
     let is_rule = |line: &str| line.chars().all(|c| "-=*# \t".contains(c));
     let lines = errors.lines().map(str::trim).filter(|line| !is_rule(line));
     let mut text = lines.collect::<Vec<_>>().join(" ");
     if text.is_empty() {
-        text = "it printed no message".to_owned();
+        return None;
     }
     if text.len() > LENGTH_MAX {
         let end = (0..=LENGTH_MAX).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
         text.truncate(end);
         text.push_str(" ...");
     }
-    text
+    Some(text)
 }
 
-/// A launcher, which ends with this value.
-struct Job(Child);
+/// A launcher and its ranks, which end with this value.
+struct Job {
+    /// Standard input of rank 0 behind the job: the ranks end when it is closed, also if this process is killed.
+    input: Option<Receiver<ChildStdin>>,
+    child: Child,
+}
 
 impl Job {
-    /// Waits for its end after it has closed its output, and ends it if that takes long.
-    fn wait(&mut self) {
-        if !self.ends_within(ENDS_WITHIN) {
-            self.terminate();
+    /// Tells the ranks to end after their slice; ends the launcher and its children if they do not.
+    fn end(&mut self) {
+        self.input = None;
+        if self.ends_within(ENDS_WITHIN) {
+            return;
         }
-    }
-
-    /// Tells it and its children to end the ranks, and ends what has not ended then: a launcher of the user may be a script.
-    fn terminate(&mut self) {
-        let group = Pid::from_child(&self.0);
+        // A launcher of the user may be a script.
+        let group = Pid::from_child(&self.child);
         let _ = kill_process_group(group, Signal::TERM);
         if !self.ends_within(ENDS_WITHIN) {
             let _ = kill_process_group(group, Signal::KILL);
-            let _ = self.0.wait();
+            let _ = self.child.wait();
         }
     }
 
     fn ends_within(&mut self, within: Duration) -> bool {
         let until = Instant::now() + within;
         loop {
-            match self.0.try_wait() {
+            match self.child.try_wait() {
                 Ok(None) if Instant::now() < until => thread::sleep(Duration::from_millis(5)),
                 Ok(None) => return false,
                 Ok(Some(_)) | Err(_) => return true,
@@ -383,9 +393,7 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        if let Ok(None) = self.0.try_wait() {
-            self.terminate();
-        }
+        self.end();
     }
 }
 
@@ -414,8 +422,8 @@ mod tests {
     #[test]
     fn a_summary_of_a_launchers_message_has_no_rules() {
         let text = "-----\nThere are not enough slots\navailable.\n\n-----\n";
-        assert_eq!(summary(text), "There are not enough slots available.");
-        assert_eq!(summary(""), "it printed no message");
-        assert!(summary(&"é".repeat(500)).ends_with(" ..."));
+        assert_eq!(summary(text).unwrap(), "There are not enough slots available.");
+        assert_eq!(summary("----\n"), None);
+        assert!(summary(&"é".repeat(500)).unwrap().ends_with(" ..."));
     }
 }

@@ -4,12 +4,14 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use fabricmark_plan::{Figure, MpiTransport};
 use fabricmark_record::{Outcome, Record};
 use fabricmark_testkit::skip;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// The program under test.
@@ -60,6 +62,13 @@ fn records(folder: &Path) -> Vec<Record> {
     let output = command.args(["export", "--format", "json"]).current_dir(folder).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The records of a plan that ends with exit code 0.
+fn records_of(folder: &Path, options: &[&str]) -> Vec<Record> {
+    let output = run(folder, options);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    records(folder)
 }
 
 fn said(output: &Output) -> String {
@@ -118,9 +127,7 @@ fn a_library_that_silently_used_another_transport_has_no_valid_run() {
         "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n\
          exec env OMPI_MCA_btl=self,vader mpirun.openmpi \"$@\"",
     );
-    let output = run(folder.path(), &["--launcher", &launcher]);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    for record in records(folder.path()) {
+    for record in records_of(folder.path(), &["--launcher", &launcher]) {
         let Outcome::Invalid(reason) = &record.outcome else { panic!("{:?}", record.outcome) };
         assert!(reason.starts_with("MPI did not use tcp: network devices sent "), "{reason}");
     }
@@ -144,9 +151,7 @@ fn a_killed_rank_ends_its_job_and_the_plan_goes_on() {
          fi\n\
          exec mpirun.openmpi \"$@\"",
     );
-    let output = run(folder.path(), &["--launcher", &launcher]);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let records = records(folder.path());
+    let records = records_of(folder.path(), &["--launcher", &launcher]);
     let (mut valid, mut lost) = (0, 0);
     for record in &records {
         match &record.outcome {
@@ -160,6 +165,50 @@ fn a_killed_rank_ends_its_job_and_the_plan_goes_on() {
         }
     }
     assert_eq!((valid, lost), (4, 2));
+}
+
+/// Number of ranks on this machine; the kernel cuts the names of processes to 15 characters.
+fn ranks() -> usize {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let is_rank = |folder: &fs::DirEntry| {
+        let name = fs::read_to_string(folder.path().join("comm")).unwrap_or_default();
+        name.trim() == "fabricmark-mpi-"
+    };
+    processes.filter(is_rank).count()
+}
+
+/// Waits until a condition holds, by looking at the processes of this machine.
+fn until(what: &str, is_true: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !is_true() {
+        assert!(Instant::now() < until, "no {what}");
+    }
+}
+
+#[test]
+fn an_interrupted_or_killed_plan_leaves_no_ranks() {
+    let test = "an_interrupted_or_killed_plan_leaves_no_ranks";
+    if !has(test, &["openmpi", "mpich"]) {
+        return;
+    }
+    let _alone = alone();
+    for library in ["openmpi", "mpich"] {
+        for signal in [Signal::INT, Signal::KILL] {
+            let settings = format!("mpi_library = [\"{library}\"]");
+            let folder = plan(&settings, "\"shm\"", "60s");
+            let mut command = Command::new(PROGRAM);
+            command.args(["run", "plan.toml"]).current_dir(folder.path());
+            let mut running = command.stderr(Stdio::null()).spawn().unwrap();
+            until("two ranks", || ranks() == 2);
+            kill_process(Pid::from_child(&running), signal).unwrap();
+            let status = running.wait().unwrap();
+            if signal == Signal::INT {
+                // The ranks have ended before.
+                assert_eq!((status.code(), ranks()), (Some(130), 0), "{library}");
+            }
+            until("end of the ranks", || ranks() == 0);
+        }
+    }
 }
 
 #[test]

@@ -3,35 +3,28 @@
 //! A warm-up round verifies each point and finds how many operations fill a slice. In each further round every point
 //! has a slice, in random order, so that drift of the machine affects all points alike.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
 use fabricmark_plan::{Collective, Point};
-use fabricmark_record::{HostFacts, MpiFacts, MpiJob, MpiLine, RankPlace, Traffic};
+use fabricmark_record::{MpiFacts, MpiJob, MpiLine, Traffic};
 use fabricmark_units::Stream;
-use serde::{Deserialize, Serialize};
 
-use crate::clock::{self, Clocks, now_ns};
+use crate::clock::{Clocks, now_ns};
+use crate::facts;
 use crate::operation::{Bench, Measured, Slice, iterations_for};
 use crate::sys::{Call, Elements, MpiError, World};
 use crate::tally::{Reading, Tally};
-use crate::traffic::{self, Meter};
+use crate::traffic::Meter;
 
 /// Least time between two readings of the clock, in readings: they take 0.5 % of the time at most.
 const READINGS: f64 = 200.0;
 
-/// Largest number of marks of all ranks of a slice, 16 bytes each, which rank 0 gathers.
-const MARKS_MAX: u64 = 1 << 20;
+/// Largest number of timings of all ranks of a slice, 16 bytes each, which rank 0 gathers.
+const TIMINGS_MAX: u64 = 1 << 20;
 
-/// Largest number of marks of a slice: more do not make a percentile more accurate.
-const MARKS_OF_SLICE_MAX: u64 = 10_000;
+/// Largest number of timings of a slice: more do not make a percentile more accurate.
+const TIMINGS_OF_SLICE_MAX: u64 = 10_000;
 
 /// How far in the future operations at common times begin: the order reaches all ranks before.
 const LEAD_NS: i64 = 2_000_000;
-
-/// Room for the facts of a rank, in JSON.
-const FACTS_MAX: usize = 8192;
 
 /// Room for what is wrong with a result.
 const WRONG_MAX: usize = 512;
@@ -78,7 +71,7 @@ impl Order {
             Self::Slice(point, slice, counts) => [
                 if counts { 3 } else { 4 },
                 point as i64,
-                i64::from(slice.marks),
+                i64::from(slice.timings),
                 i64::from(slice.batch),
                 slice.window_ns,
                 slice.begin_ns,
@@ -88,55 +81,21 @@ impl Order {
     }
 
     fn read(numbers: [i64; ORDER]) -> Self {
-        let [kind, point, marks, batch, window_ns, begin_ns, computation] = numbers;
+        let [kind, point, timings, batch, window_ns, begin_ns, computation] = numbers;
         let point = point as usize;
         match kind {
             0 => Self::End,
             1 => Self::Synchronise,
             2 => Self::Verify(point),
             _ => {
-                let (marks, batch) = (marks as u32, batch as u32);
+                let (timings, batch) = (timings as u32, batch as u32);
                 let computation = computation as u64;
-                let slice = Slice { marks, batch, window_ns, begin_ns, computation };
+                let slice = Slice { timings, batch, window_ns, begin_ns, computation };
                 Self::Slice(point, slice, kind == 3)
             }
         }
     }
 }
-
-/// Facts about a rank, which it sends to rank 0.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct RankFacts {
-    /// Equal for ranks that read the same clock.
-    clock: String,
-    /// Network namespace: ranks of one host with the same one see the same counters.
-    network: String,
-    host: HostFacts,
-    rdma: Vec<String>,
-    cpus: String,
-}
-
-impl RankFacts {
-    fn own() -> Self {
-        let network = fs::read_link("/proc/self/ns/net").unwrap_or_default();
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        Self {
-            clock: clock::identity(),
-            network: network.display().to_string(),
-            host: HostFacts { cpus: all_cpus(), ..fabricmark_host::facts() },
-            rdma: traffic::rdma_ports(),
-            cpus: cpus.unwrap_or_default().trim().to_owned(),
-        }
-    }
-
-    fn is_on_host_of(&self, other: &Self) -> bool {
-        (&self.clock, &self.network) == (&other.clock, &other.network)
-    }
-}
-
-/// Bytes by device, and whether it is an RDMA device.
-type Sent = Vec<(String, bool, u64)>;
 
 /// A rank of a job.
 #[derive(Debug)]
@@ -146,7 +105,7 @@ pub struct Rank<'a> {
     /// Reads the counters of this rank's host, if this rank is the one that does.
     meter: Option<Meter>,
     /// Traffic of each point.
-    traffic: Vec<Sent>,
+    traffic: Vec<Vec<Traffic>>,
     memory: [Vec<u8>; 2],
     cache_bytes: usize,
 }
@@ -155,7 +114,7 @@ pub struct Rank<'a> {
 pub fn run(
     world: &World,
     job: Option<&MpiJob>,
-    interrupted: &AtomicBool,
+    is_interrupted: &dyn Fn() -> bool,
     say: &mut dyn FnMut(MpiLine),
 ) -> Result<bool, JobError> {
     world.set_group(world.ranks())?;
@@ -165,53 +124,22 @@ pub fn run(
         let message = format!("the job has {} ranks, and a point needs {most}", world.ranks());
         return Err(JobError::Input(message));
     }
-    let (facts, hosts) = gather_facts(world)?;
+    let (facts, hosts) = facts::gather(world)?;
     let mut rank = Rank {
         world,
         meter: hosts.counts_traffic.then(Meter::new),
         traffic: vec![Vec::new(); job.points.len()],
         memory: [Vec::new(), Vec::new()],
-        cache_bytes: cache_bytes(),
+        cache_bytes: facts::cache_bytes(),
         job,
     };
     let Some(facts) = facts else {
         rank.follow()?;
         return Ok(false);
     };
-    check_memory(&rank.job, &facts)?;
+    facts::check_memory(&rank.job, &facts)?;
     let clocks = Clocks::new(&hosts.has_clock_of_0);
-    Director { rank, clocks, hosts: hosts.host_of, interrupted, say }.direct(facts)
-}
-
-/// Rejects a job whose buffers exceed the memory of a host. Verification has a copy of both buffers, and the expected one.
-fn check_memory(job: &MpiJob, facts: &MpiFacts) -> Result<(), JobError> {
-    const COPIES: u64 = 3;
-    for point in &job.points {
-        let payload = point.payload.0 as usize;
-        let collective = point.benchmark.and_then(fabricmark_plan::Benchmark::collective);
-        let rooms = match collective {
-            Some(collective) => Call::room(collective, payload, point.ranks() as usize),
-            None => [payload, 2 * payload],
-        };
-        let bytes = COPIES * rooms.iter().map(|&room| room as u64).sum::<u64>();
-        for (number, host) in facts.hosts.iter().enumerate() {
-            let ranks = facts.ranks.iter().take(point.ranks() as usize);
-            let here = ranks.filter(|place| place.host as usize == number).count() as u64;
-            let needed = here.saturating_mul(bytes);
-            if needed > host.memory_bytes && host.memory_bytes > 0 {
-                return Err(JobError::Input(format!(
-                    "{} of {payload} bytes with {} ranks needs up to {} MB of memory on {}, which \
-                     has {} MB; use smaller payloads or fewer ranks per host",
-                    point.benchmark.map_or("", |benchmark| benchmark.word()),
-                    point.ranks(),
-                    needed / 1_000_000,
-                    host.hostname,
-                    host.memory_bytes / 1_000_000
-                )));
-            }
-        }
-    }
-    Ok(())
+    Director { rank, clocks, hosts: hosts.host_of, is_interrupted, say }.direct(facts)
 }
 
 /// Broadcasts the job.
@@ -232,82 +160,8 @@ fn broadcast(world: &World, data: &mut [u8]) -> Result<(), MpiError> {
 }
 
 /// A collective operation on bytes with root 0.
-const fn call(collective: Collective, payload: usize) -> Call {
+pub const fn call(collective: Collective, payload: usize) -> Call {
     Call { collective, payload, elements: Elements::BYTES, root: 0, in_place: false }
-}
-
-/// What a rank needs to know about the hosts.
-struct Hosts {
-    counts_traffic: bool,
-    /// At rank 0: which ranks read its clock.
-    has_clock_of_0: Vec<bool>,
-    /// At rank 0: index of the host of each rank.
-    host_of: Vec<u32>,
-}
-
-/// Gathers the facts of all ranks at rank 0, which tells each whether it counts the traffic of its host.
-fn gather_facts(world: &World) -> Result<(Option<MpiFacts>, Hosts), JobError> {
-    let ranks = world.ranks() as usize;
-    let own = RankFacts::own();
-    let mut text = serde_json::to_vec(&own).unwrap_or_default();
-    text.resize(FACTS_MAX, b' ');
-    let mut all = vec![0; ranks * FACTS_MAX];
-    world.of_all(&call(Collective::Gather, FACTS_MAX), &text, &mut all)?;
-    let mut counts = [0];
-    if world.rank() > 0 {
-        let unused = vec![0; ranks];
-        world.of_all(&call(Collective::Scatter, 1), &unused, &mut counts)?;
-        let (has_clock_of_0, host_of) = (Vec::new(), Vec::new());
-        let hosts = Hosts { counts_traffic: counts[0] == 1, has_clock_of_0, host_of };
-        return Ok((None, hosts));
-    }
-    let mut hosts: Vec<RankFacts> = Vec::new();
-    let mut places = Vec::new();
-    let mut first_of_host = Vec::new();
-    for text in all.chunks(FACTS_MAX) {
-        let facts: RankFacts =
-            serde_json::from_slice(text).map_err(|error| JobError::Message(error.to_string()))?;
-        let known = hosts.iter().position(|host| host.is_on_host_of(&facts));
-        first_of_host.push(u8::from(known.is_none()));
-        let host = known.unwrap_or(hosts.len());
-        places
-            .push((RankPlace { host: host as u32, cpus: facts.cpus.clone() }, facts.clock.clone()));
-        if known.is_none() {
-            hosts.push(facts);
-        }
-    }
-    world.of_all(&call(Collective::Scatter, 1), &first_of_host, &mut counts)?;
-    let has_clock_of_0 = places.iter().map(|(_, clock)| *clock == own.clock).collect();
-    let host_of = places.iter().map(|(place, _)| place.host).collect();
-    let (library, standard) = world.library()?;
-    let rdma: BTreeSet<&String> = hosts.iter().flat_map(|facts| &facts.rdma).collect();
-    let facts = MpiFacts {
-        library,
-        standard,
-        rdma: rdma.into_iter().cloned().collect(),
-        hosts: hosts.into_iter().map(|facts| facts.host).collect(),
-        ranks: places.into_iter().map(|(place, _)| place).collect(),
-        clock: fabricmark_telemetry::clock::facts(),
-        clock_error_ns: 0,
-    };
-    Ok((Some(facts), Hosts { counts_traffic: counts[0] == 1, has_clock_of_0, host_of }))
-}
-
-/// CPUs of this machine, which a rank may not use if it is bound to one.
-fn all_cpus() -> u32 {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    text.lines().filter(|line| line.starts_with("processor")).count() as u32
-}
-
-/// Bytes of the largest cache of the first CPU, twice, so that nothing of it remains; 64 MiB if unknown.
-fn cache_bytes() -> usize {
-    let folders =
-        fs::read_dir("/sys/devices/system/cpu/cpu0/cache").into_iter().flatten().flatten();
-    let sizes = folders.filter_map(|folder| {
-        let text = fs::read_to_string(folder.path().join("size")).ok()?;
-        text.trim().strip_suffix('K')?.parse::<usize>().ok()
-    });
-    sizes.max().map_or(64 << 20, |kib| (2 * kib) << 10)
 }
 
 impl Rank<'_> {
@@ -401,8 +255,8 @@ impl Rank<'_> {
         let mut bench = Bench::new(world, &point, self.cache_bytes, memory)?;
         let mut begin_ns = 0;
         // After the turns of other points, the first operation takes longer, which matters to short ones.
-        if slice.marks > 1 {
-            bench.slice(Slice { marks: 1, batch: 1, ..Slice::default() })?;
+        if slice.timings > 1 {
+            bench.slice(Slice { timings: 1, batch: 1, ..Slice::default() })?;
         }
         if slice.window_ns > 0 {
             begin_ns = now_ns() + LEAD_NS;
@@ -420,11 +274,11 @@ impl Rank<'_> {
         if let (Some(before), Some(meter)) = (before, &mut self.meter) {
             add(&mut self.traffic[index], meter.now().since(&before));
         }
-        Ok((gather_measured(world, &measured, slice.marks as usize)?, begin_ns))
+        Ok((gather_measured(world, &measured, slice.timings as usize)?, begin_ns))
     }
 
     /// Sends the traffic of all points to rank 0, which returns them by rank.
-    fn report_traffic(&mut self) -> Result<Vec<Vec<Sent>>, JobError> {
+    fn report_traffic(&mut self) -> Result<Vec<Vec<Vec<Traffic>>>, JobError> {
         let world = self.world;
         self.regroup(world.ranks())?;
         let own = std::mem::take(&mut self.traffic);
@@ -449,26 +303,25 @@ impl Rank<'_> {
 }
 
 /// Adds the bytes of devices to a list of them.
-fn add(all: &mut Sent, more: Sent) {
-    for (device, is_rdma, bytes) in more {
-        let known = all.iter_mut().find(|known| known.0 == device && known.1 == is_rdma);
-        match known {
-            Some(known) => known.2 += bytes,
-            None => all.push((device, is_rdma, bytes)),
+fn add(all: &mut Vec<Traffic>, more: Vec<Traffic>) {
+    for traffic in more {
+        match all.iter_mut().find(|known| known.is_device_of(&traffic)) {
+            Some(known) => known.bytes += traffic.bytes,
+            None => all.push(traffic),
         }
     }
 }
 
-/// Gathers what the ranks of the group measured; each has at most `marks` marks.
+/// Gathers what the ranks of the group measured; each has at most `timings` timings.
 fn gather_measured(
     world: &World,
     measured: &Measured,
-    marks: usize,
+    timings: usize,
 ) -> Result<Vec<Measured>, JobError> {
     let mut own: Vec<i64> =
-        vec![measured.marks.len() as i64, measured.both_ns, measured.computation_ns];
-    own.extend(measured.marks.iter().flat_map(|&(start, end)| [start, end]));
-    let numbers = 3 + 2 * marks;
+        vec![measured.timings.len() as i64, measured.both_ns, measured.computation_ns];
+    own.extend(measured.timings.iter().flat_map(|&(start, end)| [start, end]));
+    let numbers = 3 + 2 * timings;
     own.resize(numbers, 0);
     let bytes: Vec<u8> = own.iter().flat_map(|number| number.to_ne_bytes()).collect();
     let mut all = vec![0; bytes.len() * world.group() as usize];
@@ -480,9 +333,9 @@ fn gather_measured(
     let of_rank = |bytes: &[u8]| {
         let number = |bytes: &[u8]| i64::from_ne_bytes(bytes.try_into().unwrap_or_default());
         let numbers: Vec<i64> = bytes.chunks_exact(8).map(number).collect();
-        let marks = numbers[3..].chunks_exact(2).take(numbers[0] as usize);
+        let timings = numbers[3..].chunks_exact(2).take(numbers[0] as usize);
         Measured {
-            marks: marks.map(|pair| (pair[0], pair[1])).collect(),
+            timings: timings.map(|pair| (pair[0], pair[1])).collect(),
             both_ns: numbers[1],
             computation_ns: numbers[2],
         }
@@ -496,7 +349,7 @@ struct Director<'a> {
     clocks: Clocks,
     /// Host of each rank.
     hosts: Vec<u32>,
-    interrupted: &'a AtomicBool,
+    is_interrupted: &'a dyn Fn() -> bool,
     say: &'a mut dyn FnMut(MpiLine),
 }
 
@@ -520,11 +373,11 @@ impl Director<'_> {
         let mut slices: Vec<Slice> = Vec::new();
         let all_rounds = rounds + 1;
         for (index, point) in points.iter().enumerate() {
-            if self.interrupted.load(Relaxed) {
+            if (self.is_interrupted)() {
                 break;
             }
             tallies[index].verified(self.verify(index)?);
-            let room = MARKS_MAX / u64::from(point.ranks()).max(1);
+            let room = TIMINGS_MAX / u64::from(point.ranks()).max(1);
             let read_cost_ns = facts.clock.read_cost_ns;
             slices.push(self.calibrate(index, slice_ns.0 as f64, room, read_cost_ns)?);
         }
@@ -536,7 +389,7 @@ impl Director<'_> {
                 self.order(Order::Synchronise)?;
             }
             for &index in &order {
-                if self.interrupted.load(Relaxed) {
+                if (self.is_interrupted)() {
                     break 'rounds;
                 }
                 self.measure(index, &mut slices[index], &mut tallies[index])?;
@@ -549,18 +402,13 @@ impl Director<'_> {
             let mut result = tally.finish();
             for (rank, traffic) in traffic.iter().enumerate() {
                 let of_point = traffic.get(point).into_iter().flatten();
-                result.traffic.extend(of_point.map(|(device, is_rdma, bytes)| Traffic {
-                    host: self.hosts[rank],
-                    device: device.clone(),
-                    is_rdma: *is_rdma,
-                    // Ports of one job are of one kind.
-                    has_ip: *is_rdma && traffic::is_infiniband(device),
-                    bytes: *bytes,
-                }));
+                result.traffic.extend(
+                    of_point.map(|sent| Traffic { host: self.hosts[rank], ..sent.clone() }),
+                );
             }
             (self.say)(MpiLine::Measured { point, result: Box::new(result) });
         }
-        let is_interrupted = self.interrupted.load(Relaxed);
+        let is_interrupted = (self.is_interrupted)();
         (self.say)(MpiLine::Ended { is_interrupted, clock_error_ns: self.clocks.error_ns() });
         Ok(is_interrupted)
     }
@@ -601,7 +449,7 @@ impl Director<'_> {
     }
 
     /// Finds how many operations fill a slice, and how many of them a reading of the clock may cover. `room` limits the
-    /// number of marks.
+    /// number of timings.
     fn calibrate(
         &mut self,
         index: usize,
@@ -615,7 +463,7 @@ impl Director<'_> {
         let is_non_blocking = point.benchmark.is_some_and(|benchmark| {
             matches!(benchmark.traits().action, fabricmark_plan::Action::NonBlocking(_))
         });
-        let mut trial = Slice { marks: 1, batch: 1, ..Slice::default() };
+        let mut trial = Slice { timings: 1, batch: 1, ..Slice::default() };
         // The first operation of a point may set up connections.
         self.order(Order::Slice(index, trial, false))?;
         let (mut operation_ns, mut cycle_ns);
@@ -623,23 +471,26 @@ impl Director<'_> {
             let start_ns = now_ns();
             let found = self.order(Order::Slice(index, trial, false))?;
             let took_ns = (now_ns() - start_ns) as f64;
-            let marks = found.first().map(|measured| measured.marks.as_slice()).unwrap_or_default();
-            let count = f64::from(trial.marks);
-            let own_ns: i64 = marks.iter().map(|(start, end)| end - start).sum();
+            let timings =
+                found.first().map(|measured| measured.timings.as_slice()).unwrap_or_default();
+            let count = f64::from(trial.timings);
+            let own_ns: i64 = timings.iter().map(|(start, end)| end - start).sum();
             operation_ns = (own_ns as f64 / count).max(1.0);
-            let span_ns = match (marks.first(), marks.last()) {
+            let span_ns = match (timings.first(), timings.last()) {
                 (Some((start, _)), Some((_, end))) => (end - start) as f64,
                 _ => took_ns,
             };
             cycle_ns = (span_ns / count).max(operation_ns);
-            if span_ns >= slice_ns / 4.0 || u64::from(trial.marks) >= room.min(MARKS_OF_SLICE_MAX) {
+            if span_ns >= slice_ns / 4.0
+                || u64::from(trial.timings) >= room.min(TIMINGS_OF_SLICE_MAX)
+            {
                 break;
             }
-            let grown = (f64::from(trial.marks) * (slice_ns / 3.0) / span_ns.max(1.0)).ceil();
-            let most = (10 * trial.marks).min(room.min(MARKS_OF_SLICE_MAX) as u32);
-            trial.marks = (grown as u32).clamp(trial.marks + 1, most.max(trial.marks + 1));
+            let grown = (f64::from(trial.timings) * (slice_ns / 3.0) / span_ns.max(1.0)).ceil();
+            let most = (10 * trial.timings).min(room.min(TIMINGS_OF_SLICE_MAX) as u32);
+            trial.timings = (grown as u32).clamp(trial.timings + 1, most.max(trial.timings + 1));
         }
-        let mut slice = Slice { marks: 1, batch: 1, ..Slice::default() };
+        let mut slice = Slice { timings: 1, batch: 1, ..Slice::default() };
         if is_non_blocking {
             slice.computation = iterations_for(operation_ns);
             cycle_ns += 2.0 * operation_ns;
@@ -651,13 +502,13 @@ impl Director<'_> {
             cycle_ns = slice.window_ns as f64;
         }
         let operations = (slice_ns / cycle_ns).floor().max(1.0);
-        let most = room.min(MARKS_OF_SLICE_MAX) as f64;
+        let most = room.min(TIMINGS_OF_SLICE_MAX) as f64;
         if !is_synchronised && !is_non_blocking {
             let by_cost = (READINGS * read_cost_ns / operation_ns).ceil();
             let by_room = (operations / most).ceil();
             slice.batch = by_cost.max(by_room).clamp(1.0, operations) as u32;
         }
-        slice.marks = (operations / f64::from(slice.batch)).round().clamp(1.0, most) as u32;
+        slice.timings = (operations / f64::from(slice.batch)).round().clamp(1.0, most) as u32;
         Ok(slice)
     }
 
@@ -675,14 +526,14 @@ impl Director<'_> {
         let late = tally.late();
         tally.add(&reading, &self.clocks, &measured);
         // A tenth of the operations may be late: a longer window wastes time.
-        if 10 * (tally.late() - late) > u64::from(slice.marks) {
+        if 10 * (tally.late() - late) > u64::from(slice.timings) {
             slice.window_ns += slice.window_ns / 2;
         }
         Ok(())
     }
 }
 
-/// How the marks of a point are read.
+/// How the timings of a point are read.
 fn reading(point: &Point, slice: Slice, begin_ns: i64) -> Reading {
     use fabricmark_plan::Action;
     let action = point.benchmark.map(|benchmark| benchmark.traits().action);

@@ -10,6 +10,8 @@ mod buffer;
 #[cfg(has_mpi)]
 mod clock;
 #[cfg(has_mpi)]
+mod facts;
+#[cfg(has_mpi)]
 mod job;
 #[cfg(has_mpi)]
 mod operation;

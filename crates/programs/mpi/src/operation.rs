@@ -13,13 +13,13 @@ use crate::verify;
 const ROOTS_MAX: u32 = 8;
 
 /// Start and end of an operation or of a batch of operations, by the clock of the rank.
-pub type Mark = (i64, i64);
+pub type Timing = (i64, i64);
 
 /// What a rank does in a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slice {
     /// Number of operations or batches.
-    pub marks: u32,
+    pub timings: u32,
     /// Operations per batch.
     pub batch: u32,
     /// Time between the starts of operations that begin at common times, in ns; 0: none.
@@ -34,7 +34,7 @@ pub struct Slice {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     /// Of operations, or of batches.
-    pub marks: Vec<Mark>,
+    pub timings: Vec<Timing>,
     /// Sum of the times of non-blocking operations together with the computation.
     pub both_ns: i64,
     /// Sum of the times of the computation.
@@ -47,6 +47,7 @@ pub struct Bench<'a> {
     world: &'a World,
     action: Action,
     sync: Option<Sync>,
+    is_synchronised: bool,
     rotates: bool,
     /// Root of the first operation of a slice.
     first_root: u32,
@@ -100,6 +101,7 @@ impl<'a> Bench<'a> {
             world,
             action,
             sync: point.sync,
+            is_synchronised: point.is_synchronised(),
             rotates: point.root == Some(Root::Rotate),
             first_root: 0,
             call,
@@ -115,11 +117,6 @@ impl<'a> Bench<'a> {
     pub fn close(self) -> Result<[Vec<u8>; 2], MpiError> {
         self.window.map_or(Ok(()), Window::close)?;
         Ok([self.sent.into_memory(), self.received.into_memory()])
-    }
-
-    /// Whether single operations are timed: those that start at a barrier or at a common time.
-    pub fn is_synchronised(&self) -> bool {
-        self.sync.is_some_and(|sync| sync != Sync::None)
     }
 
     /// Waits for all ranks of the group.
@@ -190,13 +187,13 @@ impl<'a> Bench<'a> {
             }),
             // The target waits in the barrier after the slice, where MPI makes progress.
             Action::Put | Action::Get | Action::Accumulate => Ok(Measured::default()),
-            Action::Blocking(_) if !self.is_synchronised() && !self.rotates => {
+            Action::Blocking(_) if !self.is_synchronised && !self.rotates => {
                 let ready = self.ready;
                 self.timed(slice, |bench, _| {
                     world.collective(&ready, bench.sent.bytes(), bench.received.bytes_mut())
                 })
             }
-            Action::Blocking(_) if !self.is_synchronised() => self.timed(slice, |bench, i| {
+            Action::Blocking(_) if !self.is_synchronised => self.timed(slice, |bench, i| {
                 let ready = bench.rooted(i);
                 world.collective(&ready, bench.sent.bytes(), bench.received.bytes_mut())
             }),
@@ -222,10 +219,10 @@ impl<'a> Bench<'a> {
         slice: Slice,
         mut once: impl FnMut(&mut Self, u32) -> Result<(), MpiError>,
     ) -> Result<Measured, MpiError> {
-        let mut marks = Vec::with_capacity(slice.marks as usize);
+        let mut timings = Vec::with_capacity(slice.timings as usize);
         let mut i = 0;
         let mut start_ns = now_ns();
-        for _ in 0..slice.marks {
+        for _ in 0..slice.timings {
             for _ in 0..slice.batch {
                 once(self, i)?;
                 self.sent.advance();
@@ -233,10 +230,10 @@ impl<'a> Bench<'a> {
                 i = i.wrapping_add(1);
             }
             let end_ns = now_ns();
-            marks.push((start_ns, end_ns));
+            timings.push((start_ns, end_ns));
             start_ns = end_ns;
         }
-        Ok(Measured { marks, ..Measured::default() })
+        Ok(Measured { timings, ..Measured::default() })
     }
 
     /// Single operations, each after a barrier or at a common time.
@@ -245,16 +242,16 @@ impl<'a> Bench<'a> {
         slice: Slice,
         mut once: impl FnMut(&mut Self, u32) -> Result<(), MpiError>,
     ) -> Result<Measured, MpiError> {
-        let mut marks = Vec::with_capacity(slice.marks as usize);
-        for i in 0..slice.marks {
+        let mut timings = Vec::with_capacity(slice.timings as usize);
+        for i in 0..slice.timings {
             self.wait_for_start(slice, i)?;
             let start_ns = now_ns();
             once(self, i)?;
-            marks.push((start_ns, now_ns()));
+            timings.push((start_ns, now_ns()));
             self.sent.advance();
             self.received.advance();
         }
-        Ok(Measured { marks, ..Measured::default() })
+        Ok(Measured { timings, ..Measured::default() })
     }
 
     /// Waits for the start of operation `i`.
@@ -276,12 +273,12 @@ impl<'a> Bench<'a> {
     fn overlapped(&mut self, slice: Slice) -> Result<Measured, MpiError> {
         let world = self.world;
         let mut found = Measured::default();
-        for i in 0..slice.marks {
+        for i in 0..slice.timings {
             let ready = self.rooted(i);
             self.wait_for_start(slice, i)?;
             let start_ns = now_ns();
             world.during(&ready, self.sent.bytes(), self.received.bytes_mut(), || ())?;
-            found.marks.push((start_ns, now_ns()));
+            found.timings.push((start_ns, now_ns()));
             self.sent.advance();
             self.received.advance();
             if slice.computation == 0 {
@@ -338,7 +335,7 @@ impl<'a> Bench<'a> {
         }
         self.barrier()?;
         let (sent, received) = (self.sent.at(), self.received.at());
-        self.slice(Slice { marks: 1, batch: 1, ..Slice::default() })?;
+        self.slice(Slice { timings: 1, batch: 1, ..Slice::default() })?;
         self.sent.set(sent);
         self.received.set(received);
         self.barrier()?;

@@ -1,14 +1,15 @@
 //! The program at each rank: rank 0 prints, and errors become exit codes (`docs/exit-codes.md`).
 
 use std::env;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fabricmark_plan::Benchmark;
-use fabricmark_record::{MpiFacts, MpiJob, MpiLine, MpiResult};
+use fabricmark_record::{MPI_BY_RANK, MpiFacts, MpiJob, MpiLine, MpiResult};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::job::{self, JobError};
 use crate::options::{As, Options};
@@ -89,9 +90,11 @@ fn of_rank(world: &World, options: Result<Options, clap::Error>) -> Result<u8, J
         }
     }
     let job = is_first.then(|| the_job(&options, world.ranks())).transpose()?;
+    let reads_job = options.job;
+    let is_interrupted = || interrupted.load(Relaxed) || reads_job && has_input_ended();
     let mut output = Output::new(&options, job.as_ref());
     let is_interrupted =
-        match job::run(world, job.as_ref(), &interrupted, &mut |line| output.say(&line)) {
+        match job::run(world, job.as_ref(), &is_interrupted, &mut |line| output.say(&line)) {
             Err(JobError::Wrong(message)) => {
                 output.say(&MpiLine::Failed { message: message.clone(), is_wrong: true });
                 eprintln!("fabricmark-mpi: wrong result: {message}");
@@ -116,30 +119,36 @@ fn the_job(options: &Options, ranks: u32) -> Result<MpiJob, JobError> {
     let unread =
         |error: &dyn std::fmt::Display| JobError::Input(format!("cannot read the job: {error}"));
     let mut text = Vec::new();
-    io::stdin().take(JOB_MAX).read_to_end(&mut text).map_err(|error| unread(&error))?;
+    let mut input = io::stdin().lock().take(JOB_MAX);
+    input.read_until(b'\n', &mut text).map_err(|error| unread(&error))?;
     serde_json::from_slice(&text).map_err(|error| unread(&error))
+}
+
+/// Whether the launcher has closed the standard input behind the job: `fabricmark` has ended, or wants the job to end.
+fn has_input_ended() -> bool {
+    let input = io::stdin();
+    let mut fds = [PollFd::new(&input, PollFlags::IN)];
+    let is_ready = poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
+    is_ready && rustix::io::read(&input, &mut [0_u8; 1]).is_ok_and(|read| read == 0)
 }
 
 /// Largest job: 100,000 points of some 500 bytes.
 const JOB_MAX: u64 = 64 << 20;
 
-/// Variable `NAME=VALUE,VALUE`: this program sets variable NAME to the value for its rank, in turn. Ranks of one host
-/// have devices of their own in this way, which neither library's settings can express.
-const BY_RANK: &str = "FABRICMARK_MPI_BY_RANK";
-
-/// Starts this program again with the variable of [`BY_RANK`] set; returns if there is none to set.
+/// Starts this program again with the variable of [`MPI_BY_RANK`] set; returns if there is none to set.
 fn set_by_rank() -> io::Result<()> {
-    let Ok(setting) = env::var(BY_RANK) else { return Ok(()) };
+    let Ok(setting) = env::var(MPI_BY_RANK) else { return Ok(()) };
     // Open MPI, MPICH, Slurm.
     let numbers = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
     let rank = numbers.iter().find_map(|name| env::var(name).ok()?.parse::<usize>().ok());
     let (Some((name, values)), Some(rank)) = (setting.split_once('='), rank) else {
-        let message = format!("{BY_RANK}={setting} needs NAME=VALUE,VALUE and the rank's number");
+        let message =
+            format!("{MPI_BY_RANK}={setting} needs NAME=VALUE,VALUE and the rank's number");
         return Err(io::Error::other(message));
     };
     let value = values.split(',').cycle().nth(rank).unwrap_or_default();
     let mut again = Command::new(env::current_exe()?);
-    Err(again.args(env::args_os().skip(1)).env(name, value).env_remove(BY_RANK).exec())
+    Err(again.args(env::args_os().skip(1)).env(name, value).env_remove(MPI_BY_RANK).exec())
 }
 
 /// What rank 0 prints.

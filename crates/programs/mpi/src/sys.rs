@@ -80,47 +80,40 @@ unsafe extern "C" {
     fn fm_accumulate(data: *const c_void, count: c_int, kind: c_int, to: c_int) -> c_int;
 }
 
+/// A call of MPI that failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{call}: {problem}")]
+pub struct MpiError {
+    /// Function of MPI.
+    pub call: &'static str,
+    /// Why it failed.
+    pub problem: Problem,
+}
+
 /// Why a call of MPI failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MpiError {
-    /// The library returned an error.
-    #[error("{call}: {text}")]
-    Library {
-        /// The function.
-        call: &'static str,
-        /// What the library says.
-        text: String,
-    },
-    /// A buffer is too short for the operation.
-    #[error("{call}: a buffer of {has} bytes is shorter than the {needs} bytes of the operation")]
+pub enum Problem {
+    /// The library returned an error, with this text.
+    #[error("{0}")]
+    Library(String),
+    /// A buffer is too short for the operation; both in bytes.
+    #[error("a buffer of {has} bytes is shorter than the {needs} bytes of the operation")]
     Short {
-        /// The function.
-        call: &'static str,
         /// Bytes that the operation needs.
         needs: usize,
         /// Bytes of the buffer.
         has: usize,
     },
-    /// A payload has more elements than MPI counts.
-    #[error("{call}: {bytes} bytes have more elements than MPI counts")]
-    Long {
-        /// The function.
-        call: &'static str,
-        /// Bytes of the payload.
-        bytes: usize,
-    },
+    /// A payload of so many bytes has more elements than MPI counts.
+    #[error("{0} bytes have more elements than MPI counts; use a smaller payload")]
+    Long(usize),
     /// A second window, or an operation while a non-blocking one is pending.
-    #[error("{call}: another one is open")]
-    Open {
-        /// The function.
-        call: &'static str,
-    },
+    #[error("another one is open")]
+    Open,
     /// A rank outside of the group.
-    #[error("{call}: no rank {rank} in a group of {ranks}")]
+    #[error("no rank {rank} in a group of {ranks}")]
     NoRank {
-        /// The function.
-        call: &'static str,
-        /// The rank.
+        /// Number of the rank.
         rank: u32,
         /// Ranks of the group.
         ranks: u32,
@@ -189,7 +182,7 @@ const fn is_vector(collective: Collective) -> bool {
 /// A collective operation and its parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// The operation.
+    /// Which operation.
     pub collective: Collective,
     /// Bytes of a payload.
     pub payload: usize,
@@ -248,7 +241,10 @@ impl Ready {
     #[inline]
     fn check(&self, sent: &[u8], received: &[u8], ranks: u32) -> Result<()> {
         if self.ranks != ranks {
-            return Err(MpiError::NoRank { call: COLLECTIVE, rank: self.ranks, ranks });
+            return Err(MpiError {
+                call: COLLECTIVE,
+                problem: Problem::NoRank { rank: self.ranks, ranks },
+            });
         }
         let [send_room, receive_room] = self.room;
         room(COLLECTIVE, sent.len(), send_room)?;
@@ -284,7 +280,7 @@ fn error(call: &'static str, code: c_int) -> MpiError {
     let mut text = [0_u8; TEXT_MAX];
     // SAFETY: the C layer writes at most as many bytes as it is told, the last of which is 0.
     unsafe { fm_error(code, text.as_mut_ptr().cast(), TEXT_MAX as c_int) };
-    MpiError::Library { call, text: until_zero(&text) }
+    MpiError { call, problem: Problem::Library(until_zero(&text)) }
 }
 
 fn until_zero(text: &[u8]) -> String {
@@ -294,13 +290,18 @@ fn until_zero(text: &[u8]) -> String {
 
 #[inline]
 fn room(call: &'static str, has: usize, needs: usize) -> Result<()> {
-    if has >= needs { Ok(()) } else { Err(MpiError::Short { call, needs, has }) }
+    if has >= needs {
+        Ok(())
+    } else {
+        Err(MpiError { call, problem: Problem::Short { needs, has } })
+    }
 }
 
 /// Number of elements in a payload.
 #[inline]
 fn count(call: &'static str, bytes: usize, elements: Elements) -> Result<c_int> {
-    c_int::try_from(elements.in_bytes(bytes)).map_err(|_| MpiError::Long { call, bytes })
+    c_int::try_from(elements.in_bytes(bytes))
+        .map_err(|_| MpiError { call, problem: Problem::Long(bytes) })
 }
 
 impl World {
@@ -368,10 +369,13 @@ impl World {
     pub fn set_group(&self, ranks: u32) -> Result<()> {
         let call = "MPI_Comm_split";
         if ranks == 0 || ranks > self.ranks {
-            return Err(MpiError::NoRank { call, rank: ranks, ranks: self.ranks });
+            return Err(MpiError {
+                call,
+                problem: Problem::NoRank { rank: ranks, ranks: self.ranks },
+            });
         }
         if self.is_pending.get() {
-            return Err(MpiError::Open { call });
+            return Err(MpiError { call, problem: Problem::Open });
         }
         // SAFETY: MPI is initialised; no operation is pending.
         check(call, unsafe { fm_group(ranks as c_int) })?;
@@ -386,7 +390,7 @@ impl World {
         if rank < ranks && self.rank < ranks {
             Ok(rank as c_int)
         } else {
-            Err(MpiError::NoRank { call, rank, ranks })
+            Err(MpiError { call, problem: Problem::NoRank { rank, ranks } })
         }
     }
 
@@ -499,7 +503,10 @@ impl World {
 
     fn checked(&self, call: &Call, ranks: u32, is_group: bool) -> Result<Ready> {
         if call.root >= ranks || self.rank >= ranks {
-            return Err(MpiError::NoRank { call: COLLECTIVE, rank: call.root, ranks });
+            return Err(MpiError {
+                call: COLLECTIVE,
+                problem: Problem::NoRank { rank: call.root, ranks },
+            });
         }
         // Displacements of the vector variants are numbers of elements, too.
         let all = call.payload.saturating_mul(ranks as usize);
@@ -549,7 +556,7 @@ impl World {
         const NAME: &str = "non-blocking operation";
         ready.check(sent, received, self.group.get())?;
         if self.is_pending.get() {
-            return Err(MpiError::Open { call: NAME });
+            return Err(MpiError { call: NAME, problem: Problem::Open });
         }
         let (s, r) = (sent.as_ptr().cast(), received.as_mut_ptr().cast());
         let &Ready { operation, count, kind, root, in_place, .. } = ready;
@@ -572,7 +579,7 @@ impl World {
         let call = "MPI_Win_create";
         self.peer(call, 0)?;
         if self.window.get() > 0 {
-            return Err(MpiError::Open { call });
+            return Err(MpiError { call, problem: Problem::Open });
         }
         let mut memory = std::ptr::null_mut();
         let length = bytes.max(1);

@@ -4,20 +4,20 @@ use fabricmark_record::{MpiResult, Overlap, RankTimes};
 use fabricmark_stats::Histogram;
 
 use crate::clock::Clocks;
-use crate::operation::{Mark, Measured};
+use crate::operation::{Measured, Timing};
 
-/// How the marks of a point are to be read.
+/// How the timings of a point are to be read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
-    /// Whether each mark is a single operation that started after a synchronisation.
+    /// Whether each timing is a single operation that started after a synchronisation.
     pub is_synchronised: bool,
     /// Whether the next operation starts when the last one has ended.
     pub is_contiguous: bool,
-    /// Number of ranks, the first of the group, whose marks count.
+    /// Number of ranks, the first of the group, whose timings count.
     pub ranks: usize,
     /// Operations per iteration.
     pub per_iteration: f64,
-    /// Iterations per mark.
+    /// Iterations per timing.
     pub batch: u32,
     /// Time between starts at common times; 0: none.
     pub window_ns: i64,
@@ -30,7 +30,7 @@ impl Reading {
     fn is_late(&self, at: usize, clocks: &Clocks, ranks: &[Measured]) -> bool {
         let due_ns = self.begin_ns + at as i64 * self.window_ns;
         let start =
-            |(rank, measured): (usize, &Measured)| clocks.common_ns(rank, measured.marks[at].0);
+            |(rank, measured): (usize, &Measured)| clocks.common_ns(rank, measured.timings[at].0);
         let latest = ranks.iter().enumerate().map(start).max().unwrap_or(due_ns);
         self.window_ns > 0 && latest - due_ns > self.window_ns / LATE
     }
@@ -53,48 +53,48 @@ impl Tally {
     /// Adds a slice: what each rank of the group measured.
     pub fn add(&mut self, reading: &Reading, clocks: &Clocks, ranks: &[Measured]) {
         let counted = &ranks[..reading.ranks.min(ranks.len())];
-        let marks = counted.iter().map(|measured| measured.marks.len()).min().unwrap_or(0);
-        if marks == 0 {
+        let timings = counted.iter().map(|measured| measured.timings.len()).min().unwrap_or(0);
+        if timings == 0 {
             return;
         }
         let operations = reading.per_iteration * f64::from(reading.batch);
         let mean_ns = if reading.is_synchronised {
-            self.add_single(reading, clocks, counted, marks)
+            self.add_single(reading, clocks, counted, timings)
         } else {
             let mut sum_ns = 0.0;
-            for at in 0..marks {
-                let own = counted.iter().map(|measured| length(measured.marks[at]));
+            for at in 0..timings {
+                let own = counted.iter().map(|measured| length(measured.timings[at]));
                 let ns = own.max().unwrap_or(0) as f64 / operations;
                 self.result.times_ns.record(ns.round() as u64);
                 sum_ns += ns;
             }
             let common = |(rank, measured): (usize, &Measured)| {
-                let (start, end) = (measured.marks[0].0, measured.marks[marks - 1].1);
+                let (start, end) = (measured.timings[0].0, measured.timings[timings - 1].1);
                 (clocks.common_ns(rank, start), clocks.common_ns(rank, end))
             };
             let (first, last) = span(counted.iter().enumerate().map(common));
-            let whole_ns = (last - first) as f64 / (operations * marks as f64);
-            Some(if reading.is_contiguous { whole_ns } else { sum_ns / marks as f64 })
+            let whole_ns = (last - first) as f64 / (operations * timings as f64);
+            Some(if reading.is_contiguous { whole_ns } else { sum_ns / timings as f64 })
         };
         self.result.slices_ns.extend(mean_ns);
         self.result.batch = reading.batch;
         self.own_ns.resize(counted.len(), 0.0);
         let mut in_time = 0;
-        for at in (0..marks).filter(|&at| !reading.is_late(at, clocks, counted)) {
+        for at in (0..timings).filter(|&at| !reading.is_late(at, clocks, counted)) {
             in_time += 1;
             for (sum, measured) in self.own_ns.iter_mut().zip(counted) {
-                *sum += length(measured.marks[at]) as f64;
+                *sum += length(measured.timings[at]) as f64;
             }
         }
         self.result.operations += (operations * f64::from(in_time)).round() as u64;
         // IMB-NBC takes all times from the rank with the longest time of both together.
         let slowest = ranks.iter().max_by_key(|measured| measured.both_ns);
         if let Some(measured) = slowest.filter(|measured| measured.both_ns > 0) {
-            let pure: i64 = measured.marks.iter().map(|&mark| length(mark)).sum();
+            let pure: i64 = measured.timings.iter().map(|&timing| length(timing)).sum();
             self.overlap.pure_ns += pure as f64;
             self.overlap.computation_ns += measured.computation_ns as f64;
             self.overlap.both_ns += measured.both_ns as f64;
-            self.overlapped += marks as u64;
+            self.overlapped += timings as u64;
         }
     }
 
@@ -104,18 +104,18 @@ impl Tally {
         reading: &Reading,
         clocks: &Clocks,
         ranks: &[Measured],
-        marks: usize,
+        timings: usize,
     ) -> Option<f64> {
         let imbalance = self.result.imbalance_ns.get_or_insert_with(Histogram::new);
         let (mut sum_ns, mut count) = (0.0, 0_u32);
-        for at in 0..marks {
+        for at in 0..timings {
             let common = |(rank, measured): (usize, &Measured)| {
-                let (start, end) = measured.marks[at];
+                let (start, end) = measured.timings[at];
                 (clocks.common_ns(rank, start), clocks.common_ns(rank, end))
             };
-            let marks: Vec<Mark> = ranks.iter().enumerate().map(common).collect();
-            let (first, last) = span(marks.iter().copied());
-            let latest = marks.iter().map(|&(start, _)| start).max().unwrap_or(first);
+            let timings: Vec<Timing> = ranks.iter().enumerate().map(common).collect();
+            let (first, last) = span(timings.iter().copied());
+            let latest = timings.iter().map(|&(start, _)| start).max().unwrap_or(first);
             if reading.is_late(at, clocks, ranks) {
                 self.result.late += 1;
                 continue;
@@ -161,13 +161,13 @@ impl Tally {
     }
 }
 
-fn length((start, end): Mark) -> i64 {
+fn length((start, end): Timing) -> i64 {
     end - start
 }
 
 /// The earliest start and the latest end.
-fn span(marks: impl Iterator<Item = Mark>) -> Mark {
-    marks
+fn span(timings: impl Iterator<Item = Timing>) -> Timing {
+    timings
         .fold((i64::MAX, i64::MIN), |(first, last), (start, end)| (first.min(start), last.max(end)))
 }
 
@@ -185,8 +185,8 @@ mod tests {
         begin_ns: 0,
     };
 
-    fn measured(marks: &[Mark]) -> Measured {
-        Measured { marks: marks.to_vec(), ..Measured::default() }
+    fn measured(timings: &[Timing]) -> Measured {
+        Measured { timings: timings.to_vec(), ..Measured::default() }
     }
 
     fn clocks() -> Clocks {

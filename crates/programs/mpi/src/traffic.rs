@@ -1,14 +1,16 @@
 //! Counters of what the devices of a host have sent: evidence of the transport that MPI really used.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes sent by each device of this host so far, RDMA devices apart.
+use fabricmark_record::Traffic;
+
+/// Bytes sent by each device of this host so far. The index of the host is set by rank 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters(BTreeMap<(bool, String), u64>);
+pub struct Counters(Vec<Traffic>);
 
 /// Bytes per packet of an RDMA device that counts only packets: the smallest path MTU (IBTA volume 1, section 9.7).
 const PACKET_MIN: u64 = 256;
@@ -16,25 +18,19 @@ const PACKET_MIN: u64 = 256;
 impl Counters {
     /// Reads the counters of the network namespace of this process, and of the RDMA devices that it sees.
     fn read() -> Self {
-        let mut all = BTreeMap::new();
-        for (device, bytes) in sent(&fs::read_to_string("/proc/self/net/dev").unwrap_or_default()) {
-            all.insert((false, device), bytes);
-        }
-        for (device, bytes) in rdma(Path::new(DEVICES)) {
-            all.insert((true, device), bytes);
-        }
+        let mut all = sent(&fs::read_to_string("/proc/self/net/dev").unwrap_or_default());
+        all.extend(rdma(Path::new(DEVICES)));
         Self(all)
     }
 
-    /// What was sent since an earlier reading: device, whether it is an RDMA device, and bytes. Devices that sent
-    /// nothing are left out.
-    pub fn since(&self, earlier: &Self) -> Vec<(String, bool, u64)> {
-        let sent = |(key, bytes): (&(bool, String), &u64)| {
-            let before = earlier.0.get(key).copied().unwrap_or(0);
-            let more = bytes.saturating_sub(before);
-            (more > 0).then(|| (key.1.clone(), key.0, more))
+    /// What was sent since an earlier reading. Devices that sent nothing are left out.
+    pub fn since(&self, earlier: &Self) -> Vec<Traffic> {
+        let more = |now: &Traffic| {
+            let before = earlier.0.iter().find(|before| before.is_device_of(now));
+            let bytes = now.bytes.saturating_sub(before.map_or(0, |before| before.bytes));
+            (bytes > 0).then(|| Traffic { bytes, ..now.clone() })
         };
-        self.0.iter().filter_map(sent).collect()
+        self.0.iter().filter_map(more).collect()
     }
 }
 
@@ -129,34 +125,29 @@ fn kinds(devices: &Path) -> Vec<String> {
 /// Number of addresses of a port that are looked at.
 const ADDRESSES_MAX: u32 = 16;
 
-/// Whether an RDMA port, such as `mlx5_0/1`, is InfiniBand, so that its counter includes IP over InfiniBand.
-pub fn is_infiniband(name: &str) -> bool {
-    let is_it = |(port, folder): &(String, PathBuf)| {
-        let layer = fs::read_to_string(folder.join("link_layer")).unwrap_or_default();
-        port == name && layer.trim() == "InfiniBand"
-    };
-    ports(Path::new(DEVICES)).iter().any(is_it)
-}
-
-/// Devices and sent bytes of `/proc/net/dev` (proc(5)): nine columns of the receiver come before them.
-fn sent(text: &str) -> impl Iterator<Item = (String, u64)> {
-    text.lines().skip(2).filter_map(|line| {
+/// Devices and sent bytes of `/proc/net/dev` (proc(5)): eight numbers of the receiver come before that of the sender.
+fn sent(text: &str) -> Vec<Traffic> {
+    let of_line = |line: &str| {
         let (device, counts) = line.split_once(':')?;
         let bytes = counts.split_whitespace().nth(8)?.parse().ok()?;
-        Some((device.trim().to_owned(), bytes))
-    })
+        let device = device.trim().to_owned();
+        Some(Traffic { host: 0, device, is_rdma: false, has_ip: false, bytes })
+    };
+    text.lines().skip(2).filter_map(of_line).collect()
 }
 
 /// Ports of the RDMA devices and the bytes that they sent: in units of four bytes (IBTA volume 1, PortXmitData), or
 /// counted in packets by drivers without hardware (`sent_pkts` of rxe).
-fn rdma(devices: &Path) -> Vec<(String, u64)> {
+fn rdma(devices: &Path) -> Vec<Traffic> {
     let number = |path: &Path| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let sent = |folder: &Path| {
+    let of_port = |(device, folder): (String, PathBuf)| {
         let words = number(&folder.join("counters/port_xmit_data")).filter(|&words| words > 0);
         let packets = number(&folder.join("hw_counters/sent_pkts"));
-        words.map(|words| 4 * words).or(packets.map(|packets| packets * PACKET_MIN))
+        let bytes = words.map(|words| 4 * words).or(packets.map(|packets| packets * PACKET_MIN))?;
+        let layer = fs::read_to_string(folder.join("link_layer")).unwrap_or_default();
+        let has_ip = layer.trim() == "InfiniBand";
+        Some(Traffic { host: 0, device, is_rdma: true, has_ip, bytes })
     };
-    let of_port = |(name, folder): (String, PathBuf)| Some((name, sent(&folder)?));
     ports(devices).into_iter().filter_map(of_port).collect()
 }
 
@@ -164,24 +155,23 @@ fn rdma(devices: &Path) -> Vec<(String, u64)> {
 mod tests {
     use super::*;
 
+    fn of_device(device: &str, bytes: u64) -> Traffic {
+        let device = device.to_owned();
+        Traffic { host: 0, device, is_rdma: false, has_ip: false, bytes }
+    }
+
     #[test]
     fn sent_bytes_are_the_ninth_number_of_a_device() {
         let text = "Inter-|   Receive                                                |  Transmit\n \
                     face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets\n    \
                     lo: 100 1 0 0 0 0 0 0 100 1 0 0 0 0 0 0\n  eth0:7 1 0 0 0 0 0 0 4200 3 0 0 0 0 0 0\n";
-        let devices: Vec<(String, u64)> = sent(text).collect();
-        assert_eq!(devices, [("lo".to_owned(), 100), ("eth0".to_owned(), 4200)]);
+        assert_eq!(sent(text), [of_device("lo", 100), of_device("eth0", 4200)]);
     }
 
     #[test]
     fn devices_that_sent_nothing_are_no_traffic() {
-        let at = |lo, eth| {
-            Counters(BTreeMap::from([
-                ((false, "lo".to_owned()), lo),
-                ((false, "eth0".to_owned()), eth),
-            ]))
-        };
-        assert_eq!(at(5, 30).since(&at(5, 10)), [("eth0".to_owned(), false, 20)]);
+        let at = |lo, eth| Counters(vec![of_device("lo", lo), of_device("eth0", eth)]);
+        assert_eq!(at(5, 30).since(&at(5, 10)), [of_device("eth0", 20)]);
     }
 
     #[test]
@@ -189,6 +179,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for (file, text) in [
             ("mlx5_0/ports/1/counters/port_xmit_data", "25\n"),
+            ("mlx5_0/ports/1/link_layer", "InfiniBand\n"),
             ("rxe0/ports/1/hw_counters/sent_pkts", "3\n"),
             ("rxe0/ports/1/hw_counters/lifespan", "10\n"),
             ("rxe0/ports/1/gid_attrs/types/0", "RoCE v2\n"),
@@ -199,8 +190,13 @@ mod tests {
             fs::write(path, text).unwrap();
         }
         let mut found = rdma(folder.path());
-        found.sort();
-        assert_eq!(found, [("mlx5_0/1".to_owned(), 100), ("rxe0/1".to_owned(), 768)]);
+        found.sort_by(|a, b| a.device.cmp(&b.device));
+        let port = |device: &str, has_ip, bytes| Traffic {
+            is_rdma: true,
+            has_ip,
+            ..of_device(device, bytes)
+        };
+        assert_eq!(found, [port("mlx5_0/1", true, 100), port("rxe0/1", false, 768)]);
         let kinds = kinds(folder.path());
         assert!(kinds.contains(&"rxe0/1: RoCE v2 on v0".to_owned()), "{kinds:?}");
         assert_eq!(lifespan(folder.path()), Some(Duration::from_millis(10)));

@@ -6,11 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fabricmark_plan::{MpiLibrary, MpiTransport};
+use fabricmark_record::MPI_BY_RANK;
 
 use crate::error::PlanError;
-
-/// Variable of `fabricmark-mpi` that sets another variable by rank: `NAME=VALUE,VALUE`, in turn.
-const BY_RANK: &str = "FABRICMARK_MPI_BY_RANK";
 
 /// What a job needs to be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,8 +102,8 @@ impl Launch<'_> {
             (Mpich, Ofi) => vec![("MPIR_CVAR_NOLOCAL", "1"), ("MPIR_CVAR_CH4_NETMOD", "ofi")],
         };
         if matches!(self.transport, Rc | Ud) && self.is_soft_roce() {
-            // The other index of rxe does not work with UCX 1.13: its endpoints time out.
-            all.extend([("UCX_IB_GID_INDEX", "0"), ("UCX_UD_TIMEOUT", "30s")]);
+            // With another index of rxe, endpoints of UCX 1.13 time out.
+            all.push(("UCX_IB_GID_INDEX", "0"));
         }
         let mut all: Vec<(String, String)> =
             all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -137,7 +135,7 @@ impl Launch<'_> {
             _ => device.network.clone(),
         };
         let [one, other] = devices.each_ref().map(name);
-        Some((BY_RANK.to_owned(), format!("{variable}={one},{other}")))
+        Some((MPI_BY_RANK.to_owned(), format!("{variable}={one},{other}")))
     }
 
     /// The command for a program with these arguments, and its text for records.
@@ -223,9 +221,9 @@ mod tests {
         };
         assert_eq!(
             of(MpiLibrary::OpenMpi, MpiTransport::Rc),
-            "OMPI_MCA_pml=ucx UCX_TLS=rc_v,self UCX_IB_GID_INDEX=0 UCX_UD_TIMEOUT=30s \
+            "OMPI_MCA_pml=ucx UCX_TLS=rc_v,self UCX_IB_GID_INDEX=0 \
              FABRICMARK_MPI_BY_RANK=UCX_NET_DEVICES=rxe0:1,rxe1:1 mpirun.openmpi -H localhost:2 \
-             --bind-to core -n 2 -x UCX_TLS -x UCX_IB_GID_INDEX -x UCX_UD_TIMEOUT -x \
+             --bind-to core -n 2 -x UCX_TLS -x UCX_IB_GID_INDEX -x \
              FABRICMARK_MPI_BY_RANK fabricmark-mpi"
         );
         let tcp = of(MpiLibrary::OpenMpi, MpiTransport::Tcp);
