@@ -7,7 +7,7 @@ use crate::fit::Model;
 /// What an algorithm takes, by a model of single messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
-    /// The algorithm.
+    /// Name of the algorithm in the literature, such as `binomial tree`.
     pub algorithm: &'static str,
     /// Time of the operation in ns.
     pub ns: f64,

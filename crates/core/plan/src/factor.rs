@@ -475,7 +475,7 @@ factors! {
     /// number of ranks; benchmarks between two ranks have two
     Ranks, ranks: Option<u32> = Mpi.of(Kind::Number(2, Point::RANKS_MAX))
         .shown("{} ranks")
-        .when(|point| point.benchmark.is_some_and(|benchmark| !benchmark.is_between_two()))
+        .when(|point| point.pattern == Pattern::Mpi)
         .default("2", |_| Some("2".to_owned()));
     /// MPI library
     MpiLibrary, mpi_library: Option<MpiLibrary> = Mpi.of(Kind::Choice(MpiLibrary::CHOICES))

@@ -388,6 +388,17 @@ impl Point {
     }
 }
 
+/// Sets the levels that follow from the benchmark: a barrier has no payload, and some benchmarks have two ranks.
+pub(crate) fn settle(point: &mut Point) {
+    let Some(benchmark) = point.benchmark else { return };
+    if benchmark.collective() == Some(Collective::Barrier) {
+        point.payload = Bytes(0);
+    }
+    if benchmark.is_between_two() {
+        point.ranks = Some(2);
+    }
+}
+
 /// Rejects levels that the benchmark does not support.
 pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     if point.pattern != Pattern::Mpi {

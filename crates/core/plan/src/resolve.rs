@@ -10,7 +10,7 @@ use crate::emulation;
 use crate::factor::{Factor, Point, Where};
 use crate::invalid::Invalid;
 use crate::level::NONE;
-use crate::mpi::{self, Collective};
+use crate::mpi;
 use crate::numbering::{self, NUMBERED};
 use crate::pace::Pace;
 use crate::problem::{Contradiction, refuse};
@@ -33,9 +33,7 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
             return refuse(factor, format!("{factor} is missing"), help);
         }
     }
-    if point.collective() == Some(Collective::Barrier) {
-        point.payload = Bytes(0);
-    }
+    mpi::settle(&mut point);
     emulation::check_offload(levels, &point)?;
     check(&point)?;
     Ok(point)
