@@ -11,11 +11,12 @@ mod mpi;
 mod validity;
 mod warnings;
 
+use fabricmark_link::HostBus;
 use fabricmark_plan::{Direction, Pattern, Point, Purpose, Role, Testbed};
 use fabricmark_proto::{EndReport, Ends};
 use fabricmark_record::{
-    Drops, Figures, Flow, KernelTimes, Limits, Outcome, Pacing, Provenance, Record, RelayTimes,
-    Warning,
+    ActiveTime, Drops, Figures, Flow, KernelTimes, Limits, Outcome, Pacing, Provenance, Record,
+    RelayTimes, Warning,
 };
 use fabricmark_units::Nanos;
 use fabricmark_wire::Path;
@@ -38,6 +39,9 @@ pub struct Part {
     pub omit: Nanos,
     /// Results of both ends.
     pub ends: Ends,
+    /// When the sender was active, on the coordinator's clock, and the possible error of that clock in nanoseconds;
+    /// `None` if not known.
+    pub active: Option<(ActiveTime, u64)>,
     /// Rate of each counted slice, see [`slice_rate`]; empty if the run is not in slices.
     pub slice_rates: Vec<f64>,
     /// Times of the relay between the ends; `None` without one.
@@ -51,6 +55,8 @@ pub struct Route<'a> {
     pub testbed: Testbed,
     /// The wires between them; `None`: only the point's link.
     pub path: Option<&'a Path>,
+    /// The tightest host bus that the flows cross, if any.
+    pub bus: Option<HostBus>,
     /// Names of the client's and the server's node.
     pub nodes: [&'a str; 2],
     /// Whether other groups of flows ran at the same time.
@@ -61,7 +67,7 @@ impl Route<'_> {
     /// Route from client to server in a testbed, over the point's link.
     pub fn of(testbed: Testbed) -> Self {
         let nodes = [Role::Client.name(), Role::Server.name()];
-        Self { testbed, path: None, nodes, has_others: false }
+        Self { testbed, path: None, bus: None, nodes, has_others: false }
     }
 }
 

@@ -1,14 +1,14 @@
 //! Limits that the wire sets to a point.
 
-use fabricmark_link::TokenBucket;
+use fabricmark_link::{HostBus, TokenBucket};
 use fabricmark_plan::{
     Direction, Headers, MpiTransport, Operation, Pattern, Point, Socket, Testbed,
 };
 use fabricmark_record::Limits;
 use fabricmark_units::{Bytes, Nanos};
 use fabricmark_wire::{
-    self as wire, Ceiling, Floor, Kind, Link, Path, Stack, frame, goodput, lfn, path_goodput,
-    path_stream_goodput, quic_goodput, stream_goodput,
+    self as wire, Ceiling, Floor, Kind, Link, Path, Stack, bus_goodput, frame, goodput, lfn,
+    path_goodput, path_stream_goodput, quic_goodput, stream_goodput,
 };
 
 use crate::{Route, mpi};
@@ -21,12 +21,17 @@ pub fn limits(point: &Point, route: Route<'_>) -> Limits {
     let is_bounded = is_stream || mpi::is_bounded(point);
     let ceilings =
         if is_bounded { by_window(point, ceilings(point, route.path)) } else { Vec::new() };
+    let of_bus = if is_bounded { by_bus(point, route.bus) } else { Vec::new() };
     let is_half_duplex = route.path.is_some_and(Path::is_half_duplex);
     let ceilings = match point.direction {
         Some(Direction::Both) if !is_half_duplex => {
             ceilings.into_iter().map(Ceiling::both_ways).collect()
         }
         _ => ceilings,
+    };
+    let ceilings = match of_bus.is_empty() {
+        true => ceilings,
+        false => tightest_first(ceilings.into_iter().chain(of_bus)),
     };
     Limits { ceilings, rtt_floor: floor(point, route) }
 }
@@ -115,14 +120,37 @@ fn by_window(point: &Point, ceilings: Vec<Ceiling>) -> Vec<Ceiling> {
         Some(Ceiling { kind, goodput_bps, formula, inputs: figure.inputs })
     };
     let asked = point.window_bytes().and_then(|Bytes(bytes)| limit(Kind::Conditional, bytes));
-    let mut ceilings: Vec<Ceiling> =
-        ceilings.into_iter().chain(limit(Kind::Bound, lfn::WINDOW_MAX)).chain(asked).collect();
+    tightest_first(ceilings.into_iter().chain(limit(Kind::Bound, lfn::WINDOW_MAX)).chain(asked))
+}
+
+/// Bounds first, then conditional ceilings, each with the tightest first; equal ones keep their order.
+fn tightest_first(ceilings: impl Iterator<Item = Ceiling>) -> Vec<Ceiling> {
+    let mut ceilings: Vec<Ceiling> = ceilings.collect();
     ceilings.sort_by(|a, b| {
         let key = |c: &Ceiling| (c.kind != Kind::Bound, c.goodput_bps.as_f64());
         let (one, other) = (key(a), key(b));
         one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
     });
     ceilings
+}
+
+/// The ceilings of a host bus, which carries IP packets of both directions, or of each with its full rate.
+fn by_bus(point: &Point, bus: Option<HostBus>) -> Vec<Ceiling> {
+    let Some((bus, bus_bps)) = bus.and_then(|bus| Some((bus, bus.bps()?))) else {
+        return Vec::new();
+    };
+    let (family, mtu, Bytes(payload)) = (point.family, point.link.mtu(), point.payload);
+    let stacks = match point.transport.traits().headers {
+        Headers::Tcp => {
+            let stack = |option_bytes| Stack::Tcp { family, option_bytes };
+            vec![stack(0), stack(frame::TCP_TIMESTAMPS)]
+        }
+        Headers::Udp => vec![Stack::Udp { family }],
+        _ => Vec::new(),
+    };
+    let ceilings = stacks.into_iter().flat_map(|stack| bus_goodput(bus_bps, stack, mtu, payload));
+    let has_both = point.direction == Some(Direction::Both) && bus.is_duplex();
+    ceilings.map(|ceiling| if has_both { ceiling.both_ways() } else { ceiling }).collect()
 }
 
 /// RTT floor: the emulated delay in both directions, unless it varies, plus the serialization of the packets. For
@@ -231,6 +259,24 @@ mod tests {
             of_path("transport=udp,pattern=ping-pong").rtt_floor.unwrap().time_ns.as_f64();
         // 1,066 bytes with preamble and gap on both wires, in both directions, without the last gaps.
         assert!((10e6 + 180e3..10e6 + 190e3).contains(&floor_ns), "{floor_ns}");
+    }
+
+    #[test]
+    fn a_host_bus_that_is_slower_than_the_link_sets_the_bound() {
+        let bound_bps = |levels: &str, bus: &str| {
+            let levels = format!("pattern=stream,family=4,payload=1000,{levels}");
+            let route = Route { bus: Some(bus.parse().unwrap()), ..Route::of(Testbed::Lab) };
+            let limits = limits(&fabricmark_testkit::point(&levels), route);
+            limits.bound_bps().unwrap()
+        };
+        let tcp = "transport=tcp,congestion=cubic,link=ethernet:10G";
+        assert_eq!(bound_bps(tcp, "5G"), 5e9 * 1460.0 / 1500.0);
+        assert_eq!(bound_bps(tcp, "100G"), 10e9 * 1460.0 / 1538.0);
+        assert_eq!(bound_bps("transport=udp,link=ethernet:10G", "5G"), 5e9 * 1000.0 / 1028.0);
+        // PCI Express carries as much in each direction; a rate is that of both.
+        let both = format!("{tcp},direction=both");
+        assert_eq!(bound_bps(&both, "pcie:1x2"), 2.0 * 4e9 * 1460.0 / 1500.0);
+        assert_eq!(bound_bps(&both, "4G"), 4e9 * 1460.0 / 1500.0);
     }
 
     #[test]

@@ -19,6 +19,9 @@ const BUCKETS: f64 = 2e-3;
 /// Least share of the requested time that a stream must count, so that its start and end do not dominate.
 const COUNTED_MIN: f64 = 0.25;
 
+/// Part of a run at its start that does not count, as a divisor of its duration: `Window::RAMP_SHARE` of `load`.
+const RAMP_SHARE: u64 = 20;
+
 /// How long a machine may delay the first request of a load thread, or its continuation, in nanoseconds.
 const IDLE_MAX_NS: f64 = 50e6;
 
@@ -53,7 +56,21 @@ pub fn violations(record: &Record, bucket_bytes: u64) -> Vec<String> {
         }
     }
     found.extend(processors(record));
+    found.extend(apart(record));
     found
+}
+
+/// Groups of flows that started so far apart that a part of what counts was measured without the others.
+fn apart(record: &Record) -> Option<String> {
+    let alignment = record.alignment?;
+    let ramp_ns = record.omit_ns.0.max(record.duration_ns.0 / RAMP_SHARE);
+    let (apart, ramp) = (Nanos(alignment.starts_apart_ns), Nanos(ramp_ns));
+    (apart > ramp && !record.place.warm_up).then(|| {
+        format!(
+            "the groups started {apart} apart, more than the {ramp} at the start of a run that do not \
+             count; use a longer duration"
+        )
+    })
 }
 
 /// Why a finished run has no figure, and where packets were lost.

@@ -41,7 +41,15 @@ fn answered(calls: u64) -> EndReport {
 
 fn part(purpose: Purpose, levels: &str, client: EndReport, server: EndReport) -> Part {
     let (point, ends) = (point(levels), Ends { client, server });
-    Part { purpose, point, omit: Nanos(0), ends, slice_rates: Vec::new(), relay: None }
+    Part {
+        purpose,
+        point,
+        omit: Nanos(0),
+        ends,
+        active: None,
+        slice_rates: Vec::new(),
+        relay: None,
+    }
 }
 
 fn of_parts(parts: &[Part]) -> Findings {

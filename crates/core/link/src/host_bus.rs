@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use fabricmark_units::BitRate;
-use fabricmark_wire::Bus;
+use fabricmark_wire::{Bus, Exact};
 
 use crate::{Framing, Invalid, Line};
 
@@ -23,6 +23,14 @@ impl HostBus {
         match self {
             Self::Rate(rate) => Line::new(rate, Framing::NONE),
             Self::Named(bus) => Line::of_bus(bus).ok_or(Invalid::Zero("the rate")),
+        }
+    }
+
+    /// Bit/s of IP packets, of each direction if the bus is duplex; `None` for a bus that does not exist.
+    pub fn bps(self) -> Option<Exact> {
+        match self {
+            Self::Rate(rate) => Exact::new(rate.0.into(), 1),
+            Self::Named(bus) => bus.raw_bps(),
         }
     }
 

@@ -105,6 +105,16 @@ choices! {
 }
 
 choices! {
+    /// Whether a group of flows runs alone, in a plan with `[interference]`.
+    Interference {
+        /// only this group runs
+        Alone = "alone",
+        /// all groups run at once
+        Together = "together",
+    }
+}
+
+choices! {
     /// What carries the ping-pong that measures the round trip beside a load.
     Probe {
         /// datagrams, without retransmissions: each RTT is one pass through the queues

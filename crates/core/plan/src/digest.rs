@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::plan::Plan;
+use crate::plan::{Group, Plan, Wire};
 use sha2::{Digest, Sha256};
 
 /// Version of the digest. Increment it when a default changes what is run, or when the digest covers other
@@ -34,8 +34,14 @@ impl Plan {
             ),
         ];
         lines.extend(self.topology.as_ref().map(|topology| format!("topology {topology:?}")));
-        lines.extend(self.wires.iter().map(|wire| format!("wire {wire:?}")));
-        lines.extend(self.groups.iter().map(|group| format!("flows {group:?}")));
+        // The names of wires are part of the topology.
+        lines.extend(self.wires.iter().map(|Wire { between, link, words, .. }| {
+            format!("wire Wire {{ between: {between:?}, link: {link:?}, words: {words:?} }}")
+        }));
+        lines.extend(self.groups.iter().map(|Group { name, from, to, via }| {
+            let via = via.as_ref().map(|via| format!(", via: {via:?}")).unwrap_or_default();
+            format!("flows Group {{ name: {name:?}, from: {from:?}, to: {to:?}{via} }}")
+        }));
         lines.extend(self.launcher.as_ref().map(|launcher| format!("launcher {launcher}")));
         lines.extend(self.peer.as_ref().map(|peer| format!("peer {peer}")));
         if self.omit_ns.0 > 0 {

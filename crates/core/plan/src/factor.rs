@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::choice::{
-    Choice, Cm, Direction, Offload, Operation, PaceWait, Path, Pattern, Probe, RelayPath,
-    Timestamps, Wait,
+    Choice, Cm, Direction, Interference, Offload, Operation, PaceWait, Path, Pattern, Probe,
+    RelayPath, Timestamps, Wait,
 };
 use crate::invalid::Invalid;
 use crate::level::{self, Field, Kind, Level, NONE};
@@ -467,6 +467,8 @@ factors! {
     Group, group: Option<String> = Groups.of(Kind::Name).shown("{}");
     /// levels that vary in the plan and do not apply to this group
     Beside, beside: Option<String> = Groups.of(Kind::Grammar(level::beside)).shown("beside {}");
+    /// whether the group runs alone or with all others, in a plan with `[interference]`
+    Interference, interference: Option<Interference> = Groups.of(Kind::Choice(Interference::CHOICES)).shown("groups {}");
     /// MPI operation, by its name in the Intel MPI Benchmarks
     Benchmark, benchmark: Option<Benchmark> = Mpi.of(Kind::Choice(Benchmark::CHOICES))
         .unset("required with `testbed = \"mpi\"`")

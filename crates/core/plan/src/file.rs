@@ -12,11 +12,12 @@ use fabricmark_units::{Nanos, Percent};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::choice::Interference;
 use crate::factor::{Factor, Filter, Levels, Section as PlanSection};
 use crate::level::Level;
 use crate::matrix::{Cross, comparison_groups};
 use crate::nodes::NamedGroup;
-use crate::plan::{Amount, Compare, Group, Plan, Testbed, Topology, Wire};
+use crate::plan::{Amount, Compare, Group, Plan, Testbed, Topology, Wire, points_each};
 use crate::presentation::{Drawing, Presentation, Table};
 use crate::problem::{Problems, Source};
 use crate::reading::{Reader, Section, Value};
@@ -72,6 +73,7 @@ impl Reader<'_, '_> {
         let nodes = self.nodes(named_nodes);
         let wires = self.tables(&mut top, "wire", "[[wire]]");
         let flows = self.tables(&mut top, "group", "[[group]]");
+        let interference = top.take("interference");
         let factors = self.section(&mut top, "factors", "[factors]");
         let settings = self.section(&mut top, "settings", "[settings]");
         let mut run = self.section(&mut top, "run", "[run]");
@@ -115,10 +117,14 @@ impl Reader<'_, '_> {
                 "add the link to the file, or leave out testbed",
             );
         }
-        let wires: Vec<Wire> =
-            wires.into_iter().filter_map(|section| self.wire(section, &nodes)).collect();
+        let wires: Vec<Wire> = wires
+            .into_iter()
+            .enumerate()
+            .filter_map(|(place, section)| self.wire(section, place, &nodes))
+            .collect();
         self.check_joined(&nodes, &wires, named_nodes.map_or(0..0, Spanned::span));
-        let flows = self.flow_groups(flows, &nodes, has_file);
+        let flows = self.flow_groups(flows, &nodes, &wires, has_file);
+        let has_interference = interference.is_some_and(|value| self.interference(value, &flows));
         let groups: Vec<Group> = flows.iter().map(|flows| flows.group.clone()).collect();
         let topology = match topology {
             Some(None) if !wires.is_empty() => {
@@ -167,8 +173,8 @@ impl Reader<'_, '_> {
         };
         let excludes: Vec<Filter> =
             excludes.into_iter().filter_map(|section| self.filter(section, &named)).collect();
-        let points = self.points(&crosses, &excludes, &flows)?;
-        for factor in [Factor::Group, Factor::Beside] {
+        let points = self.points(&crosses, &excludes, &flows, has_interference)?;
+        for factor in [Factor::Group, Factor::Beside, Factor::Interference] {
             let mut levels: Vec<Level> = points.iter().map(|point| point.level(factor)).collect();
             levels.sort();
             levels.dedup();
@@ -177,9 +183,15 @@ impl Reader<'_, '_> {
                 named.insert(factor, levels.into_iter().map(|level| (level, 0..0)).collect());
             }
         }
-        let compare: Vec<Compare> =
+        let mut compare: Vec<Compare> =
             compares.into_iter().filter_map(|section| self.compare(section, &named)).collect();
-        let comparison_groups = comparison_groups(&points, groups.len(), &compare);
+        if has_interference && !compare.iter().any(|one| one.factor == Factor::Interference) {
+            let [baseline, candidate] =
+                [Interference::Alone, Interference::Together].map(|level| level.to_string());
+            compare.push(Compare { factor: Factor::Interference, baseline, candidate });
+        }
+        let each = points_each(groups.len(), has_interference);
+        let comparison_groups = comparison_groups(&points, each, &compare);
         let tables: Vec<Table> =
             tables.into_iter().filter_map(|section| self.table(section, &named)).collect();
         let has_intervals = interval.is_none_or(|interval| interval.is_some());
@@ -196,6 +208,7 @@ impl Reader<'_, '_> {
             is_in_guest,
             wires,
             groups,
+            has_interference,
             peer: None,
             launcher: None,
             seed: seed?,

@@ -8,8 +8,8 @@ use fabricmark_units::{BitRate, Bytes, Nanos};
 use fabricmark_wire::{Family, Link};
 
 use crate::choice::{
-    Choice, Cm, Direction, Offload, Operation, PaceWait, Path, Pattern, Probe, RelayPath,
-    Timestamps, Wait,
+    Choice, Cm, Direction, Interference, Offload, Operation, PaceWait, Path, Pattern, Probe,
+    RelayPath, Timestamps, Wait,
 };
 use crate::invalid::Invalid;
 use crate::mpi::{Benchmark, Buffers, Datatype, MpiLibrary, MpiTransport, Root, Sync};
@@ -217,6 +217,7 @@ values! {
     Offload = Offload::On, Self::named, Self::to_string;
     Wait = Wait::Block, Self::named, Self::to_string;
     PaceWait = PaceWait::SleepSpin, Self::named, Self::to_string;
+    Interference = Interference::Together, Self::named, Self::to_string;
     RelayPath = RelayPath::Copy, Self::named, Self::to_string;
     Timestamps = Timestamps::Software, Self::named, Self::to_string;
     Operation = Operation::Send, Self::named, Self::to_string;

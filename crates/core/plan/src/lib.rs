@@ -36,8 +36,8 @@ mod verbs;
 mod window;
 
 pub use choice::{
-    Choice, Cm, Direction, Offload, Operation, PaceWait, Path, Pattern, Probe, RelayPath,
-    Timestamps, Wait,
+    Choice, Cm, Direction, Interference, Offload, Operation, PaceWait, Path, Pattern, Probe,
+    RelayPath, Timestamps, Wait,
 };
 pub use factor::{Factor, Filter, Point, Section, Spec, Where};
 pub use figure::{Figure, FigureSpec, Limit, Unit};
@@ -53,7 +53,8 @@ pub use pace::{Law, Lengths, Pace, Rate, Schedule, Trace};
 pub use pair::Pair;
 pub use part::{Purpose, Role};
 pub use plan::{
-    Amount, Compare, Group, INTERVAL_MIN, INTERVALS_MAX, Plan, RELAY, Testbed, Topology, Wire,
+    Amount, Compare, Group, INTERVAL_MIN, INTERVALS_MAX, PathSpec, Plan, RELAY, Testbed, Topology,
+    Wire,
 };
 pub use presentation::{
     Chart, ChartKind, Course, CourseChart, CourseOf, Drawing, Presentation, Table,

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use crate::choice::Interference;
 use crate::factor::{Factor, Filter, Levels, Point, Where};
 use crate::level::Level;
 use crate::nodes::NamedGroup;
-use crate::plan::Compare;
+use crate::plan::{Compare, points_each};
 use crate::problem::Contradiction;
 use crate::reading::Reader;
 use crate::resolve::resolve;
@@ -54,6 +55,7 @@ impl Reader<'_, '_> {
         crosses: &[Cross],
         excludes: &[Filter],
         groups: &[NamedGroup],
+        has_interference: bool,
     ) -> Option<Vec<Point>> {
         let plan = &crosses.first()?.levels;
         let is_of_groups = |factor: Factor| {
@@ -64,7 +66,7 @@ impl Reader<'_, '_> {
         {
             return None;
         }
-        let each = groups.len().max(1);
+        let each = points_each(groups.len(), has_interference);
         let count = crosses.iter().map(Cross::count).fold(0, usize::saturating_add);
         let count = count.saturating_mul(each);
         if count > POINTS_MAX {
@@ -83,7 +85,7 @@ impl Reader<'_, '_> {
         let mut known = BTreeSet::new();
         // --quick can remove all levels of an [[add]], which then has no points.
         for cross in crosses.iter().filter(|cross| cross.count() > 0) {
-            let added = self.matrix(cross, excludes, groups, &varied)?;
+            let added = self.matrix(cross, excludes, groups, has_interference, &varied)?;
             for at_once in added.chunks(each) {
                 let keys: Vec<String> = at_once.iter().map(Point::key).collect();
                 if known.insert(keys) {
@@ -100,6 +102,7 @@ impl Reader<'_, '_> {
         cross: &Cross,
         excludes: &[Filter],
         groups: &[NamedGroup],
+        has_interference: bool,
         varied: &[Factor],
     ) -> Option<Vec<Point>> {
         let Cross { levels, span } = cross;
@@ -144,6 +147,13 @@ impl Reader<'_, '_> {
                 point.beside = group.beside(varied, &combination, &point);
                 at_once.push(point);
             }
+            if has_interference {
+                let levels = [Interference::Alone, Interference::Together].map(Some);
+                let of_level = |interference| {
+                    at_once.iter().map(move |point| Point { interference, ..Point::clone(point) })
+                };
+                at_once = levels.into_iter().flat_map(of_level).collect();
+            }
             if groups.is_empty() {
                 at_once.push(self.point(&combination, &[levels])?);
             }
@@ -177,11 +187,11 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Groups points that agree in every factor that is not compared. Each `flow_groups` consecutive points run at
-/// once; the first of them decides the comparison group of all.
+/// Groups points that agree in every factor that is not compared. Each `each` consecutive points are one combination of
+/// levels; the first of them decides the comparison group of all.
 pub(crate) fn comparison_groups(
     points: &[Point],
-    flow_groups: usize,
+    each: usize,
     compare: &[Compare],
 ) -> Vec<Vec<usize>> {
     let compared: BTreeSet<Factor> = compare.iter().map(|c| c.factor).collect();
@@ -189,7 +199,6 @@ pub(crate) fn comparison_groups(
     let is_all = compared.contains(&Factor::Beside);
     let mut groups: Vec<(Vec<Level>, Vec<usize>)> = Vec::new();
     let mut places: BTreeMap<Vec<Level>, usize> = BTreeMap::new();
-    let each = flow_groups.max(1);
     for (index, at_once) in points.chunks(each).enumerate() {
         let rest: Vec<Level> = Factor::ALL
             .into_iter()

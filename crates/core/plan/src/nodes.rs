@@ -27,9 +27,12 @@ pub fn is_device_name(name: &str) -> bool {
 }
 
 /// A node of a plan; it is a router if it forwards.
+#[derive(Default)]
 pub(crate) struct Node {
     name: String,
     forwards: bool,
+    /// Bus of its network devices, as a level of the factor `bus`.
+    bus: Option<Level>,
 }
 
 /// A group, and the levels that replace the plan's for it.
@@ -69,7 +72,7 @@ impl NamedGroup {
 impl<'i> Reader<'_, '_> {
     /// All nodes of the plan, client and server first.
     pub(crate) fn nodes(&mut self, value: Option<&Value<'i>>) -> Vec<Node> {
-        let node = |role: Role| Node { name: role.name().to_owned(), forwards: false };
+        let node = |role: Role| Node { name: role.name().to_owned(), ..Node::default() };
         let mut nodes = Vec::from([Role::Client, Role::Server].map(node));
         let Some(value) = value else { return nodes };
         let Some(table) = value.get_ref().as_table() else {
@@ -83,20 +86,21 @@ impl<'i> Reader<'_, '_> {
                 self.wrong(value, &format!("a [nodes.{name}] table"));
                 continue;
             };
-            let forwards = self.forwards(table, value.span());
+            let node = self.properties(name, table, value.span());
             match nodes.iter_mut().find(|node| node.name == name) {
-                Some(known) => known.forwards = forwards,
-                None => nodes.push(Node { name: name.to_owned(), forwards }),
+                Some(known) => *known = node,
+                None => nodes.push(node),
             }
         }
         nodes
     }
 
-    fn forwards(&mut self, table: &DeTable<'i>, span: Range<usize>) -> bool {
+    fn properties(&mut self, name: &str, table: &DeTable<'i>, span: Range<usize>) -> Node {
         let mut section = Section { name: "a node", span, table: Some(table), known: Vec::new() };
         let forwards = section.take("forwards").is_some_and(|value| self.truth(value));
+        let bus = section.take("bus").and_then(|value| self.level(Factor::Bus, value));
         section.finish(self.source);
-        forwards
+        Node { name: name.to_owned(), forwards, bus: bus.filter(|bus| bus != NONE) }
     }
 
     /// Reports a name that neither a node nor a group may have.
@@ -120,9 +124,20 @@ impl<'i> Reader<'_, '_> {
         self.refuse(value.span(), message, help)
     }
 
-    /// Reads a `[[wire]]`.
-    pub(crate) fn wire(&mut self, mut section: Section<'_, '_>, nodes: &[Node]) -> Option<Wire> {
+    /// Reads the `[[wire]]` with this number.
+    pub(crate) fn wire(
+        &mut self,
+        mut section: Section<'_, '_>,
+        number: usize,
+        nodes: &[Node],
+    ) -> Option<Wire> {
         let place = section.span.clone();
+        let name = section.take("name").and_then(|value| {
+            let name = self.text(value)?;
+            self.check_name(&name, value.span());
+            Some(name)
+        });
+        let name = name.unwrap_or_else(|| format!("wire{number}"));
         let between = section.take("between");
         let link =
             section.take("link").map(|value| (self.level(Factor::Link, value), value.span()));
@@ -160,7 +175,7 @@ impl<'i> Reader<'_, '_> {
             );
         }
         let between: [String; 2] = ends.try_into().ok()?;
-        Some(Wire { between, link, words: words.join(" ") })
+        Some(Wire { name, between, link, words: words.join(" ") })
     }
 
     /// Reads the `[[group]]`s. With a topology file the names of nodes are not checked here.
@@ -168,6 +183,7 @@ impl<'i> Reader<'_, '_> {
         &mut self,
         sections: Vec<Section<'_, '_>>,
         nodes: &[Node],
+        wires: &[Wire],
         has_file: bool,
     ) -> Vec<NamedGroup> {
         let mut groups: Vec<NamedGroup> = Vec::new();
@@ -186,6 +202,13 @@ impl<'i> Reader<'_, '_> {
             };
             let from = end(self, "from", Role::Client);
             let to = end(self, "to", Role::Server);
+            let via = section.take("via").and_then(|value| {
+                let via = self.text(value)?;
+                if !has_file {
+                    self.check_via(&via, from.as_deref(), wires, value.span());
+                }
+                Some(via)
+            });
             let levels = self.levels(section, "[[group]]");
             self.check_levels(&levels);
             let Some(name) = name else {
@@ -205,13 +228,43 @@ impl<'i> Reader<'_, '_> {
                 let message = format!("duplicate group name {name}");
                 self.source.problem(span, message, "give each [[group]] a different name");
             }
-            groups.push(NamedGroup { group: Group { name, from, to }, levels });
+            groups.push(NamedGroup { group: Group { name, from, to, via }, levels });
         }
         if groups.len() > GROUPS_MAX {
             let message = format!("the plan has {} groups", groups.len());
             self.source.problem(place, message, format!("use at most {GROUPS_MAX}"));
         }
         groups
+    }
+
+    /// Rejects a first wire of a group that its client's node does not have.
+    fn check_via(&mut self, via: &str, from: Option<&str>, wires: &[Wire], place: Range<usize>) {
+        let Some(from) = from else { return };
+        let own = wires.iter().filter(|wire| wire.between.iter().any(|node| node == from));
+        let own: Vec<&str> = own.map(|wire| wire.name.as_str()).collect();
+        if own.contains(&via) {
+            return;
+        }
+        let help = match own[..] {
+            [] => format!("add a [[wire]] with name = \"{via}\" to node {from}"),
+            _ => format!("use a wire of node {from}: {}", own.join(", ")),
+        };
+        self.source.problem(place, format!("node {from} has no wire `{via}`"), help);
+    }
+
+    /// Reads `[interference]`, which has no keys; returns whether the plan has it.
+    pub(crate) fn interference(&mut self, value: &Value<'i>, groups: &[NamedGroup]) -> bool {
+        let Some(table) = value.get_ref().as_table() else {
+            self.wrong(value, "an [interference] table");
+            return false;
+        };
+        let (name, span, known) = ("[interference]", value.span(), Vec::new());
+        Section { name, span: span.clone(), table: Some(table), known }.finish(self.source);
+        if groups.len() < 2 {
+            let message = "[interference] compares groups alone with all of them together";
+            self.source.problem(span, message, "add at least two [[group]] tables");
+        }
+        groups.len() > 1
     }
 
     /// Rejects levels that a single group cannot set.
@@ -245,7 +298,18 @@ impl<'i> Reader<'_, '_> {
         };
         if let Some(Node { name, .. }) = nodes.iter().find(is_apart) {
             let help = format!("add a [[wire]] with between = [\"client\", \"{name}\"] and a link");
-            self.source.problem(span, format!("node {name} has no [[wire]]"), help);
+            self.source.problem(span.clone(), format!("node {name} has no [[wire]]"), help);
+        }
+        if wires.is_empty() && nodes.iter().any(|node| node.bus.is_some()) {
+            let message = "`bus` of a node needs a plan with [[wire]]s";
+            let help = "add a [[wire]], or use the factor bus";
+            self.source.problem(span, message, help);
+        }
+        let place = |one: &Wire| wires.iter().position(|wire| wire.name == one.name);
+        let twice = wires.iter().enumerate().find(|(at, wire)| place(wire) != Some(*at));
+        if let Some((_, Wire { name, .. })) = twice {
+            let help = "give each [[wire]] a different name";
+            self.source.problem(0..0, format!("duplicate wire name {name}"), help);
         }
     }
 
@@ -257,21 +321,22 @@ impl<'i> Reader<'_, '_> {
         group: Option<&Group>,
     ) -> Topology {
         let mut text = String::new();
-        for Node { name, forwards } in nodes {
+        for Node { name, forwards, bus } in nodes {
             let kind = if *forwards { "routers" } else { "hosts" };
             let is_wired = wires.iter().any(|wire| wire.between.contains(name));
             if is_wired {
                 let _ = writeln!(text, "[{kind}.{name}]");
+                let _ = bus.iter().try_for_each(|bus| writeln!(text, "bus = '{bus}'"));
             }
         }
-        for (place, Wire { between: [one, other], link, words }) in wires.iter().enumerate() {
+        for Wire { name, between: [one, other], link, words } in wires {
             let link = match link {
                 Link::Veth { mtu } => format!("mtu={mtu}"),
                 link => format!("link={link}"),
             };
             let _ = writeln!(
                 text,
-                "[links.wire{place}]\nbetween = ['{one}', '{other}']\nwords = '{link} {words}'"
+                "[links.{name}]\nbetween = ['{one}', '{other}']\nwords = '{link} {words}'"
             );
         }
         let end = |name: Option<&String>, role: Role| {

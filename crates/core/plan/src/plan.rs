@@ -44,6 +44,10 @@ pub struct Plan {
     /// Groups of flows that run at once, in the order of the plan. Empty: all flows are between client and server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Group>,
+    /// Whether each group also runs alone (`[interference]`). A combination of levels is then one point for each group
+    /// alone, followed by one for each group together with the others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_interference: bool,
     /// The other host as the user named it, if there is one; `NODE=HOST NODE=HOST` if nodes other than the server
     /// are on other hosts, `ends=A,B` for two addresses of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -165,6 +169,8 @@ impl Topology {
 /// A wire between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wire {
+    /// Name of the wire and of the network devices at its ends.
+    pub name: String,
     /// Names of the two nodes.
     pub between: [String; 2],
     /// Technology of the wire.
@@ -182,6 +188,22 @@ pub struct Group {
     pub from: String,
     /// Node of the server.
     pub to: String,
+    /// Link of the client's node by which the flows leave it; `None`: the shortest path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
+}
+
+/// The path of a point's flows through a topology.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PathSpec {
+    /// Node of the client.
+    pub from: String,
+    /// Node of the server.
+    pub to: String,
+    /// First link; `None`: that of the shortest path.
+    pub via: Option<String>,
+    /// Whether the flows pass through a relay.
+    pub is_relayed: bool,
 }
 
 /// Two levels of one factor to be compared, all other factors being equal.
@@ -216,6 +238,11 @@ fn not_between_hosts(what: &str) -> Invalid {
     ))
 }
 
+/// Number of points of a combination of levels, with this many groups.
+pub(crate) fn points_each(groups: usize, has_interference: bool) -> usize {
+    groups.max(1) * if has_interference { 2 } else { 1 }
+}
+
 /// Node at which relays run, if a plan or a topology has it.
 pub const RELAY: &str = "relay";
 
@@ -241,8 +268,7 @@ impl Plan {
 
     /// The nodes of a point's client and server.
     pub fn nodes(&self, point: &Point) -> [&str; 2] {
-        let is_its = |group: &&Group| Some(&group.name) == point.group.as_ref();
-        if let Some(Group { from, to, .. }) = self.groups.iter().find(is_its) {
+        if let Some(Group { from, to, .. }) = self.group(point) {
             return [from, to];
         }
         match &self.topology {
@@ -251,17 +277,42 @@ impl Plan {
         }
     }
 
+    /// The group of a point.
+    fn group(&self, point: &Point) -> Option<&Group> {
+        self.groups.iter().find(|group| Some(&group.name) == point.group.as_ref())
+    }
+
+    /// The path of a point's flows.
+    pub fn path_spec(&self, point: &Point) -> PathSpec {
+        let [from, to] = self.nodes(point).map(str::to_owned);
+        let via = self.group(point).and_then(|group| group.via.clone());
+        PathSpec { from, to, via, is_relayed: point.relay.is_some() }
+    }
+
     /// Which of the nodes `client` and `server` an end of a point is at, in a plan without other nodes.
     pub fn side(&self, role: Role, point: &Point) -> Role {
         let [client, _] = self.nodes(point);
         if client == Role::Server.name() { role.other() } else { role }
     }
 
+    /// Number of points of a combination of levels.
+    pub(crate) fn points_each(&self) -> usize {
+        points_each(self.groups.len(), self.has_interference)
+    }
+
     /// The points that run at once with `point`, itself included: one for each group.
     pub fn at_once(&self, point: usize) -> Range<usize> {
-        let groups = self.groups.len().max(1);
-        let first = point - point % groups;
+        let (groups, place) = (self.groups.len().max(1), point % self.points_each());
+        if self.has_interference && place < groups {
+            return point..point + 1;
+        }
+        let first = point - place % groups;
         first..first + groups
+    }
+
+    /// The first of the points that run at once, for each run of a block.
+    pub fn firsts(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.points.len()).filter(|&point| self.at_once(point).start == point)
     }
 
     /// The same plan for the network between this host and `peer`, which `link` describes: a plan cannot choose it.
@@ -296,6 +347,11 @@ impl Plan {
         if let Some(wire) = self.wires.iter().find(|wire| !wire.words.is_empty()) {
             let [one, other] = &wire.between;
             return Err(not_between_hosts(&format!("{} between {one} and {other}", wire.words)));
+        }
+        // Written by `Reader::wired`.
+        let text = self.topology.as_ref().map_or("", |topology| &topology.text);
+        if let Some(bus) = text.lines().find(|line| line.starts_with("bus = ")) {
+            return Err(not_between_hosts(bus));
         }
         let mut links: Vec<Link> = Vec::new();
         for point in &self.points {
@@ -351,8 +407,7 @@ impl Plan {
         Ok(self)
     }
 
-    /// Places the plan over a topology with this text. `way` returns MTU, RTT and offload of the path between two nodes,
-    /// through a relay or not; points take them as those of their link.
+    /// Places the plan over a topology with this text. `way` returns MTU, RTT and offload of a path; points take them as those of their link.
     ///
     /// # Errors
     ///
@@ -360,13 +415,12 @@ impl Plan {
     pub fn over<E>(
         &mut self,
         text: String,
-        way: impl Fn([&str; 2], bool) -> Result<(u16, Nanos, Offload), E>,
+        way: impl Fn(&PathSpec) -> Result<(u16, Nanos, Offload), E>,
     ) -> Result<(), E> {
         let Some(topology) = &mut self.topology else { return Ok(()) };
         topology.text = text;
         for place in 0..self.points.len() {
-            let point = &self.points[place];
-            let (mtu, rtt, offload) = way(self.nodes(point), point.relay.is_some())?;
+            let (mtu, rtt, offload) = way(&self.path_spec(&self.points[place]))?;
             let point = &mut self.points[place];
             point.link = Link::Veth { mtu };
             point.rtt = Some(rtt);
@@ -416,6 +470,6 @@ impl Plan {
             let (run, warm_up) = (self.run_takes(point, false), self.run_takes(point, true));
             runs * run.0 + warm_up.0
         };
-        Nanos(self.points.iter().step_by(self.groups.len().max(1)).map(each).sum())
+        Nanos(self.firsts().map(|point| each(&self.points[point])).sum())
     }
 }

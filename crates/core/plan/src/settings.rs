@@ -76,6 +76,7 @@ pub fn settings(
         is_in_guest: false,
         wires: Vec::new(),
         groups: Vec::new(),
+        has_interference: false,
         peer: None,
         launcher: None,
         seed: 1,

@@ -85,7 +85,7 @@ fn a_plan_over_a_topology_names_two_nodes_and_no_link() {
     assert_eq!(topology.file, "labs/dumbbell.toml");
     assert_eq!((&*topology.client, &*topology.server), ("client1", "server2"));
     let mut read = plan.clone();
-    let way = |_: [&str; 2], _: bool| {
+    let way = |_: &fabricmark_plan::PathSpec| {
         Ok::<_, ()>((1400, fabricmark_units::Nanos::from_millis(5), Offload::On))
     };
     read.over("[hosts.a]".to_owned(), way).unwrap();

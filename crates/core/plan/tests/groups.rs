@@ -69,6 +69,95 @@ fn the_wires_of_a_plan_are_a_topology() {
     );
 }
 
+/// Two groups over a wire each, from a client with a bus.
+const TWO_NETWORKS: &str = r#"title = "t"
+[nodes.client]
+bus = "pcie:1x8"
+[[wire]]
+name = "eth"
+between = ["client", "server"]
+link = "ethernet:10G"
+[[wire]]
+name = "ib"
+between = ["client", "server"]
+link = "ipoib:4X-DDR"
+[[group]]
+name = "ethernet"
+via = "eth"
+[[group]]
+name = "ipoib"
+via = "ib"
+[interference]
+[factors]
+pattern = "stream"
+transport = "tcp"
+payload = "64KiB"
+family = 4
+flows = [1, 2]
+[settings]
+congestion = "cubic"
+[stop]
+runs = 2
+"#;
+
+#[test]
+fn with_interference_each_group_runs_alone_and_all_run_together_in_the_same_blocks() {
+    let plan = read(TWO_NETWORKS);
+    let levels = |factor| -> Vec<String> {
+        plan.points[..4].iter().map(|point| point.level(factor)).collect()
+    };
+    assert_eq!(levels(Factor::Interference), ["alone", "alone", "together", "together"]);
+    assert_eq!(levels(Factor::Group), ["ethernet", "ipoib", "ethernet", "ipoib"]);
+    let at_once: Vec<_> = (0..8).map(|point| plan.at_once(point)).collect();
+    assert_eq!(at_once, [0..1, 1..2, 2..4, 2..4, 4..5, 5..6, 6..8, 6..8]);
+    assert_eq!(plan.firsts().collect::<Vec<_>>(), [0, 1, 2, 4, 5, 6]);
+    assert_eq!(plan.comparison_groups, [[0, 1, 2, 3], [4, 5, 6, 7]]);
+    let pairs: Vec<_> = plan
+        .pairs(&plan.comparison_groups[0])
+        .iter()
+        .map(|pair| (pair.baseline, pair.candidate))
+        .collect();
+    assert_eq!(pairs, [(0, 2), (1, 3)]);
+    let mut steps: Vec<_> =
+        block(&plan, 1, &Outcomes::default()).into_iter().map(|step| step.points).collect();
+    steps.sort();
+    assert_eq!(steps, [vec![0], vec![1], vec![2, 3], vec![4], vec![5], vec![6, 7]]);
+}
+
+#[test]
+fn a_group_leaves_its_node_by_the_wire_that_it_names() {
+    let plan = read(TWO_NETWORKS);
+    assert_eq!(plan.path_spec(&plan.points[1]).via.as_deref(), Some("ib"));
+    assert_eq!(
+        plan.topology.unwrap().text,
+        "[hosts.client]\nbus = 'pcie:1x8'\n[hosts.server]\n\
+         [links.eth]\nbetween = ['client', 'server']\nwords = 'link=ethernet:10G '\n\
+         [links.ib]\nbetween = ['client', 'server']\nwords = 'link=ipoib:4X-DDR '\n"
+    );
+}
+
+#[test]
+fn what_two_networks_cannot_have_is_refused_with_the_remedy() {
+    for (from, to, says) in [
+        ("via = \"ib\"", "via = \"ipoib\"", "use a wire of node client: eth, ib"),
+        ("name = \"ib\"", "name = \"eth\"", "duplicate wire name eth"),
+        ("[interference]", "[interference]\nruns = 2", "unknown key `runs`"),
+        ("bus = \"pcie:1x8\"", "bus = \"isa\"", "not a level of bus"),
+        ("flows = [1, 2]", "interference = \"alone\"", "interference cannot be set"),
+    ] {
+        assert!(TWO_NETWORKS.contains(from), "{from}");
+        let problems = parse("p.toml", &TWO_NETWORKS.replacen(from, to, 1), Size::Full, &[]);
+        let problems = problems.expect_err(to).to_string();
+        assert!(problems.contains(says), "no {says:?} in\n{problems}");
+    }
+    let one = "title = \"t\"\n[[group]]\nname = \"a\"\n[interference]\n[factors]\npattern = \"stream\"\n\
+               transport = \"udp\"\npayload = 64\nfamily = 4\nlink = \"veth\"\n";
+    let problems = parse("p.toml", one, Size::Full, &[]).unwrap_err().to_string();
+    assert!(problems.contains("add at least two [[group]] tables"), "{problems}");
+    let refusal = read(TWO_NETWORKS).to_host("server=h2", None).unwrap_err().to_string();
+    assert!(refusal.contains("bus = 'pcie:1x8' is not supported between hosts"), "{refusal}");
+}
+
 #[test]
 fn one_run_has_a_place_for_each_group_and_what_one_group_cannot_is_not_run_for_the_others() {
     let plan = read(PLAN);

@@ -175,6 +175,7 @@ impl World {
                 Action::Hold
                 | Action::Stop
                 | Action::Abort
+                | Action::Start { .. }
                 | Action::Slice { .. }
                 | Action::EndSlice { .. },
             )

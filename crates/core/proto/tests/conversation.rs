@@ -497,6 +497,34 @@ fn a_sender_goes_on_until_its_receiver_has_counted_for_the_whole_duration() {
 }
 
 #[test]
+fn a_sender_whose_flows_are_open_waits_until_it_may_start() {
+    let ms = |ms| Instant(Nanos::from_millis(ms).0);
+    let waits = |role| Prepare { waits_for_start: true, ..prepare(role) };
+    let mut conversation = Conversation::new(ms(0), waits(Role::Client), waits(Role::Server));
+    for role in [Role::Client, Role::Server] {
+        conversation.on_message(ms(1), role, Report::Ready { run: RUN, port: 9 });
+    }
+    while conversation.poll_output().is_some() {}
+    conversation.on_message(ms(2), Role::Server, Report::Opened { run: RUN });
+    assert!(!conversation.has_opened(), "the server is not the sender");
+    conversation.on_message(ms(2), Role::Client, Report::Opened { run: RUN });
+    assert!(conversation.has_opened() && !conversation.has_begun());
+    // Another conversation may wait in a queue for an hour.
+    assert_eq!(orders_to_sender(&mut conversation, ms(3_600_000)), []);
+    assert!(conversation.outcome().is_none());
+    conversation.start(ms(3_600_000), Some(7), Nanos::from_millis(5));
+    let start = Order::Start { run: RUN, at_ns: Some(7) };
+    assert_eq!(orders_to_sender(&mut conversation, ms(3_600_000)), [start]);
+    // 5 ms, the duration, and 10 s.
+    let deadline = ms(3_610_005) + DURATION;
+    assert_eq!(conversation.deadline(), Some(deadline));
+    conversation.on_message(ms(3_600_006), Role::Client, Report::Begun { run: RUN });
+    assert!(conversation.has_begun());
+    conversation.on_timeout(deadline);
+    assert!(matches!(conversation.outcome(), Some(Err(ConversationError::Silent { .. }))));
+}
+
+#[test]
 fn nobody_who_was_not_allowed_to_makes_a_sender_go_on() {
     let mut conversation =
         Conversation::new(Instant(0), prepare(Role::Client), prepare(Role::Server));

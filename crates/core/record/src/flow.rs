@@ -123,6 +123,51 @@ impl AddAssign for Counts {
     }
 }
 
+/// When a sender ran its pattern, on its machine's CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActiveTime {
+    /// Start of the first send, in nanoseconds.
+    pub began_ns: u64,
+    /// End of the last send or response, in nanoseconds.
+    pub ended_ns: u64,
+}
+
+/// How well groups of flows that run at once kept to the same time. Times of other hosts are converted by the offsets of
+/// their clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Alignment {
+    /// Time from the first sender's start to the last one's.
+    pub starts_apart_ns: u64,
+    /// Time from the first sender's end to the last one's.
+    pub ends_apart_ns: u64,
+    /// Time in which all senders were active.
+    pub overlap_ns: u64,
+    /// Largest error of the first two because of the clocks of other hosts; 0 if all senders are on one host.
+    pub uncertainty_ns: u64,
+}
+
+impl Alignment {
+    /// Compares the times of senders, on one clock, each with the possible error of that clock. `None` for fewer than
+    /// two.
+    pub fn of(times: &[(ActiveTime, u64)]) -> Option<Self> {
+        if times.len() < 2 {
+            return None;
+        }
+        let began = || times.iter().map(|(time, _)| time.began_ns);
+        let ended = || times.iter().map(|(time, _)| time.ended_ns);
+        let (first_began, last_began) = (began().min()?, began().max()?);
+        let (first_ended, last_ended) = (ended().min()?, ended().max()?);
+        let mut errors: Vec<u64> = times.iter().map(|&(_, error_ns)| error_ns).collect();
+        errors.sort_unstable();
+        Some(Self {
+            starts_apart_ns: last_began - first_began,
+            ends_apart_ns: last_ended - first_ended,
+            overlap_ns: first_ended.saturating_sub(last_began),
+            uncertainty_ns: errors.iter().rev().take(2).sum(),
+        })
+    }
+}
+
 /// Times of a load thread while it ran its pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadTime {
@@ -414,6 +459,18 @@ mod tests {
         assert_eq!(Fairness::of(&[5, 5, 5]), Fairness { fewest: 5, most: 5, jain: 1.0 });
         assert_eq!(Fairness::of(&[0, 8, 0, 0]), Fairness { fewest: 0, most: 8, jain: 0.25 });
         assert_eq!(Fairness::of(&[0, 0]).jain, 1.0);
+    }
+
+    #[test]
+    fn groups_are_aligned_as_far_as_their_first_and_last_senders() {
+        let time = |began_ns, ended_ns| ActiveTime { began_ns, ended_ns };
+        let times = [(time(100, 1_000), 0), (time(140, 1_010), 7), (time(110, 990), 5)];
+        let alignment = Alignment::of(&times).unwrap();
+        assert_eq!((alignment.starts_apart_ns, alignment.ends_apart_ns), (40, 20));
+        assert_eq!((alignment.overlap_ns, alignment.uncertainty_ns), (850, 12));
+        let apart = [(time(0, 10), 0), (time(20, 30), 0)];
+        assert_eq!(Alignment::of(&apart).unwrap().overlap_ns, 0);
+        assert_eq!(Alignment::of(&times[..1]), None);
     }
 
     #[test]

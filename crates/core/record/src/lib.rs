@@ -26,7 +26,10 @@ pub use calibration::{
     Quantity, RATE_GOAL, THE_EMULATOR, Unit,
 };
 pub use figure::{Figures, Limits, Provenance, Sourced};
-pub use flow::{Counts, Drops, Fairness, Flow, KernelTimes, QuicCounters, TcpCounters, ThreadTime};
+pub use flow::{
+    ActiveTime, Alignment, Counts, Drops, Fairness, Flow, KernelTimes, QuicCounters, TcpCounters,
+    ThreadTime,
+};
 pub use kernel::{KernelCounters, UdpCounters};
 pub use mpi::{
     MPI_BY_RANK, Mpi, MpiFacts, MpiJob, MpiLine, MpiResult, Overlap, RankPlace, RankTimes, Traffic,

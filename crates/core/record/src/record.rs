@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::bottleneck::Bottleneck;
 use crate::calibration::Emulation;
 use crate::figure::{Figures, Limits};
-use crate::flow::{Flow, TcpCounters};
+use crate::flow::{Alignment, Flow, TcpCounters};
 use crate::mpi::Mpi;
 use crate::node::Node;
 use crate::warning::Warning;
@@ -54,6 +54,9 @@ pub struct Record {
     pub nodes: Vec<Node>,
     /// Flows; each names its group.
     pub flows: Vec<Flow>,
+    /// When the groups of the run were active; absent for a single group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alignment: Option<Alignment>,
     /// Figures measured.
     pub figures: Figures,
     /// Ceilings and floors of the wire.

@@ -33,6 +33,34 @@ pub fn grid(columns: &[(impl AsRef<str>, Side)], rows: &[Vec<String>]) -> String
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
+/// A table beside those of the plan.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PlainTable {
+    /// Heading.
+    pub(crate) title: String,
+    /// Headings of the columns; the first one is of words.
+    pub(crate) columns: Vec<&'static str>,
+    /// Cells.
+    pub(crate) rows: Vec<Vec<String>>,
+    /// Sentences below the table.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Plain tables as text.
+pub(crate) fn plain(tables: &[PlainTable]) -> String {
+    let mut out = String::new();
+    for table in tables {
+        let side = |place| if place == 0 { Side::Left } else { Side::Right };
+        let columns: Vec<(&str, Side)> =
+            table.columns.iter().enumerate().map(|(place, name)| (*name, side(place))).collect();
+        out.push_str(&format!("\n{}\n{}", table.title, grid(&columns, &table.rows)));
+        for note in &table.notes {
+            out.push_str(&format!("  {note}\n"));
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -26,6 +26,7 @@ mod published;
 mod require;
 mod runs;
 mod select;
+mod sharing;
 mod short;
 mod summary;
 mod table;

@@ -9,7 +9,7 @@ use fabricmark_record::{Outcome, Provenance, Record};
 use fabricmark_stats::{Estimate, StopRule};
 use serde_json::{Value, json};
 
-use crate::grid::{Side, grid};
+use crate::grid::PlainTable;
 use crate::number::fixed;
 use crate::{Experiment, summary};
 
@@ -45,19 +45,6 @@ struct Collectives {
     algorithms: Vec<&'static str>,
     /// Measured / predicted over the sizes: median, smallest, largest.
     ratios: [f64; 3],
-}
-
-/// A table of modelled figures.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ModelTable {
-    /// Heading.
-    pub(crate) title: String,
-    /// Headings of the columns; the first one is of words.
-    pub(crate) columns: Vec<&'static str>,
-    /// Cells.
-    pub(crate) rows: Vec<Vec<String>>,
-    /// What the figures are.
-    pub(crate) note: &'static str,
 }
 
 /// Times by size in each block.
@@ -212,12 +199,12 @@ fn predicted(
 }
 
 /// The models as tables.
-pub(crate) fn tables(models: &[NetworkModel]) -> Vec<ModelTable> {
+pub(crate) fn tables(models: &[NetworkModel]) -> Vec<PlainTable> {
     models.iter().flat_map(NetworkModel::tables).collect()
 }
 
 impl NetworkModel {
-    fn tables(&self) -> Vec<ModelTable> {
+    fn tables(&self) -> Vec<PlainTable> {
         let row = |found: &Parameters| {
             let of = match found.benchmark {
                 Benchmark::Uniband => "Uniband: g, G",
@@ -233,7 +220,7 @@ impl NetworkModel {
                 format!("{:.0} %", 100.0 * found.error),
             ]
         };
-        let mut tables = vec![ModelTable {
+        let mut tables = vec![PlainTable {
             title: format!("Hockney and LogGP: {}", self.network),
             columns: vec![
                 "fitted to",
@@ -244,8 +231,11 @@ impl NetworkModel {
                 "largest error",
             ],
             rows: self.parameters.iter().map(row).collect(),
-            note: "modelled: time = latency + bytes / bandwidth, with the least relative errors; \
-                   means and intervals over the blocks; n½: bytes at half of the bandwidth",
+            notes: vec![
+                "modelled: time = latency + bytes / bandwidth, with the least relative errors; \
+                 means and intervals over the blocks; n½: bytes at half of the bandwidth"
+                    .to_owned(),
+            ],
         }];
         let row = |found: &Collectives| {
             let mut row = vec![
@@ -257,7 +247,7 @@ impl NetworkModel {
             row
         };
         if !self.collectives.is_empty() {
-            tables.push(ModelTable {
+            tables.push(PlainTable {
                 title: format!("Collective operations by that model: {}", self.network),
                 columns: vec![
                     "operation",
@@ -268,25 +258,15 @@ impl NetworkModel {
                     "to",
                 ],
                 rows: self.collectives.iter().map(row).collect(),
-                note: "modelled by messages that follow one another, without the time to add \
-                       payloads; the median and range over the sizes",
+                notes: vec![
+                    "modelled by messages that follow one another, without the time to add \
+                     payloads; the median and range over the sizes"
+                        .to_owned(),
+                ],
             });
         }
         tables
     }
-}
-
-/// The models as text.
-pub(crate) fn text(models: &[NetworkModel]) -> String {
-    let mut out = String::new();
-    for table in tables(models) {
-        let side = |place| if place == 0 { Side::Left } else { Side::Right };
-        let columns: Vec<(&str, Side)> =
-            table.columns.iter().enumerate().map(|(place, name)| (*name, side(place))).collect();
-        out.push_str(&format!("\n{}\n{}", table.title, grid(&columns, &table.rows)));
-        out.push_str(&format!("  {}\n", table.note));
-    }
-    out
 }
 
 /// The models as JSON, in base units.

@@ -2,11 +2,11 @@
 
 use crate::Experiment;
 use crate::cell::Cell;
-use crate::grid::{Side, grid};
+use crate::grid::{Side, grid, plain};
 use crate::number::{self, Scale, Written};
 use crate::table::{Change, Group, Row, TableView};
 use crate::view::tables;
-use crate::{answer, facts, label, models};
+use crate::{answer, facts, label, models, sharing};
 
 /// Heading of the columns of a published table.
 const PUBLISHED: &str = "published";
@@ -35,7 +35,8 @@ pub fn text(e: &Experiment<'_>, width: usize) -> String {
         out.push('\n');
         print_table(&mut out, table, width);
     }
-    out.push_str(&models::text(&models::models(e)));
+    out.push_str(&plain(&sharing::tables(&sharing::sharing(e))));
+    out.push_str(&plain(&models::tables(&models::models(e))));
     out.push('\n');
     for (name, fact) in facts::footer(e) {
         paragraph(&mut out, &format!("{name:<10}  {fact}"), width, "            ");

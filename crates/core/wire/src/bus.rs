@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::exact::inputs;
-use crate::{Ceiling, Exact, Impossible, Kind};
+use crate::message::{Message, segment_room};
+use crate::{Ceiling, Exact, Impossible, Kind, Stack};
 
 /// A host bus, written `pci-x:133` or `pcie:3x16` (generation 3, 16 lanes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +58,40 @@ impl Bus {
     }
 }
 
+/// Ceiling of a TCP stream, or of datagrams of `payload` bytes, whose IP packets of at most `mtu` bytes cross a bus with
+/// this rate. Acknowledgements are ignored; with TCP options the ceiling is conditional. Verbs are not IP packets.
+pub fn bus_goodput(
+    bus_bps: Exact,
+    stack: Stack,
+    mtu: u16,
+    payload: u64,
+) -> Result<Ceiling, Impossible> {
+    let mtu = u64::from(mtu);
+    let (payload, kind) = match stack {
+        Stack::Tcp { family, option_bytes } => {
+            let kind = if option_bytes == 0 { Kind::Bound } else { Kind::Conditional };
+            (segment_room(family, mtu, option_bytes)?, kind)
+        }
+        Stack::Udp { .. } => (payload, Kind::Bound),
+        Stack::Rc { .. } | Stack::Ud { .. } => return Err(Impossible::NotIp),
+    };
+    let message = Message::cut(stack, mtu, payload)?;
+    let bytes: u64 = message.runs.iter().map(|run| run.count.saturating_mul(run.bytes)).sum();
+    let goodput_bps =
+        bus_bps.scaled(payload.into(), u128::from(bytes.max(1))).ok_or(Impossible::TooLarge)?;
+    Ok(Ceiling {
+        kind,
+        goodput_bps,
+        formula: "bus_bps * carried_bytes / ip_bytes".to_owned(),
+        inputs: inputs([
+            ("bus_bps", bus_bps.into()),
+            // Not `payload_bytes`, which marks ceilings of single writes.
+            ("carried_bytes", payload.into()),
+            ("ip_bytes", bytes.into()),
+        ]),
+    })
+}
+
 impl fmt::Display for Bus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -96,6 +131,23 @@ mod tests {
             assert!((gbps(text) - expected).abs() < 0.000_5, "{text}");
         }
         assert_eq!(Bus::PciX133.goodput().unwrap().kind, Kind::Bound);
+    }
+
+    #[test]
+    fn ip_packets_cross_a_bus_with_their_headers() {
+        let bus_bps = Exact::new(10_000_000_000, 1).unwrap();
+        let (family, mtu) = (crate::Family::V4, 1500);
+        let bps = |stack, payload| {
+            bus_goodput(bus_bps, stack, mtu, payload).unwrap().goodput_bps.as_f64()
+        };
+        // 1,460 bytes in a packet of 1,500.
+        assert_eq!(bps(Stack::Tcp { family, option_bytes: 0 }, 0), 10e9 * 1460.0 / 1500.0);
+        assert_eq!(bps(Stack::Tcp { family, option_bytes: 12 }, 0), 10e9 * 1448.0 / 1500.0);
+        assert_eq!(bps(Stack::Udp { family }, 1000), 10e9 * 1000.0 / 1028.0);
+        // Two fragments: 1,480 bytes of the datagram, and 528.
+        assert_eq!(bps(Stack::Udp { family }, 2000), 10e9 * 2000.0 / (1500.0 + 548.0));
+        let verbs = Stack::Ud { immediate: false, family };
+        assert!(bus_goodput(bus_bps, verbs, mtu, 64).is_err());
     }
 
     #[test]

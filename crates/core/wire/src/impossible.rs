@@ -73,4 +73,6 @@ pub enum Impossible {
         "`{0}` is not a bus: write pci-x:133, or pcie: with generation 1 to 5 and lanes: pcie:3x16"
     )]
     Bus(String),
+    #[error("the ceiling of a bus is that of IP packets; use TCP or UDP")]
+    NotIp,
 }

@@ -29,7 +29,7 @@ mod timeline;
 mod violation;
 
 pub use acks::{Acks, ack_wire_bytes, shared_goodput, shared_stream_goodput};
-pub use bus::Bus;
+pub use bus::{Bus, bus_goodput};
 pub use ceiling::{Ceiling, goodput, packet_rate, packets, quic_goodput, stream_goodput};
 pub use exact::{Exact, Input, Inputs, Kind};
 pub use family::{Family, UnknownFamily};

@@ -193,6 +193,7 @@ impl Coordinator {
             duration_ns: omit + duration,
             omit_ns: omit,
             slice_ns: slice,
+            waits_for_start: false,
             amount: plan.amount.map(|amount| amount.of(point.payload)),
             token,
             address: attachment.address,
@@ -240,6 +241,17 @@ impl Coordinator {
         let pair = self.pairs.get(id);
         let ends = [Role::Client, Role::Server].into_iter();
         Nanos(ends.filter_map(|role| of(pair?, role)).map(|rtt| rtt.0).sum())
+    }
+
+    /// Offset of a worker's clock from this machine's, and its largest error, in nanoseconds; `None` if not known.
+    pub(crate) fn clock_of(&self, id: &PairId, role: Role) -> Option<(i64, u64)> {
+        match self.pairs.get(id)?.worker(role).carrier() {
+            Some(carrier) => {
+                let clock = carrier.facts().clock?;
+                Some((clock.offset_ns, clock.uncertainty_ns))
+            }
+            None => Some((0, 0)),
+        }
     }
 
     /// Additional time that answers may take over the paths to agents.

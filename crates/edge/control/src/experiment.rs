@@ -7,7 +7,7 @@ use fabricmark_judge::{Part, Route, bottleneck, correlated, judge, missed, outco
 use fabricmark_lab::Traffic;
 use fabricmark_plan::{Plan, Point, Step, Testbed, block};
 use fabricmark_record::{
-    Calibration, Figures, HostFacts, Limits, Outcome, Place, Record, SCHEMA_VERSION,
+    Alignment, Calibration, Figures, HostFacts, Limits, Outcome, Place, Record, SCHEMA_VERSION,
 };
 use fabricmark_store::StoreError;
 use fabricmark_units::{Nanos, Stream};
@@ -152,6 +152,7 @@ impl Context<'_> {
             started: jiff::Timestamp::now().to_string(),
             nodes: Vec::new(),
             flows: Vec::new(),
+            alignment: None,
             figures: Figures::default(),
             limits: Limits::default(),
             emulation: None,
@@ -239,6 +240,10 @@ impl Context<'_> {
                     record.outcome = Outcome::Skipped(error.to_string());
                 }
                 RunResult::Finished(parts) => {
+                    if step.slice.is_none() {
+                        let times: Vec<_> = parts.iter().filter_map(|part| part.active).collect();
+                        record.alignment = Alignment::of(&times);
+                    }
                     let is_own = |part: &&Part| match step.slice {
                         Some(_) => part.point == record.point,
                         None => {
@@ -303,6 +308,7 @@ impl Context<'_> {
         let route = Route {
             testbed: record.testbed,
             path: path.as_ref(),
+            bus: coordinator.testbed().bus(&point),
             nodes: plan.nodes(&point),
             has_others: plan.groups.len() > 1 || record.slice_ns.is_some(),
         };

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 
 use fabricmark_lab::Topology;
-use fabricmark_plan::{Offload, Plan, Trace};
+use fabricmark_plan::{Offload, PathSpec, Plan, Trace};
 
 use crate::testbed::way;
 
@@ -46,10 +46,11 @@ fn read_topology(plan: &mut Plan, folder: &Path) -> Result<(), FileError> {
         }
     };
     let topology = Topology::parse(&text).map_err(|error| broken(&file, error))?;
-    plan.over(text, |[client, server], is_relayed| {
-        let way = way(&topology, [client, server], is_relayed).ok_or_else(|| {
-            let file = file.display();
-            FileError(format!("no path from `{client}` to `{server}` in {file}; {help}"))
+    plan.over(text, |spec| {
+        let way = way(&topology, spec).ok_or_else(|| {
+            let (PathSpec { from, to, via, .. }, file) = (spec, file.display());
+            let via = via.as_ref().map(|via| format!(" via `{via}`")).unwrap_or_default();
+            FileError(format!("no path from `{from}` to `{to}`{via} in {file}; {help}"))
         })?;
         Ok((way.mtu, way.rtt, if way.is_single { Offload::Off } else { Offload::On }))
     })

@@ -78,6 +78,7 @@ pub(crate) fn carry_out(
             });
             let ends = Ends { client, server };
             Ok(RunResult::Finished(vec![Part {
+                active: None,
                 slice_rates: Vec::new(),
                 relay: None,
                 purpose: Purpose::Load,

@@ -7,7 +7,7 @@ use fabricmark_judge::{Part, slice_rate};
 use fabricmark_load::foreign::poll_for;
 use fabricmark_plan::{CONTROL_RTT_MAX, Pace, Pattern, Plan, Point, Purpose, Role};
 use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Order, Prepare};
-use fabricmark_record::{Interval, RelayTimes, Series};
+use fabricmark_record::{ActiveTime, Interval, RelayTimes, Series};
 use fabricmark_units::{Nanos, Stream};
 use rustix::event::{PollFd, PollFlags};
 
@@ -15,12 +15,17 @@ use crate::coordinator::{Coordinator, PairId};
 use crate::error::PlanError;
 use crate::progress::Progress;
 use crate::relay;
+use crate::secured::machine_time;
 
 /// Warm-up of each level at the start of a block, in slices that do not count: an arbitrary choice.
 const WARM_UP: Nanos = Nanos::from_millis(8);
 
 /// Smallest number of warm-up rounds.
 const ROUNDS_OMITTED_MIN: u64 = 2;
+
+/// Time from the order to start until the start, in addition to the RTT of the control path: an order takes 0.2 ms to
+/// reach the load thread of a worker here (docs/notebook/measured.md).
+const START_LEAD: Nanos = Nanos::from_millis(5);
 
 /// Longest time between checks for an interrupt.
 const LOOK_EVERY: Nanos = Nanos::from_millis(100);
@@ -188,7 +193,12 @@ impl Run<'_> {
         mut prober: Option<&Point>,
         progress: &mut dyn Progress,
     ) -> Result<RunResult, PlanError> {
+        let mut waits = talks.iter().any(|talk| talk.waits_for_start);
         loop {
+            if waits && talks.iter().all(|talk| talk.conversation.has_opened()) {
+                start_together(coordinator, &mut talks);
+                waits = false;
+            }
             if let Some(point) = prober
                 && talks.iter().all(|talk| talk.conversation.has_begun())
             {
@@ -243,6 +253,10 @@ struct Talk {
     /// Id of its workers.
     pair: PairId,
     conversation: Conversation,
+    /// Whether its sender starts with those of other parts.
+    waits_for_start: bool,
+    /// Offset of the sender's clock from this machine's, and its possible error, in nanoseconds; `None`: not known.
+    clock: Option<(i64, u64)>,
     /// Place in an agent's queue that was reported last.
     place: Option<u32>,
     intervals: Intervals,
@@ -282,6 +296,8 @@ impl Talk {
             (start.interval_ns, answer.interval_ns) = (None, None);
             start.amount = None;
         }
+        let waits_for_start = purpose == Purpose::Load && !is_alone && run.slice.is_none();
+        (start.waits_for_start, answer.waits_for_start) = (waits_for_start, waits_for_start);
         let relay = point.relay.map(|_| coordinator.prepare_relay(point, &answer)).transpose()?;
         Ok(Self {
             purpose,
@@ -289,6 +305,8 @@ impl Talk {
             omit: start.omit_ns,
             pair,
             conversation: Conversation::new(coordinator.now(), start, answer),
+            waits_for_start,
+            clock: None,
             place: None,
             intervals: Intervals::default(),
             ends: None,
@@ -410,10 +428,29 @@ impl Talk {
         if self.purpose == Purpose::Load {
             self.intervals.into_series(interval, &mut ends);
         }
-        let Self { purpose, point, omit, slice_rates, relay_times, .. } = self;
+        let Self { purpose, point, omit, slice_rates, relay_times, clock, .. } = self;
+        let sender =
+            if self.conversation.sender() == Role::Client { &ends.client } else { &ends.server };
+        let active = sender.active.zip(clock).map(|(time, (offset_ns, error_ns))| {
+            let here = |ns: u64| ns.saturating_add_signed(offset_ns.saturating_neg());
+            let time = ActiveTime { began_ns: here(time.began_ns), ended_ns: here(time.ended_ns) };
+            (time, error_ns)
+        });
         // In slices, a connection is open while others have their turn.
         let relay = relay_times.filter(|_| slice_rates.is_empty());
-        Some(Part { purpose, point, omit, ends, slice_rates, relay })
+        Some(Part { purpose, point, omit, ends, active, slice_rates, relay })
+    }
+}
+
+/// Lets all senders that wait for it start at the same time.
+fn start_together(coordinator: &Coordinator, talks: &mut [Talk]) {
+    let rtt = talks.iter().map(|talk| coordinator.control_rtt(&talk.pair)).max();
+    let lead = START_LEAD + rtt.unwrap_or_default();
+    let at_ns = machine_time().0 + lead.0;
+    for talk in talks.iter_mut().filter(|talk| talk.waits_for_start) {
+        talk.clock = coordinator.clock_of(&talk.pair, talk.conversation.sender());
+        let at_ns = talk.clock.map(|(offset_ns, _)| at_ns.saturating_add_signed(offset_ns));
+        talk.conversation.start(coordinator.now(), at_ns, lead);
     }
 }
 

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fabricmark_lab::Traffic;
+use fabricmark_link::HostBus;
 use fabricmark_plan::{Plan, Point, RELAY, Role, Testbed as TestbedOfPlan};
 use fabricmark_units::Nanos;
 use fabricmark_wire::{self as wire, Link};
@@ -73,6 +74,11 @@ pub(crate) trait Testbed {
 
     /// The wires between the ends of a point, if they are those of a topology and all are known.
     fn path(&self, _point: &Point) -> Option<wire::Path> {
+        None
+    }
+
+    /// The tightest emulated host bus that a point's flows cross.
+    fn bus(&self, _point: &Point) -> Option<HostBus> {
         None
     }
 

@@ -77,6 +77,8 @@ pub fn work(mut socket: UnixStream) -> io::Result<()> {
 type Said = (u64, Word);
 
 enum Word {
+    /// The flows are open, and the sender waits for its start.
+    Opened,
     /// The clock of the run has started.
     Begun,
     /// The receiver has postponed its count.
@@ -113,6 +115,7 @@ fn listen(words: &Receiver<Said>, conversation: &mut Worker, hand: &mut Hand) {
             continue;
         }
         match word {
+            Word::Opened => conversation.on_progress(|run| Report::Opened { run }),
             Word::Begun => conversation.on_progress(|run| Report::Begun { run }),
             Word::Held => conversation.on_progress(|run| Report::Holds { run }),
             Word::Counting => conversation.on_progress(|run| Report::Counts { run }),
@@ -163,6 +166,7 @@ impl Hand {
                         start(*endpoint, Some(peer), control, voice);
                     }
                 }
+                Action::Start { at_ns } => control.start(at_ns),
                 Action::Drain { bytes, idle } => control.drain(bytes, idle.0),
                 Action::Slice { counts } => control.slice(counts),
                 Action::EndSlice { bytes, idle, counts } => {
@@ -188,6 +192,7 @@ impl Hand {
         let teller = Arc::clone(&voice);
         let control = Control::telling(move |event| {
             teller.say(match event {
+                Event::Opened => Word::Opened,
                 Event::Begun => Word::Begun,
                 Event::Held => Word::Held,
                 Event::Counting => Word::Counting,

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use fabricmark_plan::{Delivery, Pace, Path, Pattern, Role, Wait};
 use fabricmark_proto::{EndReport, Failure, Prepare};
-use fabricmark_record::{Counts, Fairness, Instrument, ThreadTime};
-use fabricmark_telemetry::clock::{now_ns, thread_cpu_ns};
+use fabricmark_record::{ActiveTime, Counts, Fairness, Instrument, ThreadTime};
+use fabricmark_telemetry::clock::{machine_ns, now_ns, thread_cpu_ns};
 use fabricmark_units::{Bytes, Nanos, Stream};
 
 use crate::amount::{Amount, Limited};
@@ -118,7 +118,14 @@ fn carry_once<F: Flow>(
     drop(interrupting);
     let (cpu_ns, elapsed_ns) = (thread_cpu_ns() - cpu_began_ns, now_ns() - began_ns);
     let thread = Some(ThreadTime { cpu_ns, elapsed_ns });
-    Ok(EndReport { thread, ..carried.map_err(peer(failed))? })
+    let active = prepare.is_active().then(|| ended_after(elapsed_ns));
+    Ok(EndReport { thread, active, ..carried.map_err(peer(failed))? })
+}
+
+/// When a sender ran that has just ended.
+pub(crate) fn ended_after(elapsed_ns: u64) -> ActiveTime {
+    let ended_ns = machine_ns();
+    ActiveTime { began_ns: ended_ns.saturating_sub(elapsed_ns), ended_ns }
 }
 
 /// Shuts down all flows, then serves all of them until the other end has received everything. Serving one after the

@@ -7,12 +7,16 @@ use std::time::Duration;
 
 use fabricmark_proto::Failure;
 use fabricmark_record::{Counts, Interval};
+use fabricmark_telemetry::clock::{machine_ns, sleep_until_machine_time};
+use fabricmark_units::Nanos;
 
-use crate::interrupt::{Interrupter, LOOK_EVERY};
+use crate::interrupt::{Interrupter, LOOK_EVERY, Prompt};
 
 /// What a run reports while it is under way.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
+    /// The flows are open, and the sender waits for [`Control::start`]. Reported on the load thread.
+    Opened,
     /// The flows are open and the clock of the run has started. Reported by the end that sends the stream or the
     /// requests (over flows of another tool, by either end), on the load thread.
     Begun,
@@ -81,6 +85,32 @@ impl Slices {
     }
 }
 
+/// The order to start, for a sender that waits for it.
+#[derive(Debug, Default)]
+struct Start {
+    order: Mutex<Option<StartOrder>>,
+    news: Condvar,
+}
+
+/// Start at a time of CLOCK_MONOTONIC in nanoseconds; `None`: now.
+type StartOrder = Option<u64>;
+
+impl Start {
+    fn order(&self, at_ns: StartOrder) {
+        *self.lock() = Some(at_ns);
+        self.news.notify_one();
+    }
+
+    fn wait(&self) -> StartOrder {
+        let ordered = self.news.wait_while(self.lock(), |order| order.is_none());
+        ordered.unwrap_or_else(PoisonError::into_inner).flatten()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<StartOrder>> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Orders of the control conversation to a running load thread.
 #[derive(Debug)]
 pub struct Control {
@@ -96,6 +126,8 @@ pub struct Control {
     pub(crate) interrupter: Interrupter,
     /// Orders about slices, in a run of slices.
     pub(crate) slices: Slices,
+    /// When the sender is to start, on CLOCK_MONOTONIC.
+    start: Start,
     /// Number of the next request, or of the next payload of ping-ping, counted across slices.
     pub(crate) next_request: AtomicU64,
     listener: Option<Listener>,
@@ -110,6 +142,7 @@ impl Default for Control {
             idle_ns: AtomicU64::new(0),
             interrupter: Interrupter::default(),
             slices: Slices::default(),
+            start: Start::default(),
             next_request: AtomicU64::new(0),
             listener: None,
         }
@@ -151,6 +184,23 @@ impl Control {
         self.drain(bytes, idle_ns);
     }
 
+    /// Lets a sender that waits for its start run from this time of CLOCK_MONOTONIC on; `None`: now.
+    pub fn start(&self, at_ns: Option<u64>) {
+        self.start.order(at_ns);
+    }
+
+    /// Reports that the flows are open, and sleeps until the ordered start; returns how long ago that is.
+    pub(crate) fn wait_for_start(&self) -> Nanos {
+        self.tell(Event::Opened);
+        let _prompt = Prompt::begin();
+        let Some(at_ns) = self.start.wait() else { return Nanos(0) };
+        while machine_ns() < at_ns && !self.is_ended() {
+            let look_ns = machine_ns().saturating_add(Self::LOOK_EVERY.as_nanos() as u64);
+            sleep_until_machine_time(at_ns.min(look_ns));
+        }
+        Nanos(machine_ns().saturating_sub(at_ns))
+    }
+
     /// Clears the orders of the previous slice.
     pub(crate) fn begin_slice(&self) {
         self.interrupter.forget_orders();
@@ -166,6 +216,7 @@ impl Control {
     /// Stops the sender or client before the time of the run is over.
     pub fn end(&self) {
         self.slices.end();
+        self.start.order(None);
         self.stop.store(true, Relaxed);
         self.interrupter.order();
     }

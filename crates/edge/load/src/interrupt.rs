@@ -91,8 +91,10 @@ impl Interrupter {
         Leaving(self)
     }
 
-    /// Clock of the run: sets `stop` when its time is over, and interrupts the load thread until that has left.
-    pub(crate) fn keep_time(&self, stop: &AtomicBool) {
+    /// Clock of the run: sets `stop` when its time is over, and interrupts the load thread until that has left. The clock
+    /// of a run that ends together with others is not delayed by their load threads.
+    pub(crate) fn keep_time(&self, stop: &AtomicBool, ends_together: bool) {
+        let _prompt = ends_together.then(Prompt::begin);
         let mut state = self.lock();
         while !state.has_left {
             let now = Instant::now();
@@ -143,6 +145,24 @@ impl State {
     }
 }
 
+/// While this exists, its thread runs as soon as it is woken up, before the load threads on the same CPU (SCHED_FIFO,
+/// sched(7)). Without CAP_SYS_NICE it has no effect, and threads that share a CPU start up to some milliseconds apart.
+#[must_use]
+pub(crate) struct Prompt(());
+
+impl Prompt {
+    pub(crate) fn begin() -> Self {
+        sys::set_real_time(true);
+        Self(())
+    }
+}
+
+impl Drop for Prompt {
+    fn drop(&mut self) {
+        sys::set_real_time(false);
+    }
+}
+
 /// While this exists, its thread may be interrupted.
 #[must_use]
 pub(crate) struct Blocking<'a>(&'a Interrupter);
@@ -178,7 +198,7 @@ mod tests {
         let (interrupter, stop) = (Interrupter::default(), AtomicBool::new(false));
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         thread::scope(|scope| {
-            scope.spawn(|| interrupter.keep_time(&stop));
+            scope.spawn(|| interrupter.keep_time(&stop, false));
             let _left = interrupter.leaving();
             let _blocking = interrupter.block(look_every).unwrap();
             tell(&interrupter);

@@ -18,6 +18,11 @@ fn read_ns(clock: ClockId) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// CLOCK_MONOTONIC, which is the same for all processes of a machine (clock_gettime(2)).
+pub fn machine_ns() -> u64 {
+    read_ns(ClockId::Monotonic)
+}
+
 /// CPU time of all threads of this process so far, in user and in kernel mode.
 pub fn process_cpu_ns() -> u64 {
     read_ns(ClockId::ProcessCPUTime)
@@ -38,7 +43,11 @@ pub fn now_ns() -> u64 {
 /// Sleeps until `now_ns` reaches a time, or a signal arrives. How late the thread wakes up depends on its timer slack
 /// and on the scheduler (clock_nanosleep(2)).
 pub fn sleep_until(at_ns: u64) {
-    let at_ns = at_ns.saturating_add(*START_NS);
+    sleep_until_machine_time(at_ns.saturating_add(*START_NS));
+}
+
+/// As [`sleep_until`], until [`machine_ns`] reaches a time.
+pub fn sleep_until_machine_time(at_ns: u64) {
     let (seconds, ns) = (at_ns / 1_000_000_000, at_ns % 1_000_000_000);
     let at = Timespec { tv_sec: seconds as i64, tv_nsec: ns as i64 };
     // EINTR is the only error of a valid time on this clock.

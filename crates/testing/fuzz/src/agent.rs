@@ -251,7 +251,7 @@ impl Coordinator {
             Some(Action::Slice { .. } | Action::EndSlice { .. }) => {
                 self.worker.on_progress(|run| Report::Slice { run, counts: Default::default() });
             }
-            Some(Action::Hold | Action::Stop | Action::Abort) | None => {}
+            Some(Action::Start { .. } | Action::Hold | Action::Stop | Action::Abort) | None => {}
         }
         while let Some(report) = self.worker.poll_output() {
             let has_begun = matches!(report, Report::Begun { .. });

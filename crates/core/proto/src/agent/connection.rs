@@ -156,6 +156,7 @@ impl Connection {
             (
                 Order::Abort { .. }
                 | Order::Drain { .. }
+                | Order::Start { .. }
                 | Order::Hold { .. }
                 | Order::Stop { .. }
                 | Order::Slice { .. }

@@ -33,6 +33,14 @@
 //!       |-- stop, after the last slice ---------------->|
 //! ```
 //!
+//! If several conversations have to start at the same time, each sender waits when its flows are open:
+//!
+//! ```text
+//!       |<- opened, from the sender -------------------|
+//!       |-- start, time ------------------------------>|
+//!       |<- begun, from the sender --------------------|
+//! ```
+//!
 //! Each step has a deadline. If one end fails, both get an abort.
 
 use std::collections::VecDeque;
@@ -182,6 +190,8 @@ pub struct Conversation {
     /// Position of the run in an agent's queue.
     place: Option<u32>,
     state: State,
+    /// Whether the sender has opened its flows and waits for its start; `None`: it is not to wait.
+    has_opened: Option<bool>,
     has_begun: bool,
     deadline: Option<(Instant, Nanos)>,
     output: VecDeque<(Role, Order)>,
@@ -225,6 +235,7 @@ impl Conversation {
             active: if start.is_active() { Role::Client } else { Role::Server },
             place: None,
             state: State::Preparing { port: None, is_starter_ready: false, passive: None },
+            has_opened: start.waits_for_start.then_some(false),
             has_begun: false,
             deadline: None,
             intervals_left: start.interval_ns.map_or(0, intervals),
@@ -252,6 +263,13 @@ impl Conversation {
             Report::Finished { run, end } if run == self.run => self.on_finished(now, from, end),
             Report::Failed { run, failure } if run == self.run => {
                 self.fail(ConversationError::Failed { role: from, failure });
+            }
+            Report::Opened { run } if run == self.run && from == self.active => {
+                if self.has_opened == Some(false) {
+                    self.has_opened = Some(true);
+                    // Others may wait in a queue.
+                    self.wait(now, QUEUE_WITHIN);
+                }
             }
             Report::Begun { run } if run == self.run => self.has_begun |= from == self.active,
             Report::Holds { run } if run == self.run && from != self.active => self.on_held(now),
@@ -309,6 +327,23 @@ impl Conversation {
     /// The next order to send, and its addressee.
     pub fn poll_output(&mut self) -> Option<(Role, Order)> {
         self.output.pop_front()
+    }
+
+    /// Whether the flows are open and the sender waits for its start.
+    pub fn has_opened(&self) -> bool {
+        self.has_opened == Some(true)
+    }
+
+    /// Lets a sender that [`Self::has_opened`] start at a time of its machine's CLOCK_MONOTONIC, `lead` from now; `None`:
+    /// at once.
+    pub fn start(&mut self, now: Instant, at_ns: Option<u64>, lead: Nanos) {
+        self.output.push_back((self.active, Order::Start { run: self.run, at_ns }));
+        self.wait(now, lead + self.duration + FINISH_WITHIN);
+    }
+
+    /// The end that sends the stream or the requests.
+    pub fn sender(&self) -> Role {
+        self.active
     }
 
     /// Whether the flows are open and the sender has started.

@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use fabricmark_plan::{Direction, Pattern, Point, Role, Trace};
 use fabricmark_record::{
-    Counts, Fairness, Interval, KernelCounters, KernelTimes, Pacing, QuicCounters, RelayTimes,
-    Series, Side, TcpCounters, ThreadTime, Usage,
+    ActiveTime, Counts, Fairness, Interval, KernelCounters, KernelTimes, Pacing, QuicCounters,
+    RelayTimes, Series, Side, TcpCounters, ThreadTime, Usage,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_units::{Bytes, Nanos};
@@ -25,6 +25,9 @@ pub enum Order {
     /// Open the flows to the server at `peer` and run the pattern; answered by [`Report::Finished`]. A scope ID in
     /// the address is one of the client's.
     Begin { run: u64, peer: SocketAddr },
+    /// To a sender that has reported [`Report::Opened`]: run the pattern from `at_ns` on, a time of its machine's
+    /// CLOCK_MONOTONIC; `None`: at once.
+    Start { run: u64, at_ns: Option<u64> },
     /// The sender has finished after this many application bytes: receive data in flight until nothing has arrived
     /// for `idle_ns`; answered by [`Report::Finished`].
     Drain { run: u64, bytes: u64, idle_ns: Nanos },
@@ -60,6 +63,9 @@ pub struct Prepare {
     /// the sum of the counted slices.
     #[serde(default)]
     pub slice_ns: Option<Nanos>,
+    /// Whether the sender, once its flows are open, waits for [`Order::Start`]: other flows start at the same time.
+    #[serde(default)]
+    pub waits_for_start: bool,
     /// Application bytes (of the requests, if there are any) that end the run early; `None`: only time ends it.
     #[serde(default)]
     pub amount: Option<Bytes>,
@@ -165,6 +171,8 @@ pub enum Report {
     Queued { run: u64, place: u32 },
     /// Ready for the run; `port` is the one that the server is bound to, 0 from the client.
     Ready { run: u64, port: u16 },
+    /// The flows are open, and the sender waits for [`Order::Start`].
+    Opened { run: u64 },
     /// The flows are open and the run's clock has started; from the end that sends the stream or the requests.
     Begun { run: u64 },
     /// The count is deferred because a segment is missing; from the receiver of a stream, once.
@@ -238,6 +246,9 @@ pub struct EndReport {
     pub device_drops: u64,
     /// IP reassembly failures, each of a datagram or of one of its fragments.
     pub reassembly_failures: u64,
+    /// When the sender ran the pattern; `None` from the other end, and in slices.
+    #[serde(default)]
+    pub active: Option<ActiveTime>,
     /// CPU time of the load thread while it ran the pattern; `None` if it was not read.
     #[serde(default)]
     pub thread: Option<ThreadTime>,

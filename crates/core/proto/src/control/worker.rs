@@ -17,6 +17,8 @@ pub enum Action {
     Prepare(Box<Prepare>),
     /// Open the flows to this address and run the pattern.
     Begin(SocketAddr),
+    /// Run the pattern from this time of CLOCK_MONOTONIC on; `None`: at once.
+    Start { at_ns: Option<u64> },
     /// The other end has finished after this many application bytes; stop when nothing has arrived for `idle`.
     Drain { bytes: u64, idle: Nanos },
     /// Run the pattern for one slice, which counts or only warms up.
@@ -75,6 +77,7 @@ impl Worker {
                 Order::Drain { run, bytes, idle_ns },
                 State::Ready(ready, Role::Server) | State::Busy(ready, Role::Client),
             ) if run == ready => Some(Action::Drain { bytes, idle: idle_ns }),
+            (Order::Start { run, at_ns }, _) if is_own(run) => Some(Action::Start { at_ns }),
             (Order::Slice { run, counts }, _) if is_own(run) => Some(Action::Slice { counts }),
             (Order::EndSlice { run, bytes, idle_ns, counts }, _) if is_own(run) => {
                 Some(Action::EndSlice { bytes, idle: idle_ns, counts })
@@ -93,6 +96,7 @@ impl Worker {
             (Order::Prepare(prepare), _) => self.refuse(prepare.run, "another run is in progress"),
             (
                 Order::Begin { run, .. }
+                | Order::Start { run, .. }
                 | Order::Drain { run, .. }
                 | Order::Slice { run, .. }
                 | Order::EndSlice { run, .. },

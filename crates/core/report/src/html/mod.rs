@@ -9,10 +9,10 @@ use fabricmark_stats::Verdict;
 use crate::answer::{self, Answer};
 use crate::chart::{self, ChartFile, Form};
 use crate::facts::{self, Fact};
-use crate::models::{self, ModelTable};
+use crate::grid::PlainTable;
 use crate::runs::ByPoint;
 use crate::view::tables;
-use crate::{Experiment, notes, summary};
+use crate::{Experiment, models, notes, sharing, summary};
 use table::TablePart;
 
 /// The page: one HTML file with its styles, script, charts and aggregates.
@@ -30,6 +30,7 @@ pub fn html(e: &Experiment<'_>) -> String {
         forests: chart::forests(e, &tables, Form::Inline),
         charts: chart::drawings(e, Form::Inline),
         tables: tables.iter().map(TablePart::of).collect(),
+        sharing: sharing::tables(&sharing::sharing(e)),
         models: models::tables(&models::models(e)),
         method: facts::method(e),
         warnings: notes::of_runs(&all),
@@ -53,7 +54,8 @@ struct Page<'a> {
     forests: Vec<ChartFile>,
     charts: Vec<ChartFile>,
     tables: Vec<TablePart<'a>>,
-    models: Vec<ModelTable>,
+    sharing: Vec<PlainTable>,
+    models: Vec<PlainTable>,
     method: Vec<Fact>,
     warnings: Vec<String>,
     footer: Vec<Fact>,

@@ -229,6 +229,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
         slice_ns: None,
         slice_rates: Vec::new(),
         started: "2026-01-05T09:00:00Z".to_owned(),
+        alignment: None,
         emulation: None,
         mpi: None,
         bottleneck,

@@ -1,7 +1,8 @@
 //! Complete outputs for the terminal and exports.
 
 use crate::fabricated::{Fabricated, assert_snapshot};
-use fabricmark_record::Outcome;
+use fabricmark_plan::{Figure, Size};
+use fabricmark_record::{Alignment, Outcome, Provenance, Sourced};
 use fabricmark_report::{csv, json_lines, summary_json, text};
 
 #[test]
@@ -30,6 +31,42 @@ fn the_summary_is_the_stored_one() {
     let quick = Fabricated::quick();
     let found = serde_json::to_string_pretty(&summary_json(&quick.experiment())).unwrap() + "\n";
     assert_snapshot("quick.json", include_str!("../snapshots/quick.json"), &found);
+}
+
+#[test]
+fn groups_that_run_at_once_are_shown_with_their_sum_and_what_each_has_alone() {
+    let text_of = "title = 't'\n[[group]]\nname = 'ethernet'\n[[group]]\nname = 'ipoib'\n[interference]\n\
+                   [factors]\npattern = 'stream'\ntransport = 'tcp'\npayload = 65536\nfamily = 4\n\
+                   link = 'ethernet:10G'\n[settings]\ncongestion = 'cubic'\n[stop]\nruns = 4\n";
+    let mut made = Fabricated::of_plan(text_of, Size::Full, &[], 7);
+    // Gbit/s of each group alone, then together.
+    let gbps = [9.0, 6.0, 6.0, 3.0];
+    for record in &mut made.records {
+        let spread = 1.0 + 0.01 * f64::from(record.place.block);
+        let value = 1e9 * spread * gbps[record.place.point as usize];
+        let provenance = Provenance::Emulated;
+        record.figures.set(Figure::Goodput, Some(Sourced { value, provenance }));
+        record.outcome = Outcome::Completed;
+        let started = u64::from(record.place.block);
+        record.alignment = (record.place.point > 1).then_some(Alignment {
+            starts_apart_ns: 100_000 * started,
+            ends_apart_ns: 50_000,
+            overlap_ns: 990_000_000 + started,
+            uncertainty_ns: 0,
+        });
+    }
+    let found = text(&made.experiment(), 150);
+    let (_, found) = found.split_once("Groups at once").unwrap();
+    let (found, _) = found.split_once("CPUs of").unwrap();
+    assert_snapshot("sharing.txt", include_str!("../snapshots/sharing.txt"), found);
+    let summary = summary_json(&made.experiment());
+    let sum = &summary["sharing"][0]["sum"];
+    let value = |pointer: &str| sum.pointer(pointer).unwrap().as_f64().unwrap();
+    // (6 + 3)^2 / (2 (36 + 9)).
+    assert!((value("/jain/value") - 0.9).abs() < 1e-6);
+    assert!((value("/ratio/value/value") - 2.0).abs() < 1e-9);
+    assert!((value("/against_alone/0/change/value")).abs() < 1e-9, "9 against 9");
+    assert!((value("/against_alone/1/change/value") - 0.5).abs() < 1e-9, "9 against 6");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use fabricmark_record::Carrier;
 use fabricmark_units::Nanos;
 use fabricmark_wire::{self as wire, Family};
 
-use super::paths::{Ways, key, parse, ways};
+use super::paths::{Ways, parse, ways};
 use super::{Testbed, in_turn};
 use crate::attachment::{Attachment, NodeFacts};
 use crate::carrier::{self, AgentError};
@@ -256,7 +256,7 @@ impl Testbed for Hosts {
     }
 
     fn path(&self, point: &Point) -> Option<wire::Path> {
-        self.ways.get(&key(&self.plan, point))?.path.clone()
+        self.ways.get(&self.plan.path_spec(point))?.path.clone()
     }
 
     fn least_rtt(&self, _: &Point) -> Option<Nanos> {

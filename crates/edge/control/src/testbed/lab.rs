@@ -6,12 +6,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use fabricmark_lab::{Backend, Lab, Traffic, Way, Wiring};
+use fabricmark_link::HostBus;
 use fabricmark_plan::{Plan, Point, RELAY, Role};
 use fabricmark_units::Nanos;
 use fabricmark_wire::{self as wire, Link};
 
 use super::local::Loopback;
-use super::paths::{Ways, key, parse, ways};
+use super::paths::{Ways, parse, ways};
 use super::{Testbed, in_turn};
 use crate::attachment::{Attachment, NodeFacts};
 use crate::error::PlanError;
@@ -87,7 +88,7 @@ impl InLab {
     }
 
     fn way<'a>(&self, network: &'a Network, point: &Point) -> &'a Way {
-        &network.ways[&key(&self.plan, point)]
+        &network.ways[&self.plan.path_spec(point)]
     }
 
     /// The links on the path of a point from one end, each with the end at which packets enter it.
@@ -178,6 +179,13 @@ impl Testbed for InLab {
     fn path(&self, point: &Point) -> Option<wire::Path> {
         let network = self.network(point).filter(|network| network.wiring.is_none())?;
         self.way(network, point).path.clone()
+    }
+
+    fn bus(&self, point: &Point) -> Option<HostBus> {
+        let topology = self.network(point)?.lab.topology();
+        let nodes = [Role::Client, Role::Server].map(|role| self.name(role, point));
+        let buses = nodes.into_iter().filter_map(|name| topology.nodes.get(name)?.bus);
+        buses.min_by_key(|bus| bus.bps())
     }
 
     /// Sum of the delays of the links; 0 with jitter, which may reduce them.

@@ -4,24 +4,20 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use fabricmark_lab::{Topology, Way};
-use fabricmark_plan::{Plan, Point, RELAY};
+use fabricmark_plan::{PathSpec, Plan, RELAY};
 
 use crate::error::PlanError;
 
-/// Paths by the names of their first and last node, and whether they lead through a relay.
-pub(super) type Ways = BTreeMap<([String; 2], bool), Way>;
-
-/// Key of a point's path.
-pub(super) fn key(plan: &Plan, point: &Point) -> ([String; 2], bool) {
-    (plan.nodes(point).map(str::to_owned), point.relay.is_some())
-}
+/// The paths of a plan.
+pub(super) type Ways = BTreeMap<PathSpec, Way>;
 
 /// The path between two nodes: through the node [`RELAY`] if it is relayed and the topology has that node.
-pub(crate) fn way(topology: &Topology, [from, to]: [&str; 2], is_relayed: bool) -> Option<Way> {
-    let relay = Some(RELAY).filter(|relay| is_relayed && topology.nodes.contains_key(*relay));
-    match relay.filter(|relay| ![from, to].contains(relay)) {
+pub(crate) fn way(topology: &Topology, spec: &PathSpec) -> Option<Way> {
+    let PathSpec { from, to, via, is_relayed } = spec;
+    let relay = Some(RELAY).filter(|relay| *is_relayed && topology.nodes.contains_key(*relay));
+    match relay.filter(|relay| from != relay && to != relay) {
         Some(relay) => topology.way_through(relay, from, to),
-        None => topology.way(from, to),
+        None => topology.way_by(via.as_deref(), from, to),
     }
 }
 
@@ -33,11 +29,11 @@ pub(super) fn parse(text: &str) -> Result<Topology, PlanError> {
 pub(super) fn ways(plan: &Plan, topology: &Topology) -> Result<Ways, PlanError> {
     let mut ways = Ways::new();
     for point in &plan.points {
-        let [from, to] = plan.nodes(point);
-        if let Entry::Vacant(unknown) = ways.entry(key(plan, point)) {
+        if let Entry::Vacant(unknown) = ways.entry(plan.path_spec(point)) {
+            let PathSpec { from, to, .. } = unknown.key();
             let none = || format!("no path from `{from}` to `{to}` in the topology");
-            let way = way(topology, [from, to], point.relay.is_some());
-            unknown.insert(way.ok_or_else(|| PlanError::Internal(none()))?);
+            let way = way(topology, unknown.key()).ok_or_else(|| PlanError::Internal(none()))?;
+            unknown.insert(way);
         }
     }
     Ok(ways)

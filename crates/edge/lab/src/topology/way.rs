@@ -34,13 +34,18 @@ impl Topology {
     /// The path from one node to another: over the fewest networks, and of equal ones over the first link by name.
     /// `None` if there is none.
     pub fn way(&self, from: &str, to: &str) -> Option<Way> {
-        self.way_over(self.links_between(from, to)?)
+        self.way_by(None, from, to)
+    }
+
+    /// The path from one node to another that begins with this link, if one is given.
+    pub fn way_by(&self, via: Option<&str>, from: &str, to: &str) -> Option<Way> {
+        self.way_over(self.links_between(via, from, to)?)
     }
 
     /// The path from one node to another, or back to itself, through a node that relays connections.
     pub fn way_through(&self, relay: &str, from: &str, to: &str) -> Option<Way> {
-        let mut links = self.links_between(from, relay)?;
-        links.extend(self.links_between(relay, to)?);
+        let mut links = self.links_between(None, from, relay)?;
+        links.extend(self.links_between(None, relay, to)?);
         let way = self.way_over(links)?;
         let is_of_mtu =
             |&(link, end): &(usize, usize)| self.links[link].words[end].mtu() == way.mtu;
@@ -63,7 +68,12 @@ impl Topology {
         })
     }
 
-    fn links_between(&self, from: &str, to: &str) -> Option<Vec<(usize, usize)>> {
+    fn links_between(
+        &self,
+        via: Option<&str>,
+        from: &str,
+        to: &str,
+    ) -> Option<Vec<(usize, usize)>> {
         let mut found: BTreeMap<&str, Found> = BTreeMap::new();
         let (start, _) = self.nodes.get_key_value(from)?;
         found.insert(start, (0, None));
@@ -76,6 +86,9 @@ impl Topology {
                 continue;
             }
             for (link, end) in self.ends(here) {
+                if here == from && via.is_some_and(|via| via != self.links[link].name) {
+                    continue;
+                }
                 let there = self.links[link].between[1 - end].as_str();
                 let crossed = if is_junction { networks } else { networks + 1 };
                 if found.get(there).is_none_or(|&(known, _)| crossed < known) {
@@ -169,6 +182,17 @@ mod tests {
         );
         assert_eq!(topology.way("b", "a").unwrap().links, [(2, 1), (1, 1), (0, 0)]);
         assert_eq!(topology.way("a", "nobody"), None);
+    }
+
+    #[test]
+    fn one_of_two_parallel_links_is_taken_if_it_is_named() {
+        let text = "[hosts.a]\n[hosts.b]\n[links.l0]\nbetween = ['a', 'b']\n\
+                    [links.l1]\nbetween = ['b', 'a']\n";
+        let topology = Topology::parse(text).unwrap();
+        let links = |via| topology.way_by(via, "a", "b").map(|way| way.links);
+        assert_eq!(links(None), Some(vec![(0, 0)]));
+        assert_eq!(links(Some("l1")), Some(vec![(1, 1)]));
+        assert_eq!(links(Some("l2")), None);
     }
 
     #[test]

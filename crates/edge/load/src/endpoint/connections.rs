@@ -14,7 +14,7 @@ use socket2::{Domain, SockRef, Socket, Type};
 
 use super::Run;
 use crate::amount::Amount;
-use crate::carry::{found, messages, pacer};
+use crate::carry::{ended_after, found, messages, pacer};
 use crate::failure::{peer, system};
 use crate::interrupt::Blocking;
 use crate::opening::{self, Connection, Listener, NOT_OPEN, accept_all};
@@ -103,6 +103,7 @@ impl Run<'_> {
         // The server may serve one connection at a time.
         drop(first);
         (self.begin)();
+        let began_ns = now_ns();
         let connect = || bound(self.prepare, 0).and_then(&connect).map_err(io::Error::other);
         let (request, mut response) = messages(self.prepare);
         let mut pacer = pacer(self.prepare, control)?;
@@ -125,6 +126,7 @@ impl Run<'_> {
             };
             crr::ask(connect, &request, &mut response, departure, asked, patience, gauge)
         });
+        let active = Some(ended_after(now_ns() - began_ns));
         control.check()?;
         let mut asked = asked.map_err(peer("a transaction failed"))?;
         let pacing = pacer.map(Pacer::finish);
@@ -133,7 +135,7 @@ impl Run<'_> {
             let least_rtt = self.prepare.least_rtt_ns.map(|_| Nanos(0));
             asked = asked.in_overload(pacing, omit, least_rtt);
         }
-        Ok(EndReport { side, pacing, series, ..found(asked) })
+        Ok(EndReport { side, pacing, series, active, ..found(asked) })
     }
 
     /// Answers a request over each new connection. Closes `first`, which only opened the flow.

@@ -31,6 +31,16 @@ pub(super) fn heed() -> io::Result<()> {
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }
 
+/// Gives the calling thread the lowest real-time priority, or none (sched_setscheduler(2)). Has no effect without the
+/// privilege.
+pub(super) fn set_real_time(is_real_time: bool) {
+    let (policy, sched_priority) =
+        if is_real_time { (libc::SCHED_FIFO, 1) } else { (libc::SCHED_OTHER, 0) };
+    let parameters = libc::sched_param { sched_priority };
+    // SAFETY: `parameters` outlives the call; 0 is the calling thread.
+    unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
+}
+
 /// Sends the signal to a thread of this process that handles it.
 pub(super) fn interrupt(thread: Pid) {
     let (process, thread) = (getpid().as_raw_pid(), thread.as_raw_pid());

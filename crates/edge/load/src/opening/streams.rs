@@ -445,7 +445,7 @@ mod tests {
         let listener = Socket::from(TcpListener::bind("127.0.0.1:0").unwrap());
         listener.set_read_timeout(Some(20 * Control::LOOK_EVERY)).unwrap();
         thread::scope(|scope| {
-            scope.spawn(|| interrupter.keep_time(&stop));
+            scope.spawn(|| interrupter.keep_time(&stop, false));
             let _left = interrupter.leaving();
             let _blocking = interrupter.block(Some(Duration::from_millis(1))).unwrap();
             let error = accept_one(&listener).unwrap_err();

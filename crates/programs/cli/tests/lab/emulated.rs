@@ -1,6 +1,6 @@
 //! Plans over links of the emulator.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::chown;
 
@@ -357,6 +357,48 @@ fn two_groups_of_flows_run_at_once_over_the_wires_of_a_plan() {
     }
     let again = bench.run(&["run", "plan.toml"]);
     expect(&again, 0, &["already has all"]);
+}
+
+/// Two networks of one client, whose bus carries less than both together.
+#[test]
+fn two_networks_at_once_get_the_bus_of_their_host_and_each_alone_its_own_ceiling() {
+    let Some(bench) = bench("two networks at once") else { return };
+    bench.plan(
+        "title = 't'\n[nodes.client]\nbus = '100M'\n\
+         [[wire]]\nname = 'eth'\nbetween = ['client', 'server']\nlink = 'ethernet:1G'\n\
+         [[wire]]\nname = 'ib'\nbetween = ['server', 'client']\nlink = 'ipoib:1X-SDR'\n\
+         [[group]]\nname = 'ethernet'\nvia = 'eth'\n[[group]]\nname = 'ipoib'\nvia = 'ib'\n[interference]\n\
+         [factors]\npattern = 'stream'\ntransport = 'tcp'\nfamily = 4\npayload = '64KiB'\n\
+         [settings]\ncongestion = 'cubic'\n[run]\nduration = '500ms'\n[stop]\nruns = 3\n",
+    );
+    let output = bench.run(&["run", "plan.toml"]);
+    expect(&output, 0, &["2 groups of flows at once"]);
+    let text = stdout(&output);
+    assert!(
+        text.contains("Groups at once") && text.contains("host bus that they share: 9"),
+        "{text}"
+    );
+    let records = bench.records();
+    let mut together = BTreeMap::new();
+    for record in counted(&records) {
+        let key = record.point.key();
+        let goodput_bps = record.figures.value(Figure::Goodput).unwrap();
+        match record.alignment {
+            // 100 Mbit/s of packets of 1,500 or 2,044 bytes, less 52 bytes of headers, and acknowledgements.
+            None => assert!((0.93e8..0.975e8).contains(&goodput_bps), "{key}: {goodput_bps}"),
+            Some(alignment) => {
+                assert!(alignment.overlap_ns > 450_000_000, "{key}: {alignment:?}");
+                *together.entry(record.place.block).or_insert(0.0) += goodput_bps;
+            }
+        }
+        let device = record.nodes[0].device.as_deref();
+        let via = if record.point.group.as_deref() == Some("ipoib") { "ib" } else { "eth" };
+        assert_eq!(device, Some(via), "{key}");
+    }
+    assert_eq!(together.len(), 3);
+    for (block, sum_bps) in together {
+        assert!((0.93e8..0.985e8).contains(&sum_bps), "block {block}: {sum_bps}");
+    }
 }
 
 /// Flows of three hosts share the link between two routers, in both directions.
