@@ -3,15 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use Verdict::{Fails, FigureOnly, Holds, Unsupported};
+use Verdict::{Fails, FigureOnly, Holds, Tie, Unsupported};
 use fabricmark_papers::claims::{
     Column, Figures, Judged, Load, Origin, Quantity, Set, Shows, Value, Verdict, judge,
 };
 use fabricmark_papers::papers;
+use fabricmark_plan::{Interference, Point, overlay, resolve};
 use fabricmark_wire::Family::{self, V4, V6};
 
 /// Verdict of each claim, comparisons that hold, and all comparisons, worked out independently of the predicates.
-const PUBLISHED: [(&str, Verdict, usize, usize); 70] = [
+const PUBLISHED: [(&str, Verdict, usize, usize); 71] = [
     ("P1-01", Holds, 28, 28),
     ("P1-02", Holds, 28, 28),
     ("P1-03", Holds, 56, 56),
@@ -50,6 +51,7 @@ const PUBLISHED: [(&str, Verdict, usize, usize); 70] = [
     ("P2-12", Holds, 1, 1),
     ("P2-13", Holds, 3, 3),
     ("P2-14", FigureOnly, 0, 0),
+    ("P2-15", FigureOnly, 0, 0),
     ("P3-01", Unsupported, 0, 0),
     ("P3-02", Fails, 2, 3),
     ("P3-02b", Holds, 3, 3),
@@ -291,6 +293,78 @@ fn modes_of_ipoib_are_compared_at_each_speed() {
     let found: Vec<(&str, usize, usize)> =
         parts.iter().map(|part| (part.name.as_str(), part.holds, part.of())).collect();
     assert_eq!(found, [("UDP ipoib:4X-SDR IPv4", 0, 1), ("UDP ipoib:4X-FDR IPv4", 1, 1)]);
+}
+
+/// A new column: its link, number of streams, group if it has one, and Mb/s by payload.
+type Streams<'a> = (&'a str, u32, Option<(&'a str, Interference)>, &'a [(u64, f64)]);
+
+/// New goodputs of TCP streams.
+fn streams(columns: &[Streams<'_>]) -> Figures {
+    let column = |&(link, flows, group, cells): &Streams<'_>| {
+        let levels =
+            "pattern=stream,transport=tcp,congestion=cubic,family=4,payload=65536,link=veth";
+        let point = resolve(&overlay(levels).unwrap()).unwrap();
+        let (group, interference) = group.unzip();
+        let point = Point { flows, group: group.map(str::to_owned), interference, ..point };
+        Column {
+            quantity: Quantity::GoodputMbps,
+            load: Load::Tcp,
+            set: Set::Technologies,
+            network: format!("{link} {flows} (emulated)"),
+            link: link.to_owned(),
+            family: V4,
+            cells: cells.iter().map(|&(payload, mbps)| (payload, Value::exact(mbps))).collect(),
+            point: Some(Box::new(point)),
+            limits: BTreeMap::new(),
+        }
+    };
+    Figures { origin: Origin::Measured, columns: columns.iter().map(column).collect() }
+}
+
+#[test]
+fn p2s_claims_on_single_networks_are_judged_on_new_runs() {
+    let jumbo = "ethernet:10G,mtu=9000";
+    let figures = streams(&[
+        (jumbo, 1, None, &[(1024, 3000.0), (65_536, 9800.0)]),
+        (jumbo, 4, None, &[(1024, 7000.0), (65_536, 9850.0)]),
+        ("ethernet:10G", 1, None, &[(1024, 3000.0), (65_536, 9000.0)]),
+        ("ipoib:4X-DDR", 1, None, &[(1024, 9990.0), (65_536, 8000.0)]),
+        ("ipoib:4X-DDR", 4, None, &[(1024, 2000.0), (65_536, 12_000.0)]),
+    ]);
+    let judged = judge(&figures, &["P2".to_owned()]);
+    let counts = |id| {
+        let outcome = &of(&judged, id).outcome;
+        (outcome.verdict(), outcome.counts())
+    };
+    assert_eq!(counts("P2-04"), (Holds, (1, 1)), "12,000 against 9,990");
+    assert_eq!(counts("P2-05"), (Holds, (1, 1)), "12,000 against 9,850");
+    assert_eq!(counts("P2-10"), (Fails, (0, 1)), "8,000 against 9,000 from 64 KiB on");
+    assert_eq!(counts("P2-13"), (Holds, (1, 1)), "9,800 against 8,000");
+    assert_eq!(counts("P2-06b").0, Unsupported);
+    assert_eq!(counts("P2-15").0, Unsupported);
+}
+
+#[test]
+fn p2s_claims_on_both_networks_are_judged_on_groups_alone_and_together() {
+    use Interference::{Alone, Together};
+    let figures = streams(&[
+        ("veth", 1, Some(("ethernet", Alone)), &[(1024, 5000.0), (4096, 9800.0)]),
+        ("veth", 1, Some(("ethernet", Together)), &[(1024, 3000.0), (4096, 5000.0)]),
+        ("veth", 1, Some(("ipoib", Together)), &[(1024, 1500.0), (4096, 5000.0)]),
+        ("veth", 4, Some(("ethernet", Alone)), &[(1024, 5000.0), (4096, 9000.0)]),
+        ("veth", 4, Some(("ethernet", Together)), &[(1024, 6000.0), (4096, 8000.0)]),
+        ("veth", 4, Some(("ipoib", Together)), &[(1024, 3000.0), (4096, 4000.0)]),
+    ]);
+    let judged = judge(&figures, &["P2".to_owned()]);
+    let counts = |id| {
+        let outcome = &of(&judged, id).outcome;
+        (outcome.verdict(), outcome.counts())
+    };
+    // Sums with one stream of each: 4,500 against 5,000, and 10,000 against 9,800, more than the tie band of 2 %; with
+    // four 9,000 and 12,000 are above.
+    assert_eq!(counts("P2-06b"), (Fails, (3, 4)));
+    // At 1 KiB 2 to 1 with one and with four streams; at 4 KiB 2 to 1 after an even share.
+    assert_eq!(counts("P2-15"), (Tie, (1, 2)));
 }
 
 /// New switching speeds: IP version, buffer and Mb/s.

@@ -651,9 +651,10 @@ pub struct VerifyPapers {
 #[derive(Args, Debug)]
 pub struct RunPaper {
     /// What to run: P1 (tables IV to VII over 10GbE), P1-modes (IPoIB in datagram and connected mode), P1-speeds
-    /// (figures 10 and 11), P1-IPoIB (tables IV to VII over IPoIB), P2 (verbs, rsockets and TCP; needs --ends or --to),
-    /// P3 (one TCP stream over long RTTs; more than an hour), P4 (Soft RoCE and TCP, in a guest kernel),
-    /// P5 (tables 1 and 2: a relay by its buffer), P5-models (table 3: departure schedules through a relay)
+    /// (figures 10 and 11), P1-IPoIB (tables IV to VII over IPoIB), P2 (figures 1 to 5: 10GigE and IPoIB), P2-together
+    /// (figure 6: both at once), P2-verbs (verbs, rsockets and TCP; needs --ends or --to), P3 (one TCP stream over long
+    /// RTTs; more than an hour), P4 (Soft RoCE and TCP, in a guest kernel), P5 (tables 1 and 2: a relay by its buffer),
+    /// P5-models (table 3: departure schedules through a relay)
     #[arg(value_name = "EXPERIMENT")]
     pub paper: String,
     /// How its plan is run

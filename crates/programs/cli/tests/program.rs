@@ -66,6 +66,8 @@ fn wrong_input_is_refused_before_anything_runs() {
     for (name, full, quick) in [
         ("P1-modes", "224 points in 56 comparison groups", "80 points in 20 comparison groups"),
         ("P1-speeds", "196 points in 196 comparison groups", "48 points in 48 comparison groups"),
+        ("p2-together", "64 points in 16 comparison groups", "16 points in 4 comparison groups"),
+        ("P2", "120 points in 22 comparison groups", "30 points in 10 comparison groups"),
         ("p1-ipoib", "336 points in 168 comparison groups", "80 points in 40 comparison groups"),
     ] {
         expect(here, &["papers", "run", name, "--check"], 0, &[full]);
@@ -111,7 +113,7 @@ fn every_shipped_plan_is_sound_and_says_what_it_would_run() {
 fn claims_are_judged_on_what_the_papers_print() {
     let folder = TempDir::new().unwrap();
     let here = folder.path();
-    expect(here, &["papers", "verify"], 0, &["P1-01   HOLDS", "P5-11   HOLDS", "70 claims"]);
+    expect(here, &["papers", "verify"], 0, &["P1-01   HOLDS", "P5-11   HOLDS", "71 claims"]);
     expect(here, &["papers", "verify", "P2", "P3"], 0, &["P2-04   FAILS", "P3-01   UNSUPPORTED"]);
     expect(here, &["papers", "verify", "P9"], 64, &["unknown paper `P9`", "P1, P2, P3, P4, P5"]);
     expect(here, &["papers", "verify", "--run", "p1"], 64, &["no such file"]);

@@ -1,12 +1,14 @@
 //! P2: verbs, SDP, IPoIB and 10-gigabit Ethernet on one adapter.
 
+use fabricmark_plan::Factor;
 use fabricmark_wire::Family;
 
-use super::Judge::Print;
+use super::Judge::{Both, Networks, Print};
+use super::figures::{Column, Figures, Load, Origin, Quantity};
 use super::limit::{send_mbps, tcp_stream_mbps, write_floor_us};
 use super::outcome::Missing;
-use super::tally::Tally;
-use super::value::rounds_to;
+use super::tally::{Relation, Scale, Tally};
+use super::value::{Value, rounds_to};
 use super::{Claim, claim};
 use crate::cell::value;
 
@@ -15,8 +17,8 @@ pub static CLAIMS: &[Claim] = &[
     claim(
         "P2-01",
         "10GigE with jumbo frames reaches up to 9,900 Mb/s.",
-        "9,900 Mb/s <= the ceiling of a TCP stream over 10GbE, MTU 9000 (a bound)",
-        Print(jumbo_frames_are_within_the_wire),
+        "9,900 Mb/s, or the highest goodput, <= the ceiling of a TCP stream over 10GbE, MTU 9000 (a bound)",
+        Both(jumbo_frames_are_within_the_wire, new_jumbo_frames_are_within_the_wire),
     ),
     claim(
         "P2-02",
@@ -33,14 +35,15 @@ pub static CLAIMS: &[Claim] = &[
     claim(
         "P2-04",
         "Several streams of IPoIB improve on one by 30.1 %.",
-        "10,800 / 8,415 - 1 rounds to 30.1 %",
-        Print(several_streams_gain),
+        "10,800 / 8,415 - 1 rounds to 30.1 %; in new runs peak(2 to 8 streams) > peak(1 stream)",
+        Both(several_streams_gain, new_streams_gain),
     ),
     claim(
         "P2-05",
         "Several streams of IPoIB and SDP gain 9.6 % and 26.2 % over 10GigE.",
-        "peak / 9,900 - 1 rounds to 9.6 % (IPoIB) and 26.2 % (SDP)",
-        Print(gains_over_ethernet),
+        "peak / 9,900 - 1 rounds to 9.6 % (IPoIB) and 26.2 % (SDP); in new runs peak(IPoIB, several \
+         streams) > peak(10GigE)",
+        Both(gains_over_ethernet, new_gains_over_ethernet),
     ),
     claim(
         "P2-06a",
@@ -51,8 +54,8 @@ pub static CLAIMS: &[Claim] = &[
     claim(
         "P2-06b",
         "10GigE and IPoIB together are 12.3 % above 10GigE.",
-        "11,300 / 9,900 - 1 rounds to 12.3 %",
-        Print(both_above_ethernet),
+        "11,300 / 9,900 - 1 rounds to 12.3 %; in new runs the sum of both > 10GigE alone",
+        Both(both_above_ethernet, new_both_above_ethernet),
     ),
     claim(
         "P2-07a",
@@ -81,8 +84,8 @@ pub static CLAIMS: &[Claim] = &[
     claim(
         "P2-10",
         "IPoIB outperforms 10GigE with normal frames.",
-        "7,715 > (1 - 0.283) * 9,900",
-        Print(ipoib_exceeds_normal_frames),
+        "7,715 > (1 - 0.283) * 9,900; in new runs IPoIB > 10GigE with MTU 1500, one stream from 64 KiB",
+        Both(ipoib_exceeds_normal_frames, new_ipoib_exceeds_normal_frames),
     ),
     claim(
         "P2-11",
@@ -99,14 +102,21 @@ pub static CLAIMS: &[Claim] = &[
     claim(
         "P2-13",
         "With one stream and large messages verbs are fastest, then SDP, 10GigE and IPoIB.",
-        "peak(verbs) > peak(SDP) > peak(10GigE) > average of IPoIB at large messages",
-        Print(order_of_one_stream),
+        "peak(verbs) > peak(SDP) > peak(10GigE) > average of IPoIB at large messages; in new runs 10GigE \
+         with MTU 9000 > IPoIB from 64 KiB",
+        Both(order_of_one_stream, new_order_of_one_stream),
     ),
     claim(
         "P2-14",
         "SDP's latency is 65.4 % below 10GigE's; its bandwidth dips at 4 KiB and 64 KiB; shares are even.",
         "latencies up to 1 KiB, bandwidths around the dips, and shares of each pairing",
         Print(only_in_figures),
+    ),
+    claim(
+        "P2-15",
+        "10GigE and IPoIB share the bus unevenly, the more streams the more.",
+        "larger goodput / smaller goodput of the two, with most streams > with fewest",
+        Networks(sharing_becomes_uneven),
     ),
 ];
 
@@ -292,4 +302,176 @@ fn only_in_figures(tally: &mut Tally) -> Option<()> {
     let reason = "figures 1, 2 and 7 have no numbers".to_owned();
     tally.missing("", Missing::FigureOnly(reason));
     Some(())
+}
+
+/// Why new runs have no figures for a claim about single networks, and about both.
+const NO_NETWORKS: &str = "no runs over 10GigE and IPoIB by the number of streams: `papers run P2`";
+const NO_GROUPS: &str =
+    "no runs of groups `ethernet` and `ipoib` alone and together: `papers run P2-together`";
+
+/// From which payload on messages are large, in bytes.
+const LARGE: u64 = 64 << 10;
+
+/// Goodput of TCP streams over single networks.
+fn streams(figures: &Figures) -> impl Iterator<Item = &Column> {
+    let columns = figures.columns(Quantity::GoodputMbps, Load::Tcp);
+    columns.filter(|column| column.point.as_ref().is_some_and(|point| point.group.is_none()))
+}
+
+fn flows(column: &Column) -> u32 {
+    column.point.as_ref().map_or(1, |point| point.flows)
+}
+
+/// 10-gigabit Ethernet with this MTU.
+fn is_ethernet(column: &Column, mtu: &str) -> bool {
+    column.base_link() == "ethernet:10G" && column.link.contains("mtu=9000") == (mtu == "9000")
+}
+
+/// The highest cell of columns.
+fn peak<'a>(columns: impl Iterator<Item = &'a Column>) -> Option<Value> {
+    let cells = columns.flat_map(|column| column.cells.values().copied());
+    cells.max_by(|a, b| a.value.total_cmp(&b.value))
+}
+
+fn new_jumbo_frames_are_within_the_wire(figures: &Figures, tally: &mut Tally) {
+    for column in streams(figures).filter(|column| is_ethernet(column, "9000")) {
+        let bounds = column.cells.iter().filter_map(|(payload, &cell)| {
+            Some((payload, cell, column.limits.get(payload)?.bound))
+        });
+        for (payload, cell, bound) in bounds {
+            let what = format!("{}, {} B", column.network, super::value::thousands(*payload));
+            tally.not_beyond(what, cell, bound, 1.0, "Mb/s");
+        }
+    }
+    tally.otherwise(NO_NETWORKS);
+}
+
+fn new_streams_gain(figures: &Figures, tally: &mut Tally) {
+    let ipoib = |is_single: bool| {
+        peak(streams(figures).filter(|c| c.is_datagram() && (flows(c) == 1) == is_single))
+    };
+    if let (Some(one), Some(several)) = (ipoib(true), ipoib(false)) {
+        let scale = figures.scale(Quantity::GoodputMbps);
+        tally.compare("IPoIB, several streams against one", several, Relation::Above, one, scale);
+    }
+    tally.otherwise(NO_NETWORKS);
+}
+
+fn new_gains_over_ethernet(figures: &Figures, tally: &mut Tally) {
+    let ipoib = peak(streams(figures).filter(|c| c.is_datagram() && flows(c) > 1));
+    let ethernet = peak(streams(figures).filter(|c| is_ethernet(c, "9000")));
+    if let (Some(ipoib), Some(ethernet)) = (ipoib, ethernet) {
+        let scale = figures.scale(Quantity::GoodputMbps);
+        tally.compare("IPoIB over 10GigE", ipoib, Relation::Above, ethernet, scale);
+    }
+    tally.otherwise(NO_NETWORKS);
+}
+
+/// Compares one stream over two networks by payload, from large payloads on.
+fn new_one_stream(
+    figures: &Figures,
+    tally: &mut Tally,
+    is_left: impl Fn(&Column) -> bool,
+    is_right: impl Fn(&Column) -> bool,
+) {
+    let scale = figures.scale(Quantity::GoodputMbps);
+    let single: Vec<&Column> = streams(figures).filter(|column| flows(column) == 1).collect();
+    for left in single.iter().filter(|column| is_left(column)) {
+        for right in single.iter().filter(|column| is_right(column)) {
+            for (payload, a, b) in left.with(right).filter(|(payload, ..)| *payload >= LARGE) {
+                let size = super::value::thousands(payload);
+                let what = format!("{} against {}, {size} B", left.network, right.network);
+                tally.compare(what, a, Relation::Above, b, scale);
+            }
+        }
+    }
+    tally.otherwise(NO_NETWORKS);
+}
+
+fn new_ipoib_exceeds_normal_frames(figures: &Figures, tally: &mut Tally) {
+    new_one_stream(figures, tally, Column::is_datagram, |column| is_ethernet(column, "1500"));
+}
+
+fn new_order_of_one_stream(figures: &Figures, tally: &mut Tally) {
+    new_one_stream(figures, tally, |column| is_ethernet(column, "9000"), Column::is_datagram);
+}
+
+/// Goodputs of the two groups with a number of streams each, by payload.
+struct Pairing<'a> {
+    flows: u32,
+    /// Of both together: Ethernet, IPoIB.
+    together: [&'a Column; 2],
+    /// Of Ethernet alone.
+    alone: &'a Column,
+}
+
+/// The pairings of an experiment with the groups `ethernet` and `ipoib`, by the number of streams.
+fn pairings(figures: &Figures) -> Vec<Pairing<'_>> {
+    let columns: Vec<&Column> = figures.columns(Quantity::GoodputMbps, Load::Tcp).collect();
+    let is_at = |column: &Column, group: &str, interference: &str| {
+        column.point.as_ref().is_some_and(|point| {
+            point.level(Factor::Group) == group && point.level(Factor::Interference) == interference
+        })
+    };
+    let mut found = Vec::new();
+    for &ethernet in columns.iter().filter(|column| is_at(column, "ethernet", "together")) {
+        let other = |group: &str, interference: &str| {
+            let is_like = |column: &&&Column| {
+                is_at(column, group, interference) && flows(column) == flows(ethernet)
+            };
+            columns.iter().find(is_like).copied()
+        };
+        if let (Some(ipoib), Some(alone)) = (other("ipoib", "together"), other("ethernet", "alone"))
+        {
+            found.push(Pairing { flows: flows(ethernet), together: [ethernet, ipoib], alone });
+        }
+    }
+    found.sort_by_key(|pairing| pairing.flows);
+    found
+}
+
+fn new_both_above_ethernet(figures: &Figures, tally: &mut Tally) {
+    let scale = figures.scale(Quantity::GoodputMbps);
+    for Pairing { flows, together: [ethernet, ipoib], alone } in pairings(figures) {
+        for (payload, a, b) in ethernet.with(ipoib) {
+            if let Some(&alone) = alone.cells.get(&payload) {
+                let size = super::value::thousands(payload);
+                let what = format!("{flows} + {flows} streams, {size} B: sum against 10GigE alone");
+                tally.compare(what, a.plus(b), Relation::Above, alone, scale);
+            }
+        }
+    }
+    tally.otherwise(NO_GROUPS);
+}
+
+fn sharing_becomes_uneven(figures: &Figures, tally: &mut Tally) {
+    if figures.origin == Origin::Published {
+        let reason = "figure 6 has no numbers".to_owned();
+        return tally.missing("", Missing::FigureOnly(reason));
+    }
+    let all = pairings(figures);
+    let (Some(one), Some(most)) = (all.first(), all.last()) else {
+        return tally.otherwise(NO_GROUPS);
+    };
+    if one.flows == most.flows {
+        return tally.otherwise(NO_GROUPS);
+    }
+    // Distance from an even share, as a ratio of the larger to the smaller goodput.
+    let uneven = |pairing: &Pairing<'_>, payload: u64| {
+        let [a, b] = pairing.together.map(|column| column.cells.get(&payload).copied());
+        let ratio = a?.over(b?);
+        Some(if ratio.value < 1.0 { b?.over(a?) } else { ratio })
+    };
+    let scale = Scale { unit: "", ..figures.scale(Quantity::GoodputMbps) };
+    for &payload in one.together[0].cells.keys() {
+        if let (Some(few), Some(many)) = (uneven(one, payload), uneven(most, payload)) {
+            let size = super::value::thousands(payload);
+            let what = format!(
+                "{size} B: larger over smaller, {} against {} streams",
+                most.flows, one.flows
+            );
+            tally.compare(what, many, Relation::Above, few, scale);
+        }
+    }
+    tally.otherwise(NO_GROUPS);
 }

@@ -23,6 +23,13 @@ impl Value {
         }
     }
 
+    /// Sum with another figure, assumed to be independent.
+    pub fn plus(self, other: Self) -> Self {
+        let value = self.value + other.value;
+        let half = |part: Self| part.value * part.half_width;
+        Self { value, half_width: half(self).hypot(half(other)) / value }
+    }
+
     /// Product with an exact factor.
     pub fn times(self, factor: f64) -> Self {
         Self { value: self.value * factor, ..self }

@@ -264,12 +264,12 @@ impl Conversation {
             Report::Failed { run, failure } if run == self.run => {
                 self.fail(ConversationError::Failed { role: from, failure });
             }
-            Report::Opened { run } if run == self.run && from == self.active => {
-                if self.has_opened == Some(false) {
-                    self.has_opened = Some(true);
-                    // Others may wait in a queue.
-                    self.wait(now, QUEUE_WITHIN);
-                }
+            Report::Opened { run }
+                if run == self.run && from == self.active && self.has_opened == Some(false) =>
+            {
+                self.has_opened = Some(true);
+                // Others may wait in a queue.
+                self.wait(now, QUEUE_WITHIN);
             }
             Report::Begun { run } if run == self.run => self.has_begun |= from == self.active,
             Report::Holds { run } if run == self.run && from != self.active => self.on_held(now),

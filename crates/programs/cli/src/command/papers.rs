@@ -51,6 +51,12 @@ const PLANS: &[(&str, &str, &str)] = &[
     ("P1-speeds", "plans/p1-speeds.toml", include_str!("../../../../../plans/p1-speeds.toml")),
     ("P1-IPoIB", "plans/p1-ipoib.toml", include_str!("../../../../../plans/p1-ipoib.toml")),
     ("P2", "plans/p2.toml", include_str!("../../../../../plans/p2.toml")),
+    (
+        "P2-together",
+        "plans/p2-together.toml",
+        include_str!("../../../../../plans/p2-together.toml"),
+    ),
+    ("P2-verbs", "plans/p2-verbs.toml", include_str!("../../../../../plans/p2-verbs.toml")),
     ("P3", "plans/lfn.toml", include_str!("../../../../../plans/lfn.toml")),
     ("P4", "plans/p4.toml", include_str!("../../../../../plans/p4.toml")),
     ("P4-verbs", "plans/p4-verbs.toml", include_str!("../../../../../plans/p4-verbs.toml")),
