@@ -275,7 +275,7 @@ factors! {
         .default("`forward`", |_| Some("forward".to_owned()));
     /// measure the RTT by a 64-byte ping-pong: idle for the duration of a run, then during the load
     Probe, probe: Option<Probe> = Traffic.of(Kind::Choice(Probe::CHOICES)).or_none();
-    /// number of parallel flows, on one thread at each end; per direction if `direction` is `both`
+    /// number of parallel flows; per direction if `direction` is `both`
     Flows, flows: u32, of old "one_flow" = Traffic.of(Kind::Number(1, Point::FLOWS_MAX))
         .shown("{} flows")
         .letter('P')
@@ -463,6 +463,11 @@ factors! {
         });
     /// name without effect; two labels compare a setting with itself (an A/A test)
     Label, label: Option<String> = Traffic.of(Kind::Name).shared();
+    /// load threads at each end, each with a share of the flows and a CPU of its own; only with several flows of tcp or udp with `path = "copy"`, in a closed loop
+    Threads, threads: Option<u32> = Calls.of(Kind::Number(1, Point::THREADS_MAX))
+        .shown("{} threads")
+        .unset("1")
+        .when(|point| point.flows > 1 && point.pattern != Pattern::Crr);
     /// group of flows, by the name of its `[[group]]`
     Group, group: Option<String> = Groups.of(Kind::Name).shown("{}");
     /// levels that vary in the plan and do not apply to this group

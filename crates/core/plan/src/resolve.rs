@@ -85,6 +85,7 @@ pub fn check_order(point: &Point) -> Result<(), Contradiction> {
     }
     check_payload(point)?;
     check_flows_max(point)?;
+    check_threads(point)?;
     verbs::check(point)
 }
 
@@ -94,6 +95,7 @@ fn check(point: &Point) -> Result<(), Contradiction> {
     check_payload(point)?;
     check_link(point.link, point.transport, point.family)?;
     check_flows(point)?;
+    check_threads(point)?;
     check_burst(point)?;
     check_follow(point)?;
     check_relay(point)?;
@@ -215,6 +217,35 @@ fn check_payload(point: &Point) -> Result<(), Contradiction> {
     );
     let help = format!("use a smaller {factor}, or [[exclude]] transport = \"{transport}\" there");
     refuse(factor, message, help)
+}
+
+/// Rejects several load threads where one has to serve all flows.
+fn check_threads(point: &Point) -> Result<(), Contradiction> {
+    let Some(threads @ 2..) = point.threads else { return Ok(()) };
+    if threads > point.flows {
+        let message = format!("threads={threads} exceeds flows={}", point.flows);
+        return refuse(Factor::Threads, message, "use at most as many threads as flows");
+    }
+    let reasons = [
+        (!matches!(point.transport, Transport::Tcp | Transport::Udp), Factor::Transport),
+        (point.path != Path::Copy, Factor::Path),
+        (point.pace != Pace::Closed, Factor::Pace),
+        (point.quickack.is_some(), Factor::QuickAck),
+        (point.window.is_some(), Factor::Window),
+        (point.timestamps.is_some(), Factor::Timestamps),
+    ];
+    match reasons.into_iter().find(|(is_reason, _)| *is_reason) {
+        Some((_, factor)) => {
+            let message =
+                format!("threads={threads} is not supported with {factor}={}", point.level(factor));
+            refuse(
+                Factor::Threads,
+                message,
+                "use threads=1, or tcp or udp in a closed loop with path=copy",
+            )
+        }
+        None => Ok(()),
+    }
 }
 
 /// Rejects numbers of flows that the pattern or the way to wait does not support.
@@ -438,4 +469,29 @@ fn check_path(point: &Point) -> Result<(), Contradiction> {
         return refuse(Factor::Path, message, "use flows=1 and wait=block, spin or busy-poll");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::overlay;
+
+    #[test]
+    fn several_threads_need_as_many_flows_and_plain_calls_in_a_closed_loop() {
+        let base =
+            "pattern=stream,transport=tcp,congestion=cubic,family=4,payload=64,link=loopback";
+        let of = |levels: &str| resolve(&overlay(&format!("{base},{levels}")).unwrap());
+        assert_eq!(of("flows=4,threads=4").unwrap().threads, Some(4));
+        assert_eq!(of("threads=4").unwrap().threads, None, "one flow has one thread");
+        for (levels, says) in [
+            ("flows=2,threads=3", "threads=3 exceeds flows=2"),
+            ("flows=2,threads=2,path=zerocopy", "with path=zerocopy"),
+            ("flows=2,threads=2,transport=tls", "with transport=tls"),
+            ("flows=2,threads=2,pace=fixed:1G", "with pace=fixed:1G"),
+            ("flows=2,threads=2,window=1MiB", "with window=1048576"),
+        ] {
+            let refusal = of(levels).unwrap_err().to_string();
+            assert!(refusal.contains(says), "{levels}: {refusal}");
+        }
+    }
 }

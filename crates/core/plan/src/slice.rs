@@ -136,6 +136,8 @@ impl Point {
             Some(name) if is_stream => RESUMES_AT_FULL_RATE.contains(&name.as_str()),
             _ => true,
         };
+        // An order about slices goes to one thread.
+        let is_one_thread = self.threads.is_none_or(|threads| threads == 1);
         // A spinning thread uses its CPU during the slices of other levels, too.
         let is_quiet = !matches!(self.wait, Wait::Spin | Wait::BusyPoll);
         let is_one_load = self.direction != Some(Direction::Both) && self.probe.is_none();
@@ -150,6 +152,7 @@ impl Point {
             && is_lossless
             && is_steady
             && is_quiet
+            && is_one_thread
             && is_one_load
     }
 

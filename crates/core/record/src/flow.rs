@@ -97,6 +97,28 @@ pub struct Counts {
     pub waiting_bytes: u64,
 }
 
+impl Counts {
+    /// Counts of threads that ran side by side: the sums, and the time in which the sums have the sum of all rates.
+    /// Threads count over slightly different times.
+    pub fn side_by_side(all: &[Self]) -> Self {
+        let mut sum = Self::default();
+        let mut rate = 0.0;
+        // Bytes, or calls if the counted time has no bytes.
+        let moved = |one: &Self| match one.counted_bytes() {
+            0 => one.counted_calls(),
+            bytes => bytes,
+        };
+        for &one in all {
+            sum += one;
+            rate += moved(&one) as f64 / one.elapsed_ns.max(1) as f64;
+        }
+        let total = all.iter().map(|one| moved(one)).sum::<u64>() as f64;
+        let longest = all.iter().map(|one| one.elapsed_ns).max().unwrap_or(0);
+        sum.elapsed_ns = if rate > 0.0 { (total / rate).round() as u64 } else { longest };
+        sum
+    }
+}
+
 impl AddAssign for Counts {
     /// Adds the counts of consecutive intervals.
     fn add_assign(&mut self, other: Self) {
@@ -196,6 +218,22 @@ pub struct Fairness {
 }
 
 impl Fairness {
+    /// The fairness of flows in parts: of each part its number of flows, the sum of their counts, and their fairness;
+    /// `None` for one flow. `None` if there is no flow, or only one.
+    pub fn of_parts(parts: impl Iterator<Item = (u64, u64, Option<Self>)>) -> Option<Self> {
+        let (mut flows, mut sum, mut squares) = (0, 0.0, 0.0);
+        let (mut fewest, mut most) = (u64::MAX, 0);
+        for (count, total, fairness) in parts {
+            let part = fairness.unwrap_or(Self { fewest: total, most: total, jain: 1.0 });
+            flows += count;
+            sum += total as f64;
+            squares += (total as f64).powi(2) / (count.max(1) as f64 * part.jain);
+            (fewest, most) = (fewest.min(part.fewest), most.max(part.most));
+        }
+        let jain = if squares > 0.0 { sum * sum / (flows as f64 * squares) } else { 1.0 };
+        (flows > 1).then_some(Self { fewest, most, jain })
+    }
+
     /// Computes the fairness of the flows' counts.
     pub fn of(counts: &[u64]) -> Self {
         let sum: f64 = counts.iter().map(|&count| count as f64).sum();
@@ -459,6 +497,38 @@ mod tests {
         assert_eq!(Fairness::of(&[5, 5, 5]), Fairness { fewest: 5, most: 5, jain: 1.0 });
         assert_eq!(Fairness::of(&[0, 8, 0, 0]), Fairness { fewest: 0, most: 8, jain: 0.25 });
         assert_eq!(Fairness::of(&[0, 0]).jain, 1.0);
+    }
+
+    #[test]
+    fn the_fairness_of_parts_is_that_of_all_flows() {
+        let counts = [[3, 4, 5].as_slice(), &[6, 9], &[7]];
+        let part = |counts: &&[u64]| {
+            let fairness = (counts.len() > 1).then(|| Fairness::of(counts));
+            (counts.len() as u64, counts.iter().sum(), fairness)
+        };
+        let found = Fairness::of_parts(counts.iter().map(part)).unwrap();
+        let all = Fairness::of(&counts.concat());
+        assert_eq!((found.fewest, found.most), (all.fewest, all.most));
+        assert!((found.jain - all.jain).abs() < 1e-12, "{found:?} {all:?}");
+        assert_eq!(Fairness::of_parts([(1, 9, None)].into_iter()), None);
+    }
+
+    #[test]
+    fn counts_side_by_side_have_the_sum_of_the_rates() {
+        let counts = |bytes, elapsed_ns, ramp_bytes| Counts {
+            calls: 10,
+            bytes,
+            elapsed_ns,
+            ramp_bytes,
+            ..Counts::default()
+        };
+        // 1,000 bytes in 100 ns and 900 in 300 ns.
+        let sum = Counts::side_by_side(&[counts(1_100, 100, 100), counts(900, 300, 0)]);
+        assert_eq!((sum.bytes, sum.counted_bytes(), sum.calls), (2_000, 1_900, 20));
+        assert_eq!(sum.elapsed_ns, 146, "1,900 / (10 + 3)");
+        let none = Counts::side_by_side(&[counts(0, 5, 0), counts(0, 7, 0)]);
+        assert_eq!(none.elapsed_ns, 2, "20 calls / (10 / 5 + 10 / 7)");
+        assert_eq!(Counts::side_by_side(&[]), Counts::default());
     }
 
     #[test]

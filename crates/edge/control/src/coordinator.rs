@@ -180,13 +180,20 @@ impl Coordinator {
             && point.pattern == Pattern::Stream
             && point.pace == Pace::Closed
             && point.transport.has_tcp()
+            && point.threads.is_none_or(|threads| threads == 1)
             && plan.amount.is_none();
         let client = self.testbed.attach(Role::Client, point)?;
         let mut from = vec![client.address];
         if point.relay.is_some() {
             from.extend(self.testbed.relay(point)?.sources);
         }
-        let side = |role, attachment: Attachment, cpu, from| Prepare {
+        let more = |role: Role| -> Vec<u32> {
+            let threads = 1..point.threads.unwrap_or(1) as usize;
+            let cpus = threads.map(|thread| self.testbed.cpus(point, &self.cpus, place + thread));
+            cpus.filter_map(|cpus| cpus[role as usize]).collect()
+        };
+        let more_cpus = [Role::Client, Role::Server].map(more);
+        let side = |role: Role, attachment: Attachment, cpu, from| Prepare {
             run: self.runs,
             role,
             point: point.clone(),
@@ -206,6 +213,7 @@ impl Coordinator {
             least_rtt_ns: self.testbed.least_rtt(point),
             device: attachment.device,
             cpu,
+            more_cpus: more_cpus[role as usize].clone(),
             interval_ns: plan.interval_ns,
             seed,
             trace: trace.cloned(),

@@ -92,7 +92,7 @@ fn carry_plain<F: Flow>(
 }
 
 /// Runs the pattern once, for a whole run or one slice, over flows that stay open.
-fn carry_once<F: Flow>(
+pub(crate) fn carry_once<F: Flow>(
     flows: &mut [F],
     prepare: &Prepare,
     control: &Control,

@@ -30,6 +30,7 @@ use crate::path::mmsg::MmsgFlow;
 use crate::path::pages::Pages;
 use crate::path::uring::{self, bytes::UringBytes, datagrams::UringDatagrams};
 use crate::sockets::{allow_files, bound, side, socket_drops, waiting};
+use crate::threads::carry_on_threads;
 use crate::transport::bytes::{ByteFlow, ByteStream, PathStream, TcpPath};
 use crate::transport::null::NullFlow;
 use crate::transport::rsocket::RsocketFlow;
@@ -60,6 +61,12 @@ impl Endpoint {
         if prepare.role == Role::Client && prepare.point.timestamps == Some(Timestamps::Hardware) {
             check_hardware(prepare.point.device.as_ref().unwrap_or(&prepare.device))
                 .map_err(Failure::Missing)?;
+        }
+        if prepare.point.threads.is_some_and(|threads| threads > 1)
+            && (prepare.interval_ns.is_some() || prepare.amount.is_some())
+        {
+            let message = "several threads support neither intervals nor an amount of bytes";
+            return Err(Failure::Missing(message.to_owned()));
         }
         if let Some(interval) = prepare.interval_ns.filter(|&interval| interval < INTERVAL_MIN) {
             let message = format!("an interval of {interval} is below {INTERVAL_MIN}");
@@ -140,7 +147,7 @@ fn carry_out(
         report.reassembly_failures = counted.reassembly_failures;
         report.kernel = Some(counted.counters);
         report.side.clock = Some(clock::facts());
-        if let Err(reason) = pinned {
+        if let Err(reason) = pinned.and(report.not_pinned.clone().map_or(Ok(()), Err)) {
             report.side.cpu = None;
             report.not_pinned = Some(reason);
         }
@@ -238,7 +245,7 @@ impl Run<'_> {
             _ if point.path.is_uring() => return self.bytes(streams),
             _ => {
                 let mut flows: Vec<_> = streams.into_iter().map(ByteFlow::new).collect();
-                return self.flows(&mut flows);
+                return self.flows_by(&mut flows, Self::carry_on_threads);
             }
         };
         self.by_path(streams, format!("set up path={}", point.path), |stream| lay(stream, bytes))
@@ -275,12 +282,20 @@ impl Run<'_> {
     }
 
     fn flows<F: Flow>(&self, flows: &mut [F]) -> Result<EndReport, Failure> {
+        self.flows_by(flows, Self::carry)
+    }
+
+    fn flows_by<F: Flow>(
+        &self,
+        flows: &mut [F],
+        carry: fn(&Self, &mut [F]) -> Result<EndReport, Failure>,
+    ) -> Result<EndReport, Failure> {
         let point = &self.prepare.point;
         if point.pattern == Pattern::Stream && !self.prepare.is_active() {
             let sockets = tcp::sockets(flows, point);
             sockets.into_iter().try_for_each(|socket| tcp::forget_opening(socket, point))?;
         }
-        let mut report = self.carry(flows)?;
+        let mut report = carry(self, flows)?;
         // An aborted run does not wait for acknowledgements.
         self.control.check()?;
         if self.prepare.is_active() {
@@ -296,6 +311,15 @@ impl Run<'_> {
     /// Runs the pattern over open flows; the first one supplies the socket options of the report.
     fn carry<F: Flow>(&self, flows: &mut [F]) -> Result<EndReport, Failure> {
         let mut report = carry(flows, self.prepare, self.control, self.begin)?;
+        if let Some(first) = flows.first().and_then(F::fd) {
+            report.side = side(&first, self.prepare.cpu);
+        }
+        Ok(report)
+    }
+
+    /// As [`Self::carry`], on as many threads as the point has.
+    fn carry_on_threads<F: Flow + Send>(&self, flows: &mut [F]) -> Result<EndReport, Failure> {
+        let mut report = carry_on_threads(flows, self.prepare, self.control, self.begin)?;
         if let Some(first) = flows.first().and_then(F::fd) {
             report.side = side(&first, self.prepare.cpu);
         }
@@ -379,7 +403,7 @@ impl Run<'_> {
                 let flows = flows.map_err(system("set SO_TIMESTAMPING"))?;
                 self.datagrams(flows, StampedUdp::udp, Self::carry_any)
             }
-            (_, None) => self.datagrams(flows.collect(), |udp| udp, Self::carry),
+            (_, None) => self.datagrams(flows.collect(), |udp| udp, Self::carry_on_threads),
         }
     }
 
@@ -448,7 +472,8 @@ fn send_bytes(prepare: &Prepare) -> usize {
     bytes as usize
 }
 
-fn pin(cpu: Option<u32>) -> Result<(), String> {
+/// Pins the calling thread to a CPU, if one is given.
+pub(crate) fn pin(cpu: Option<u32>) -> Result<(), String> {
     let Some(cpu) = cpu.map(|cpu| cpu as usize) else { return Ok(()) };
     let mut set = CpuSet::new();
     // A CPU number that is too large leaves the set empty, which sched_setaffinity(2) rejects like a CPU that does

@@ -47,6 +47,7 @@ mod slices;
 pub mod smc;
 mod sockets;
 mod tcp;
+mod threads;
 pub mod transport;
 mod watch;
 mod window;

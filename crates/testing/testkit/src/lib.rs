@@ -49,6 +49,7 @@ pub fn prepare(role: Role, levels: &str) -> Prepare {
         patience_ns: Nanos(0),
         hold_ns: Nanos(0),
         waits_for_start: false,
+        more_cpus: Vec::new(),
         least_rtt_ns: None,
         forward: None,
         device: "lo".to_owned(),

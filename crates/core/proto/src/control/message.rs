@@ -98,6 +98,9 @@ pub struct Prepare {
     pub device: String,
     /// CPU to pin the load thread to; `None`: not pinned.
     pub cpu: Option<u32>,
+    /// CPUs to pin further load threads to, if the point has several; they are not pinned beyond these.
+    #[serde(default)]
+    pub more_cpus: Vec<u32>,
     /// Length of the intervals to report during the run; `None`: no reports.
     #[serde(default)]
     pub interval_ns: Option<Nanos>,

@@ -1,5 +1,6 @@
 //! Many flows on one thread, over transports and paths that wait for more than their sockets.
 
+use fabricmark_load::Endpoint;
 use fabricmark_plan::Role;
 use fabricmark_proto::{EndReport, Prepare};
 use fabricmark_units::Nanos;
@@ -40,6 +41,31 @@ fn every_request_is_answered(levels: &str) {
     assert_eq!(start.rtt_ns.unwrap().len(), start.counts.calls, "{levels}");
     assert_eq!(answer.counts.calls, start.counts.calls, "{levels}");
     assert_eq!(start.lost_round_trips, 0, "{levels}");
+}
+
+#[test]
+fn flows_on_several_threads_are_counted_together() {
+    for (flows, threads) in [(2, 2), (5, 2), (7, 3)] {
+        let levels = format!("flows={flows},threads={threads}");
+        every_byte_arrives(&format!("transport=tcp,payload=1000,{levels}"));
+        every_request_is_answered(&format!("pattern=rr,transport=tcp,payload=64,{levels}"));
+        every_request_is_answered(&format!("pattern=rr,transport=udp,payload=64,{levels}"));
+        let (sender, receiver) =
+            run(&format!("pattern=stream,transport=udp,payload=1000,{levels}"));
+        let unique = receiver.sequence.unwrap().unique;
+        assert!(unique > 0 && unique + receiver.socket_drops >= sender.counts.calls, "{levels}");
+        let active = sender.active.unwrap();
+        assert!(active.ended_ns - active.began_ns >= 140_000_000, "{levels}: {active:?}");
+    }
+}
+
+#[test]
+fn several_threads_are_refused_with_intervals() {
+    let levels = "pattern=stream,transport=tcp,flows=2,threads=2";
+    let client =
+        Prepare { interval_ns: Some(Nanos::from_millis(10)), ..prepare(Role::Client, levels) };
+    let refusal = Endpoint::prepare(client).unwrap_err();
+    assert!(refusal.to_string().contains("several threads support neither intervals"), "{refusal}");
 }
 
 #[test]
