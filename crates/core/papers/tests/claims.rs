@@ -222,7 +222,7 @@ fn runs_over_rdma_are_judged_by_message_size() {
     assert_eq!(verdict(&[(64, 1.05), (128, 1.2), (8192, 1.2), (16_384, 0.5)]), Holds);
     assert_eq!(verdict(&[(64, 1.2), (128, 1.2)]), Fails);
     assert_eq!(verdict(&[(64, 1.0), (128, 0.9)]), Fails);
-    assert_eq!(verdict(&[(64, 1.0), (128, 1.01)]), Verdict::Tie);
+    assert_eq!(verdict(&[(64, 1.0), (128, 1.01)]), Tie);
     assert_eq!(verdict(&[]), Unsupported);
 }
 

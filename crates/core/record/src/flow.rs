@@ -112,7 +112,7 @@ impl Counts {
             sum += one;
             rate += moved(&one) as f64 / one.elapsed_ns.max(1) as f64;
         }
-        let total = all.iter().map(|one| moved(one)).sum::<u64>() as f64;
+        let total = all.iter().map(moved).sum::<u64>() as f64;
         let longest = all.iter().map(|one| one.elapsed_ns).max().unwrap_or(0);
         sum.elapsed_ns = if rate > 0.0 { (total / rate).round() as u64 } else { longest };
         sum
