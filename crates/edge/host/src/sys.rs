@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 
 use crate::events::Event;
 
@@ -34,20 +34,6 @@ pub fn request(device: &str) -> io::Result<libc::ifreq> {
         *to = from as libc::c_char;
     }
     Ok(request)
-}
-
-/// Sends an ethtool command (ioctl SIOCETHTOOL). The first word of `words` is the command; the kernel writes its
-/// result to `words` (linux/ethtool.h).
-///
-/// `words` must be at least as long as the command's structure. The longest structure that `ethtool.rs` uses has 23
-/// words.
-pub(crate) fn ask(socket: &OwnedFd, device: &str, words: &mut [u32; 23]) -> io::Result<()> {
-    let mut request = request(device)?;
-    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // SAFETY: `request` outlives the call, its name is zero-terminated, and its data points to 23 words, the most that
-    // the kernel writes for the commands used here.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// `struct perf_event_attr` (linux/perf_event.h) in its first version, PERF_ATTR_SIZE_VER0. Every kernel accepts

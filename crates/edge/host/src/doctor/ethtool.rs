@@ -1,11 +1,8 @@
-//! Offloads and interrupt coalescing of a network card, read by the ethtool ioctl.
+//! Offloads and interrupt coalescing of a network card.
 
-use std::io;
-
-use rustix::net::{AddressFamily, SocketType, socket};
+use fabricmark_ethtool::{Coalescing, Ethtool, EthtoolError, Offload};
 
 use super::finding::{Check, Evidence, Finding};
-use crate::sys;
 
 pub(super) const OFFLOADS: Check = Check {
     name: "offloads",
@@ -40,48 +37,30 @@ pub struct Settings {
     pub adaptive_rx: Option<bool>,
 }
 
-// Commands of linux/ethtool.h that need no privilege (`dev_ethtool` in net/ethtool/ioctl.c).
-const ETHTOOL_GCOALESCE: u32 = 0x0e;
-const ETHTOOL_GTSO: u32 = 0x1e;
-const ETHTOOL_GGSO: u32 = 0x23;
-const ETHTOOL_GFLAGS: u32 = 0x25;
-const ETHTOOL_GGRO: u32 = 0x2b;
-
-/// LRO bit in the result of ETHTOOL_GFLAGS.
-const ETH_FLAG_LRO: u32 = 1 << 15;
-
-/// Reads the settings of a device. Fails if there is no such device or no socket can be opened.
+/// Reads the settings of a device. Fails if there is no such device or no ethtool netlink.
 pub fn settings(device: &str) -> Result<Settings, String> {
     read(device).map_err(|error| error.to_string())
 }
 
-fn read(device: &str) -> io::Result<Settings> {
-    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
-    // A setting that the driver does not support is `None`; a missing device is an error.
-    let ask = |command: u32| {
-        let mut words = [0; 23];
-        words[0] = command;
-        match sys::ask(&socket, device, &mut words) {
-            Ok(()) => Ok(Some(words)),
-            Err(error) if matches!(error.raw_os_error(), None | Some(libc::ENODEV)) => Err(error),
-            Err(_) => Ok(None),
-        }
+fn read(device: &str) -> Result<Settings, EthtoolError> {
+    let mut ethtool = Ethtool::open()?;
+    let features = ethtool.features(device)?;
+    let is_on = |offload: Offload| offload.is_on(&features);
+    let Coalescing { rx_usecs, adaptive_rx, .. } = match ethtool.coalescing(device) {
+        Err(EthtoolError::Refused { .. }) => Coalescing::default(),
+        coalescing => coalescing?,
     };
-    // `struct ethtool_value` has its value in the second word.
-    let is_on = |command| Ok::<_, io::Error>(ask(command)?.map(|words| words[1] != 0));
-    // `struct ethtool_coalesce`: rx_coalesce_usecs is word 1, use_adaptive_rx_coalesce word 10.
-    let coalescing = ask(ETHTOOL_GCOALESCE)?;
     Ok(Settings {
-        tso: is_on(ETHTOOL_GTSO)?,
-        gso: is_on(ETHTOOL_GGSO)?,
-        gro: is_on(ETHTOOL_GGRO)?,
-        lro: ask(ETHTOOL_GFLAGS)?.map(|words| words[1] & ETH_FLAG_LRO != 0),
-        rx_usecs: coalescing.map(|words| words[1]),
-        adaptive_rx: coalescing.map(|words| words[10] != 0),
+        tso: is_on(Offload::Tso),
+        gso: is_on(Offload::Gso),
+        gro: is_on(Offload::Gro),
+        lro: is_on(Offload::Lro),
+        rx_usecs,
+        adaptive_rx,
     })
 }
 
-const SOURCE: &str = "ioctl SIOCETHTOOL";
+const SOURCE: &str = "ethtool netlink";
 
 fn word(setting: Option<bool>) -> &'static str {
     match setting {
@@ -129,7 +108,7 @@ pub(super) fn coalescing(name: &str, settings: &Result<Settings, String>) -> Fin
     let (rx_usecs, adaptive_rx) = match settings {
         Ok(Settings { rx_usecs: Some(rx_usecs), adaptive_rx, .. }) => (*rx_usecs, *adaptive_rx),
         Ok(_) => {
-            let found = found("ETHTOOL_GCOALESCE is not supported");
+            let found = found("rx-usecs is not supported");
             return found.not_observable(unseen("not reported by the driver"));
         }
         Err(reason) => return found(reason).not_observable(unseen("cannot be read")),
