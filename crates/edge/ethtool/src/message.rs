@@ -52,15 +52,15 @@ pub struct Rings {
 pub struct Channels {
     /// Channels that only receive.
     pub rx: Option<u32>,
-    /// Most of them.
+    /// Largest number of channels that only receive.
     pub rx_max: Option<u32>,
     /// Channels that only send.
     pub tx: Option<u32>,
-    /// Most of them.
+    /// Largest number of channels that only send.
     pub tx_max: Option<u32>,
     /// Channels that send and receive.
     pub combined: Option<u32>,
-    /// Most of them.
+    /// Largest number of channels that send and receive.
     pub combined_max: Option<u32>,
 }
 
@@ -71,6 +71,16 @@ pub enum Duplex {
     Half,
     /// Both directions at once.
     Full,
+}
+
+impl Duplex {
+    /// Name, in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Half => "half",
+            Self::Full => "full",
+        }
+    }
 }
 
 /// Connector (`PORT_*` of linux/ethtool.h).
@@ -88,6 +98,20 @@ pub enum Connector {
     Bnc,
     /// Direct attach copper.
     DirectAttach,
+}
+
+impl Connector {
+    /// Name as in ethtool(8), in lower case where it is no abbreviation.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TwistedPair => "twisted pair",
+            Self::Aui => "AUI",
+            Self::Mii => "MII",
+            Self::Fibre => "fibre",
+            Self::Bnc => "BNC",
+            Self::DirectAttach => "direct attach copper",
+        }
+    }
 }
 
 /// The link of a device. A value that the driver reports as unknown is `None`.

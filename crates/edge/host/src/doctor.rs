@@ -7,21 +7,21 @@
 mod buffers;
 mod clock;
 mod counters;
-mod cpus;
+pub(crate) mod cpus;
 mod ethtool;
 mod filter;
 mod finding;
 mod frequency;
 mod guest;
 mod idle;
-mod interface;
-mod interrupts;
+pub(crate) mod interface;
+pub(crate) mod interrupts;
 mod limits;
 mod neighbours;
 mod steering;
 mod tcp;
 mod text;
-mod tree;
+pub(crate) mod tree;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,8 +1,9 @@
-//! Facts about this machine for records, checks for conditions that distort measurements, and the resources that
+//! Facts about this machine for records, its network interfaces, checks for conditions that distort measurements, and the resources that
 //! a run uses.
 
 pub mod doctor;
 mod events;
+pub mod interfaces;
 mod quota;
 mod stat;
 #[expect(unsafe_code, reason = "system calls that no safe crate offers")]

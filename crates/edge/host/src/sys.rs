@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::{size_of, zeroed};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::events::Event;
 
@@ -34,6 +34,26 @@ pub fn request(device: &str) -> io::Result<libc::ifreq> {
         *to = from as libc::c_char;
     }
     Ok(request)
+}
+
+/// Length of `struct ethtool_drvinfo` (linux/ethtool.h).
+pub(crate) const DRIVER_INFO_BYTES: usize = 196;
+
+/// `struct ethtool_drvinfo` as the kernel writes it for ETHTOOL_GDRVINFO.
+#[repr(C, align(4))]
+struct DriverInfo([u8; DRIVER_INFO_BYTES]);
+
+/// The driver of a device and its firmware: ioctl SIOCETHTOOL with ETHTOOL_GDRVINFO, which ethtool netlink lacks.
+pub(crate) fn driver_info(socket: &OwnedFd, device: &str) -> io::Result<[u8; DRIVER_INFO_BYTES]> {
+    const ETHTOOL_GDRVINFO: u32 = 3;
+    let mut request = request(device)?;
+    let mut info = DriverInfo([0; DRIVER_INFO_BYTES]);
+    info.0[..4].copy_from_slice(&ETHTOOL_GDRVINFO.to_ne_bytes());
+    request.ifr_ifru.ifru_data = (&raw mut info).cast();
+    // SAFETY: `request` and `info` outlive the call, the name is zero-terminated, and its data points to a structure of
+    // the length that the kernel writes for this command.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(info.0) }
 }
 
 /// `struct perf_event_attr` (linux/perf_event.h) in its first version, PERF_ATTR_SIZE_VER0. Every kernel accepts

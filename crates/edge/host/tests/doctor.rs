@@ -92,6 +92,7 @@ fn server() -> TempDir {
             ),
             ("proc/irq/61/smp_affinity_list", "0\n"),
             ("proc/irq/62/smp_affinity_list", "0\n"),
+            ("sys/devices/pci/class", "0x020000\n"),
             ("sys/devices/pci/msi_irqs/61", ""),
             ("sys/devices/pci/msi_irqs/62", ""),
             ("sys/class/net/eth0/carrier", "1\n"),
@@ -185,7 +186,7 @@ fn every_check_is_in_the_document_and_no_other() {
 }
 
 /// The files that the checks read, one of each kind.
-const FILES: [&str; 47] = [
+const FILES: [&str; 48] = [
     "dev/cpu_dma_latency",
     "proc/77/stat",
     "proc/cpuinfo",
@@ -213,6 +214,7 @@ const FILES: [&str; 47] = [
     "proc/sys/net/netfilter/nf_conntrack_count",
     "proc/sys/net/netfilter/nf_conntrack_max",
     "sys/class/dmi/id/sys_vendor",
+    "sys/class/net/eth0/device/class",
     "sys/class/net/eth0/device/msi_irqs/61",
     "sys/class/net/eth0/duplex",
     "sys/class/net/eth0/mtu",

@@ -26,4 +26,4 @@ pub use manager::Manager;
 pub use rsocket::{Rsocket, Waiting};
 pub use status::{Failed, check};
 pub use sys::{Completions, Destination, Flags, Pair, Place, Region, Request};
-pub use sysfs::{Gid, GidKind, LinkLayer, Lossless, Port, lossless, ports};
+pub use sysfs::{Gid, GidKind, LinkLayer, Lossless, Port, lossless, ports, ports_in};

@@ -107,10 +107,11 @@ fn lossless_of(folder: &Path) -> Lossless {
 
 /// All ports of this machine, sorted by name; none if the kernel has no RDMA.
 pub fn ports() -> Vec<Port> {
-    ports_of(Path::new("/sys/class/infiniband"))
+    ports_in(Path::new("/sys/class/infiniband"))
 }
 
-fn ports_of(class: &Path) -> Vec<Port> {
+/// All ports in a directory with the layout of `/sys/class/infiniband`.
+pub fn ports_in(class: &Path) -> Vec<Port> {
     let mut ports = Vec::new();
     for adapter in names(class) {
         let folder = class.join(&adapter).join("ports");
@@ -194,7 +195,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let ports = ports_of(folder.path());
+        let ports = ports_in(folder.path());
         let [port] = &ports[..] else { panic!("{ports:?}") };
         assert_eq!(
             (port.adapter.as_str(), port.number, port.state.as_str()),
@@ -229,6 +230,6 @@ mod tests {
 
     #[test]
     fn a_kernel_without_rdma_has_no_port() {
-        assert_eq!(ports_of(Path::new("/nonexistent")), []);
+        assert_eq!(ports_in(Path::new("/nonexistent")), []);
     }
 }

@@ -4,7 +4,7 @@
 const CPU_MAX: u32 = 8191;
 
 /// Parses a CPU list; malformed parts are skipped.
-pub(super) fn parse_cpu_list(text: &str) -> Vec<u32> {
+pub(crate) fn parse_cpu_list(text: &str) -> Vec<u32> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -15,7 +15,7 @@ pub(super) fn parse_cpu_list(text: &str) -> Vec<u32> {
 }
 
 /// Formats CPUs, given in ascending order, as a CPU list.
-pub(super) fn cpu_list(cpus: &[u32]) -> String {
+pub(crate) fn cpu_list(cpus: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &cpu in cpus {
         match ranges.last_mut() {

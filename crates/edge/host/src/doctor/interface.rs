@@ -27,8 +27,16 @@ pub(super) const OF_A_CARD: [Check; 6] = [
 ];
 
 /// Sysfs directory of a network card.
-pub(super) fn folder(card: &str) -> String {
+pub(crate) fn folder(card: &str) -> String {
     format!("/sys/class/net/{card}")
+}
+
+/// Directory of the PCI function of a card: its device, or the directory above that of a virtio device. `None` if it is
+/// on no PCI bus. Only PCI functions have a file `class` (sysfs-bus-pci).
+pub(crate) fn pci_function(tree: &Tree, card: &str) -> Option<String> {
+    let device = format!("{}/device", folder(card));
+    let above = format!("{device}/..");
+    [device, above].into_iter().find(|folder| tree.has(&format!("{folder}/class")))
 }
 
 /// Names of the physical cards that have link, and the link finding of each card. A physical card has a `device`

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::System;
 use super::cpus::cpu_list;
 use super::finding::{Check, Evidence, Finding};
-use super::interface::folder;
+use super::interface::pci_function;
 use super::tree::{File, Tree, grouped};
 
 pub(super) const PLACEMENT: Check = Check {
@@ -44,12 +44,11 @@ pub(super) fn parse_interrupts(text: &str) -> Vec<Interrupt> {
     interrupts.collect()
 }
 
-/// Interrupt numbers of a card: its own (`device/msi_irqs`), or those of the PCI function behind a virtio device.
-fn numbers(tree: &Tree, card: &str) -> Vec<u32> {
-    let device = format!("{}/device", folder(card));
-    let folders = [format!("{device}/msi_irqs"), format!("{device}/../msi_irqs")];
-    let numbers = folders.iter().map(|folder| tree.names(folder)).find(|names| !names.is_empty());
-    numbers.unwrap_or_default().iter().filter_map(|name| name.parse().ok()).collect()
+/// Interrupt numbers of a card: those of its PCI function (`msi_irqs`).
+pub(crate) fn numbers(tree: &Tree, card: &str) -> Vec<u32> {
+    let Some(function) = pci_function(tree, card) else { return Vec::new() };
+    let numbers = tree.names(&format!("{function}/msi_irqs"));
+    numbers.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
 pub(super) fn examine(tree: &Tree, system: &System, cards: &[String]) -> Vec<Finding> {

@@ -8,7 +8,7 @@ use super::finding::Evidence;
 const NO_SUCH_FILE: &str = "no such file";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct File {
+pub(crate) struct File {
     /// Path without the root.
     pub path: String,
     /// Trimmed content, or the reason that it could not be read.
@@ -47,7 +47,7 @@ impl File {
 }
 
 /// Merges files with equal content into one piece of evidence: the first path and the number of others.
-pub(super) fn grouped(files: &[File]) -> Vec<Evidence> {
+pub(crate) fn grouped(files: &[File]) -> Vec<Evidence> {
     let mut groups: Vec<(&File, usize)> = Vec::new();
     for file in files {
         match groups.iter_mut().find(|(first, _)| first.text == file.text) {
@@ -67,7 +67,7 @@ pub(super) fn grouped(files: &[File]) -> Vec<Evidence> {
 
 /// Root directory of all paths.
 #[derive(Clone, Debug)]
-pub(super) struct Tree(pub PathBuf);
+pub(crate) struct Tree(pub PathBuf);
 
 impl Tree {
     fn place(&self, path: &str) -> PathBuf {
@@ -94,6 +94,10 @@ impl Tree {
 
     pub fn has(&self, path: &str) -> bool {
         self.place(path).exists()
+    }
+
+    pub fn is_folder(&self, path: &str) -> bool {
+        self.place(path).is_dir()
     }
 
     /// Names in a directory, sorted by length first (`cpu2` before `cpu10`); empty if there is no such directory.
