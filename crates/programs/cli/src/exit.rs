@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use fabricmark_control::{AgentError, FileError, PlanError};
 use fabricmark_guest::GuestError;
+use fabricmark_host::interfaces::NetlinkError;
 use fabricmark_lab::LabError;
 use fabricmark_lab::held::HeldError;
 use fabricmark_packet::build::NotBuilt;
@@ -137,6 +138,12 @@ impl<E: WrongInput> From<E> for Failure {
 impl From<AgentError> for Failure {
     fn from(error: AgentError) -> Self {
         Self::new(Code::Unreachable, error.to_string())
+    }
+}
+
+impl From<NetlinkError> for Failure {
+    fn from(error: NetlinkError) -> Self {
+        Self::new(Code::Missing, format!("cannot list the network interfaces: {error}"))
     }
 }
 

@@ -12,6 +12,7 @@ mod command {
     pub mod doctor;
     pub mod export;
     pub mod guest;
+    pub mod hosts;
     pub mod lab;
     pub mod measure;
     pub mod pair;
@@ -59,6 +60,7 @@ fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Report(options) => command::report::report(&options)?,
         Command::Export(options) => command::export::export(&options)?,
         Command::Doctor(options) => command::doctor::doctor(&options)?,
+        Command::Hosts(command) => command::hosts::hosts(&command)?,
         Command::Agent(options) => command::agent::agent(&options)?,
         Command::Pair(options) => command::pair::pair(&options)?,
         Command::Relay(options) => command::relay::relay(&options)?,

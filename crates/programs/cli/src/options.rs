@@ -1,6 +1,7 @@
 //! The commands and their options: the single definition of parsing, help, man page and shell completions.
 
 pub mod ceiling;
+pub mod hosts;
 pub mod lab;
 pub mod lfn;
 pub mod relay;
@@ -49,6 +50,9 @@ pub enum Command {
     Compare(Compare),
     /// Check this machine for settings and load that disturb measurements, and show how to fix them
     Doctor(Doctor),
+    /// Show the network interfaces of this host
+    #[command(subcommand)]
+    Hosts(hosts::Hosts),
     /// Run one end of measurements for other hosts that this host trusts
     Agent(Box<Agent>),
     /// Exchange keys with another host: without arguments, print a code and wait; with HOST and CODE,

@@ -60,6 +60,7 @@ fn wrong_input_is_refused_before_anything_runs() {
         (&["export", "--format", "xml"], &["csv", "json"]),
         (&["compare", "a", "b", "--gate", "2"], &["such as 5%"]),
         (&["doctor", "eth0"], &["eth0", "rdma"]),
+        (&["hosts", "show", "no-such0"], &["no network interface `no-such0`", "one of lo"]),
     ] {
         expect(here, words, 64, fragments);
     }
@@ -147,7 +148,7 @@ fn a_paper_that_has_no_plan_says_which_have_one() {
 #[test]
 fn help_manual_and_completions_come_from_one_definition() {
     let folder = TempDir::new().unwrap();
-    let commands = ["run", "report", "export", "compare", "doctor"];
+    let commands = ["run", "report", "export", "compare", "doctor", "hosts"];
     expect(folder.path(), &["--help"], 0, &commands);
     expect(folder.path(), &["man"], 0, &commands);
     for shell in ["bash", "zsh", "fish"] {
@@ -190,14 +191,33 @@ fn doctor_shows_what_is_fine_only_when_asked() {
 }
 
 #[test]
-fn the_published_schema_is_that_of_the_records() {
-    let path = Path::new(ROOT).join("docs/record.schema.json");
-    let current = fabricmark_record::schema();
-    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        fs::write(&path, &current).unwrap();
+fn hosts_show_prints_each_interface_as_text_and_as_json_of_the_published_schema() {
+    let folder = TempDir::new().unwrap();
+    expect(folder.path(), &["hosts", "show"], 0, &["lo: loopback, up\n", "  offloads    tso "]);
+    let output = fabricmark(folder.path(), &["hosts", "show", "lo", "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let schema = fs::read_to_string(Path::new(ROOT).join("docs/hosts.schema.json")).unwrap();
+    let schema = jsonschema::validator_for(&schema.parse().unwrap()).unwrap();
+    let errors: Vec<String> = schema.iter_errors(&answer).map(|e| e.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    assert_eq!(answer["interfaces"].as_array().unwrap().len(), 1);
+    assert_eq!(answer["interfaces"][0]["technology"], "loopback");
+    assert!(answer["host"]["cpus"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn the_published_schemas_are_those_of_the_program() {
+    let schemas =
+        [("record", fabricmark_record::schema()), ("hosts", fabricmark_host::interfaces::schema())];
+    for (name, current) in schemas {
+        let path = Path::new(ROOT).join(format!("docs/{name}.schema.json"));
+        if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+            fs::write(&path, &current).unwrap();
+        }
+        let published = fs::read_to_string(&path).unwrap_or_default();
+        assert!(published == current, "UPDATE_SNAPSHOTS=1 writes docs/{name}.schema.json anew");
     }
-    let published = fs::read_to_string(path).unwrap();
-    assert!(published == current, "run with UPDATE_SNAPSHOTS=1 to write docs/record.schema.json");
 }
 
 #[test]

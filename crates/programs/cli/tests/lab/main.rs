@@ -11,6 +11,7 @@ mod calibrate;
 mod emulated;
 mod fabric;
 mod hostile;
+mod hosts;
 mod ipoib;
 mod main_job;
 mod outside;
