@@ -188,9 +188,7 @@ impl Ethtool {
             .filter(|feature| offload.has(&feature.name))
             .map(|feature| (feature.name.as_str(), is_on))
             .collect();
-        if !wanted.is_empty() {
-            self.request_features(device, &wanted)?;
-        }
+        self.request_features(device, &wanted)?;
         let found = offload.is_on(&self.features(device)?);
         if found == Some(is_on) {
             return Ok(());

@@ -53,6 +53,7 @@ fn features_are_put_back_as_they_were() {
             .collect();
         ethtool.set_features("v0", &old).unwrap();
         assert_eq!(ethtool.features("v0").unwrap(), before);
+        ethtool.set_features("v0", &[]).unwrap();
     });
 }
 
