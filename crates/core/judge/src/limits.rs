@@ -17,6 +17,7 @@ use crate::{Route, mpi};
 /// a stream also hold for bursts, which are silent until they are answered. A shaped link has no RTT floor, since a
 /// token bucket passes a message that fits into it at once; emulated links and links between hosts have one.
 pub fn limits(point: &Point, route: Route<'_>) -> Limits {
+    let point = &Point { link: point.link_as_set(), ..point.clone() };
     let is_stream = matches!(point.pattern, Pattern::Stream | Pattern::Burst);
     let is_bounded = is_stream || mpi::is_bounded(point);
     let ceilings =

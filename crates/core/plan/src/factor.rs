@@ -15,11 +15,12 @@ use crate::choice::{
     Choice, Cm, Direction, Interference, Offload, Operation, PaceWait, Path, Pattern, Probe,
     RelayPath, Timestamps, Wait,
 };
+use crate::host_settings;
 use crate::invalid::Invalid;
 use crate::level::{self, Field, Kind, Level, NONE};
 use crate::mpi::{Benchmark, Buffers, Collective, Datatype, MpiLibrary, MpiTransport, Root, Sync};
 use crate::pace::Pace;
-use crate::transport::{Congestion, Transport};
+use crate::transport::{Congestion, Network, Transport};
 use crate::window::Window;
 
 /// Declaration of a factor.
@@ -468,6 +469,11 @@ factors! {
         .shown("{} threads")
         .unset("1")
         .when(|point| point.flows > 1 && point.pattern != Pattern::Crr);
+    /// settings of the hosts at both ends during a run, such as `"mtu=9000,tso=off"` ([settings.md](settings.md)); each is put back after the run
+    HostSettings, host_settings: Option<String> = Calls.of(Kind::Grammar(host_settings::list))
+        .or_none()
+        .shown("{}")
+        .when(|point| !matches!(point.transport.traits().network, Network::Machine | Network::Nothing) && point.transport != Transport::Mpi);
     /// group of flows, by the name of its `[[group]]`
     Group, group: Option<String> = Groups.of(Kind::Name).shown("{}");
     /// levels that vary in the plan and do not apply to this group

@@ -12,6 +12,7 @@ mod emulation;
 mod factor;
 mod figure;
 mod file;
+mod host_settings;
 mod invalid;
 mod level;
 mod matrix;

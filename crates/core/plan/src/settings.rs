@@ -18,14 +18,17 @@ fn known() -> String {
 /// an underscore.
 pub fn overlay(text: &str) -> Result<Where, Invalid> {
     let mut levels = Where::new();
-    // Some levels contain commas. A part without `=` continues the previous level; after a link, so does a part
-    // whose name is no factor.
+    // Some levels contain commas. A part without `=` continues the previous level; after a link or settings of hosts, so
+    // does a part whose name is no factor.
     let mut parts: Vec<String> = Vec::new();
     for part in text.split(',') {
         let name = part.split_once('=').map(|(name, _)| name.replace('-', "_"));
-        let is_link = parts.last().is_some_and(|last| last.starts_with("link="));
+        let starts = |last: &String| {
+            ["link=", "host_settings=", "host-settings="].iter().any(|name| last.starts_with(name))
+        };
+        let has_parts = parts.last().is_some_and(starts);
         match (&name, parts.last_mut()) {
-            (Some(name), Some(last)) if is_link && Factor::named(name).is_none() => {
+            (Some(name), Some(last)) if has_parts && Factor::named(name).is_none() => {
                 last.push_str(&format!(",{part}"));
             }
             (None, Some(last)) => last.push_str(&format!(",{part}")),
@@ -127,6 +130,9 @@ mod tests {
         assert_eq!(levels[&Factor::Link], "ethernet:10G,mtu=9000");
         assert_eq!(levels[&Factor::Emulate], "loss=ge:0.001,0.099,0,1");
         assert_eq!(levels[&Factor::Payload], "64");
+        let levels = overlay("host-settings=mtu=9000,tso=off,flows=2").unwrap();
+        assert_eq!(levels[&Factor::HostSettings], "mtu=9000,tso=off");
+        assert_eq!(levels[&Factor::Flows], "2");
     }
 
     #[test]

@@ -138,6 +138,8 @@ impl Point {
         };
         // An order about slices goes to one thread.
         let is_one_thread = self.threads.is_none_or(|threads| threads == 1);
+        // Its settings are those of the hosts for the whole of a run.
+        let is_as_found = self.host_settings.is_none();
         // A spinning thread uses its CPU during the slices of other levels, too.
         let is_quiet = !matches!(self.wait, Wait::Spin | Wait::BusyPoll);
         let is_one_load = self.direction != Some(Direction::Both) && self.probe.is_none();
@@ -153,6 +155,7 @@ impl Point {
             && is_steady
             && is_quiet
             && is_one_thread
+            && is_as_found
             && is_one_load
     }
 

@@ -408,6 +408,7 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
         connections_max: 1,
         allows_clients: false,
         allows_relays: false,
+        allows_settings: false,
     };
     for (levels, says) in [
         ("flows=11", "the agent allows 10 flows, but the run has 11: use fewer flows"),
@@ -439,6 +440,11 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
     let relay = Prepare { forward, ..prepare(Role::Server, "") };
     let refused = allowing.check(&relay).unwrap_err();
     assert!(refused.contains("--allow-relay"), "{refused}");
+    let host_settings = vec!["mtu=9000".to_owned()];
+    let setting = Prepare { host_settings, ..prepare(Role::Server, "pace=fixed:1G") };
+    let why = quota.check(&setting).unwrap_err();
+    assert!(why.contains("start it with --allow-settings"), "{why}");
+    assert_eq!(Quota { allows_settings: true, ..quota.clone() }.check(&setting), Ok(()));
     let allowing = Quota { allows_relays: true, ..quota.clone() };
     assert!(allowing.check(&relay).unwrap_err().contains("a relay does not keep"));
     let allowing = Quota { rate_max: None, ..allowing };

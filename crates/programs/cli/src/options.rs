@@ -226,6 +226,9 @@ pub struct Agent {
     /// `measure ... HOST --relay`
     #[arg(long)]
     pub allow_relay: bool,
+    /// Let coordinators change settings of this host during runs (host_settings); each is put back after the run
+    #[arg(long)]
+    pub allow_settings: bool,
     /// Also serve iperf3 clients on this port, 5201 if none is given
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "5201")]
     pub iperf3: Option<u16>,

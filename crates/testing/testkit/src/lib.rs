@@ -50,6 +50,7 @@ pub fn prepare(role: Role, levels: &str) -> Prepare {
         hold_ns: Nanos(0),
         waits_for_start: false,
         more_cpus: Vec::new(),
+        host_settings: Vec::new(),
         least_rtt_ns: None,
         forward: None,
         device: "lo".to_owned(),

@@ -30,6 +30,9 @@ pub struct Quota {
     /// address that it names. Default: no.
     #[serde(default)]
     pub allows_relays: bool,
+    /// Whether runs may change settings of this host. Default: no.
+    #[serde(default)]
+    pub allows_settings: bool,
 }
 
 impl Default for Quota {
@@ -43,6 +46,7 @@ impl Default for Quota {
             connections_max: 8,
             allows_clients: false,
             allows_relays: false,
+            allows_settings: false,
         }
     }
 }
@@ -59,6 +63,10 @@ impl Quota {
                     "the agent does not allow {what}s: start it with --allow-{what}"
                 ));
             }
+        }
+        if !prepare.host_settings.is_empty() && !self.allows_settings {
+            let why = "the agent does not allow host_settings: start it with --allow-settings";
+            return Err(why.to_owned());
         }
         if prepare.forward.is_some() && self.rate_max.is_some() {
             let why = "the agent limits rates, which a relay does not keep: start it without --rate, or use \

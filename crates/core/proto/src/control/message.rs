@@ -101,6 +101,9 @@ pub struct Prepare {
     /// CPUs to pin further load threads to, if the point has several; they are not pinned beyond these.
     #[serde(default)]
     pub more_cpus: Vec<u32>,
+    /// Settings of this end's host during the run, as `mtu=9000`; put back when the run is over.
+    #[serde(default)]
+    pub host_settings: Vec<String>,
     /// Length of the intervals to report during the run; `None`: no reports.
     #[serde(default)]
     pub interval_ns: Option<Nanos>,

@@ -30,6 +30,7 @@ pub fn agent(options: &Agent) -> Result<(), Failure> {
             memory_max: options.memory,
             allows_clients: options.allow_client,
             allows_relays: options.allow_relay,
+            allows_settings: options.allow_settings,
             ..Quota::default()
         },
         slots: if options.exclusive { 1 } else { options.at_once },
