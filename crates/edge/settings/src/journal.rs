@@ -64,13 +64,18 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// The journal cannot be read or written. What cannot be put back is no error but an [`Outcome`].
+    /// The journal cannot be opened. What cannot be put back is no error but an [`Outcome`].
     pub fn recover(&self) -> Result<Vec<Restored>, JournalError> {
         self.check_namespace()?;
         let lock = self.store.lock()?;
         let mut restored = Vec::new();
         for number in self.store.numbers(&lock)?.into_iter().rev() {
-            restored.push(self.recover_entry(&lock, number)?);
+            // One that cannot be read or removed does not keep the others from being undone.
+            restored.push(self.recover_entry(&lock, number).unwrap_or_else(|error| Restored {
+                device: None,
+                setting: None,
+                outcome: Outcome::Failed { reason: error.to_string() },
+            }));
         }
         Ok(restored)
     }
@@ -127,7 +132,10 @@ impl Journal {
             // From here on the kernel may change the other values, too: they are ours if this process is killed.
             let entry =
                 Entry { state: State::Changing, values: judged.ours.clone(), ..entry.clone() };
-            *held = self.store.write(lock, held.number, entry)?;
+            // A full disk does not keep them from being put back.
+            if let Ok(written) = self.store.write(lock, held.number, entry) {
+                *held = written;
+            }
         }
         if judged.is_changed
             && let Err(cause) = put_back(&self.system, &device, &judged.ours, &held.file)

@@ -34,151 +34,129 @@ const NUMBER: Values = Values::Number(0, u32::MAX);
 
 /// All kinds.
 pub(crate) static KINDS: [Kind; 20] = [
-    Kind {
-        key: "mtu",
-        about: "MTU in bytes",
-        is_of_device: true,
-        values: Values::Number(68, i32::MAX as u32),
-        places: |_, _, _| Ok(vec![Place::Mtu]),
-        affects: &[],
-    },
-    offload("tso", "TCP segmentation by the device", |_, _, _| {
-        Ok(vec![Place::Offload(Group(Offload::Tso))])
+    kind("mtu", "MTU in bytes", Values::Number(68, i32::MAX as u32), |_, _, _| {
+        Ok(vec![Place::Mtu])
     }),
-    offload("gso", "segmentation by the kernel just before the driver", |_, _, _| {
-        Ok(vec![Place::Offload(Group(Offload::Gso))])
+    kind("tso", "TCP segmentation by the device", Values::Switch, |_, _, _| offload(Offload::Tso)),
+    kind("gso", "segmentation by the kernel just before the driver", Values::Switch, |_, _, _| {
+        offload(Offload::Gso)
     }),
-    offload("gro", "merging of received segments by the kernel", |_, _, _| {
-        Ok(vec![Place::Offload(Group(Offload::Gro))])
+    kind("gro", "merging of received segments by the kernel", Values::Switch, |_, _, _| {
+        offload(Offload::Gro)
     }),
-    offload("lro", "merging of received segments by the device", |_, _, _| {
-        Ok(vec![Place::Offload(Group(Offload::Lro))])
+    kind("lro", "merging of received segments by the device", Values::Switch, |_, _, _| {
+        offload(Offload::Lro)
     }),
-    offload("rx-checksum", "verification of received checksums by the device", |_, _, _| {
-        Ok(vec![Place::Offload(Group(Offload::RxChecksum))])
+    kind(
+        "rx-checksum",
+        "verification of received checksums by the device",
+        Values::Switch,
+        |_, _, _| offload(Offload::RxChecksum),
+    ),
+    kind(
+        "tx-checksum",
+        "computation of sent checksums by the device",
+        Values::Switch,
+        |_, _, _| offload(Offload::TxChecksum),
+    ),
+    kind("rx-usecs", "delay of receive interrupts in µs", NUMBER, |_, _, _| {
+        parameter(Parameter::RxUsecs)
     }),
-    offload("tx-checksum", "computation of sent checksums by the device", |_, _, _| {
-        Ok(vec![Place::Offload(Group(Offload::TxChecksum))])
+    kind("tx-usecs", "delay of send interrupts in µs", NUMBER, |_, _, _| {
+        parameter(Parameter::TxUsecs)
+    }),
+    kind(
+        "adaptive-rx",
+        "whether the device adapts `rx-usecs` to the load",
+        Values::Switch,
+        |_, _, _| parameter(Parameter::AdaptiveRx),
+    ),
+    kind(
+        "adaptive-tx",
+        "whether the device adapts `tx-usecs` to the load",
+        Values::Switch,
+        |_, _, _| parameter(Parameter::AdaptiveTx),
+    ),
+    kind("rx-ring", "receive ring of each queue in descriptors", NUMBER, |_, _, _| {
+        parameter(Parameter::RxRing)
+    }),
+    kind("tx-ring", "send ring of each queue in descriptors", NUMBER, |_, _, _| {
+        parameter(Parameter::TxRing)
     }),
     Kind {
-        key: "rx-usecs",
-        about: "delay of receive interrupts in µs",
-        is_of_device: true,
-        values: NUMBER,
-        places: |_, _, _| Ok(vec![Place::Parameter(Parameter::RxUsecs)]),
-        affects: &[],
-    },
-    Kind {
-        key: "tx-usecs",
-        about: "delay of send interrupts in µs",
-        is_of_device: true,
-        values: NUMBER,
-        places: |_, _, _| Ok(vec![Place::Parameter(Parameter::TxUsecs)]),
-        affects: &[],
-    },
-    Kind {
-        key: "adaptive-rx",
-        about: "whether the device adapts rx-usecs to the load",
-        is_of_device: true,
-        values: Values::Switch,
-        places: |_, _, _| Ok(vec![Place::Parameter(Parameter::AdaptiveRx)]),
-        affects: &[],
-    },
-    Kind {
-        key: "adaptive-tx",
-        about: "whether the device adapts tx-usecs to the load",
-        is_of_device: true,
-        values: Values::Switch,
-        places: |_, _, _| Ok(vec![Place::Parameter(Parameter::AdaptiveTx)]),
-        affects: &[],
-    },
-    Kind {
-        key: "rx-ring",
-        about: "receive ring of each queue in descriptors",
-        is_of_device: true,
-        values: NUMBER,
-        places: |_, _, _| Ok(vec![Place::Parameter(Parameter::RxRing)]),
-        affects: &[],
-    },
-    Kind {
-        key: "tx-ring",
-        about: "send ring of each queue in descriptors",
-        is_of_device: true,
-        values: NUMBER,
-        places: |_, _, _| Ok(vec![Place::Parameter(Parameter::TxRing)]),
-        affects: &[],
-    },
-    Kind {
-        key: "ipoib-mode",
-        about: "IPoIB mode",
-        is_of_device: true,
-        values: Values::Words(&["datagram", "connected"]),
-        places: |_, _, _| Ok(vec![Place::IpoibMode]),
         // `ipoib_set_mode` in drivers/infiniband/ulp/ipoib/ipoib_main.c sets the MTU of the mode.
         affects: &[Place::Mtu],
+        ..kind(
+            "ipoib-mode",
+            "mode of IPoIB",
+            Values::Words(&["datagram", "connected"]),
+            |_, _, _| Ok(vec![Place::IpoibMode]),
+        )
     },
+    kind(
+        "rps",
+        "CPU mask of receive packet steering, for all receive queues",
+        Values::Mask,
+        |_, system, device| queues(system, device, "rx-", Place::Rps),
+    ),
+    kind(
+        "xps",
+        "CPU mask of transmit packet steering, for all transmit queues",
+        Values::Mask,
+        |_, system, device| queues(system, device, "tx-", Place::Xps),
+    ),
+    kind(
+        "qdisc",
+        "kind of the root queueing discipline, with its default options",
+        Values::Name,
+        |_, _, _| Ok(vec![Place::Qdisc]),
+    ),
     Kind {
-        key: "rps",
-        about: "CPU mask of receive packet steering, for all receive queues",
-        is_of_device: true,
-        values: Values::Mask,
-        places: |_, system, device| queues(system, device, "rx-", Place::Rps),
-        affects: &[],
-    },
-    Kind {
-        key: "xps",
-        about: "CPU mask of transmit packet steering, for all transmit queues",
-        is_of_device: true,
-        values: Values::Mask,
-        places: |_, system, device| queues(system, device, "tx-", Place::Xps),
-        affects: &[],
-    },
-    Kind {
-        key: "qdisc",
-        about: "kind of the root queueing discipline, with its default options",
-        is_of_device: true,
-        values: Values::Name,
-        places: |_, _, _| Ok(vec![Place::Qdisc]),
-        affects: &[],
-    },
-    Kind {
-        key: "busy-poll",
-        about: "time for which sockets poll a receive queue, in µs (net.core.busy_poll, busy_read)",
         is_of_device: false,
-        values: Values::Number(0, i32::MAX as u32),
-        places: |_, _, _| {
-            ["net.core.busy_poll", "net.core.busy_read"].map(sysctl).into_iter().collect()
-        },
-        affects: &[],
+        ..kind(
+            "busy-poll",
+            "time for which sockets poll a receive queue, in µs (net.core.busy_poll, busy_read)",
+            Values::Number(0, i32::MAX as u32),
+            |_, _, _| {
+                ["net.core.busy_poll", "net.core.busy_read"].map(sysctl).into_iter().collect()
+            },
+        )
     },
     Kind {
-        key: "governor",
-        about: "CPU frequency governor, of all CPUs",
         is_of_device: false,
-        values: Values::Name,
-        places: |_, system, _| {
+        ..kind("governor", "CPU frequency governor, of all CPUs", Values::Name, |_, system, _| {
             let policies = numbers(&system.policies()?, "policy");
-            some(policies.into_iter().map(Place::Governor), "the CPUs have no frequency governor")
-        },
-        affects: &[],
+            let otherwise = "the CPUs have no frequency governor";
+            some(policies.into_iter().map(Place::Governor), otherwise)
+        })
     },
     Kind {
-        key: SYSCTL,
-        about: "a sysctl of the network namespace",
         is_of_device: false,
-        values: Values::Text,
-        places: |setting, _, _| {
-            let name = setting.sysctl.clone().map(Place::Sysctl);
-            some(name.into_iter(), "a sysctl has a name")
-        },
-        affects: &[],
+        ..kind(
+            SYSCTL,
+            "a sysctl of the network namespace, by name",
+            Values::Text,
+            |setting, _, _| {
+                let name = setting.sysctl.clone().map(Place::Sysctl);
+                some(name.into_iter(), "a sysctl has a name")
+            },
+        )
     },
 ];
 
 type Places = fn(&Setting, &System, &str) -> Result<Vec<Place>, Cause>;
 
-const fn offload(key: &'static str, about: &'static str, places: Places) -> Kind {
-    Kind { key, about, is_of_device: true, values: Values::Switch, places, affects: &[] }
+/// A kind of setting of a device that affects nothing else.
+const fn kind(key: &'static str, about: &'static str, values: Values, places: Places) -> Kind {
+    Kind { key, about, is_of_device: true, values, places, affects: &[] }
+}
+
+fn offload(offload: Offload) -> Result<Vec<Place>, Cause> {
+    Ok(vec![Place::Offload(Group(offload))])
+}
+
+fn parameter(parameter: Parameter) -> Result<Vec<Place>, Cause> {
+    Ok(vec![Place::Parameter(parameter)])
 }
 
 fn queues(

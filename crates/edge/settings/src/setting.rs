@@ -205,6 +205,15 @@ mod tests {
     }
 
     #[test]
+    fn the_page_about_settings_lists_each_with_its_meaning() {
+        let page = include_str!("../../../../docs/settings.md");
+        for (key, about) in Setting::all() {
+            let row = format!("| `{key}` | {about} |");
+            assert!(page.contains(&row), "docs/settings.md lacks {row}");
+        }
+    }
+
+    #[test]
     fn an_unknown_setting_names_the_nearest() {
         let error = "mut=9000".parse::<Change>().unwrap_err().to_string();
         assert_eq!(error, "unknown setting `mut`: did you mean `mtu`?");

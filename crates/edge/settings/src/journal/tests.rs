@@ -312,6 +312,18 @@ fn a_damaged_entry_is_reported_once_and_the_others_are_undone() {
 }
 
 #[test]
+fn an_entry_that_is_no_file_does_not_keep_others_from_being_undone() {
+    let machine = Machine::new();
+    machine.change_and_die(&["mtu=9000", "xps=3"]);
+    let last = machine.path("journal/0000000002.entry");
+    fs::remove_file(&last).unwrap();
+    fs::create_dir(&last).unwrap();
+    let outcomes = machine.outcomes();
+    assert!(matches!(&outcomes[0], Outcome::Failed { reason } if reason.contains("cannot read")));
+    assert_eq!(outcomes[1], Outcome::PutBack { value: "1500".to_owned() });
+}
+
+#[test]
 fn an_entry_of_a_newer_version_stays() {
     let machine = Machine::new();
     machine.write(ENTRY, "fabricmark-setting 2 00000000 {}\n");
