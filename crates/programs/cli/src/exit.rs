@@ -14,6 +14,7 @@ use fabricmark_packet::build::NotBuilt;
 use fabricmark_packet::capture::CaptureError;
 use fabricmark_plan::Invalid;
 use fabricmark_report::NoSuchPaper;
+use fabricmark_settings::JournalError;
 use fabricmark_store::StoreError;
 use fabricmark_trust::{PairError, TrustError};
 use fabricmark_wire::Impossible;
@@ -172,6 +173,23 @@ impl From<LabError> for Failure {
             LabError::Input(_) | LabError::Invalid(_) | LabError::Backend(_) => Code::Input,
             LabError::Tool { .. } | LabError::System { .. } => Code::RunFailed,
             LabError::Stopped => Code::Internal,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Self {
+        let code = match &error {
+            JournalError::File { source, .. } => match source.kind() {
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                    Code::Missing
+                }
+                _ => Code::RunFailed,
+            },
+            JournalError::Full(_) => Code::RunFailed,
+            JournalError::Namespace(_) => Code::Missing,
+            JournalError::OtherNamespace => Code::Internal,
         };
         Self::new(code, error.to_string())
     }

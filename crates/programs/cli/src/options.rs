@@ -50,7 +50,7 @@ pub enum Command {
     Compare(Compare),
     /// Check this machine for settings and load that disturb measurements, and show how to fix them
     Doctor(Doctor),
-    /// Show the network interfaces of this host
+    /// Show the network interfaces of this host, and put back changed settings
     #[command(subcommand)]
     Hosts(hosts::Hosts),
     /// Run one end of measurements for other hosts that this host trusts

@@ -1,5 +1,7 @@
 //! `fabricmark hosts`: hosts, their network interfaces and settings.
 
+mod restore;
+
 use std::path::Path;
 
 use fabricmark_host::facts;
@@ -14,6 +16,7 @@ use crate::output::answer;
 pub fn hosts(command: &Hosts) -> Result<(), Failure> {
     match command {
         Hosts::Show(options) => show(options),
+        Hosts::Restore(options) => restore::restore(options),
     }
 }
 

@@ -1,12 +1,17 @@
 //! Options of `hosts`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
+use fabricmark_settings::Journal;
 
 /// What `hosts` does.
 #[derive(Debug, Subcommand)]
 pub enum Hosts {
     /// Show the network interfaces of this host: links, settings and hardware
     Show(Show),
+    /// Put back the settings of this host that a run has changed and, because it was killed, not put back
+    Restore(Restore),
 }
 
 /// Options of `hosts show`.
@@ -15,6 +20,17 @@ pub struct Show {
     /// Show only these interfaces [default: all of this network namespace]
     #[arg(value_name = "INTERFACE")]
     pub interfaces: Vec<String>,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `hosts restore`.
+#[derive(Args, Debug)]
+pub struct Restore {
+    /// Folder of the journal of changed settings
+    #[arg(long, value_name = "DIR", default_value = Journal::FOLDER)]
+    pub state: PathBuf,
     /// Print JSON instead of text
     #[arg(long)]
     pub json: bool,

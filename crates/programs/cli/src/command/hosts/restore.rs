@@ -1,0 +1,69 @@
+//! `fabricmark hosts restore`: settings that a killed process has changed.
+
+use fabricmark_settings::{Journal, Restored};
+use serde_json::json;
+
+use crate::exit::{Code, Failure};
+use crate::options::hosts::Restore;
+use crate::output::answer;
+
+/// Puts back what killed processes have changed, and prints what has become of it.
+pub fn restore(options: &Restore) -> Result<(), Failure> {
+    let restored = match options.state.try_exists() {
+        Ok(false) => Vec::new(),
+        _ => Journal::open(&options.state)?.recover()?,
+    };
+    let remaining = restored.iter().filter(|one| one.outcome.remains()).count();
+    let json = || json!({ "settings": restored, "remaining": remaining });
+    answer(options.json, json, || text(&restored))?;
+    match remaining {
+        0 => Ok(()),
+        1 => Err(Failure::new(Code::RunFailed, "1 setting was not put back")),
+        _ => Err(Failure::new(Code::RunFailed, format!("{remaining} settings were not put back"))),
+    }
+}
+
+/// A line for each setting.
+fn text(restored: &[Restored]) -> String {
+    if restored.is_empty() {
+        return "nothing to put back\n".to_owned();
+    }
+    let line = |one: &Restored| {
+        let parts = [one.device.as_deref(), one.setting.as_deref()];
+        let name: String = parts.into_iter().flatten().map(|part| format!("{part}: ")).collect();
+        format!("{name}{}\n", one.outcome)
+    };
+    restored.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricmark_settings::Outcome;
+
+    use super::*;
+
+    #[test]
+    fn a_line_has_the_device_the_change_and_what_has_become_of_it() {
+        let one = |device: Option<&str>, setting: Option<&str>, outcome| Restored {
+            device: device.map(str::to_owned),
+            setting: setting.map(str::to_owned),
+            outcome,
+        };
+        let restored = [
+            one(Some("eth0"), Some("mtu=9000"), Outcome::PutBack { value: "1500".to_owned() }),
+            one(None, Some("busy-poll=50"), Outcome::ChangedElsewhere { value: "9".to_owned() }),
+            one(
+                None,
+                None,
+                Outcome::Unreadable { file: "/j/1.damaged".into(), reason: "it is damaged".into() },
+            ),
+        ];
+        assert_eq!(
+            text(&restored),
+            "eth0: mtu=9000: put back to 1500\n\
+             busy-poll=50: left alone: somebody else has changed it to 9\n\
+             the journal's file /j/1.damaged was not applied: it is damaged\n"
+        );
+        assert_eq!(text(&[]), "nothing to put back\n");
+    }
+}
