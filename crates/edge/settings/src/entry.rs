@@ -46,8 +46,8 @@ pub(crate) struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum State {
-    /// The owner writes values. A device may round what it gets, so that a value that is neither the old nor the new
-    /// one is the owner's, too.
+    /// The owner writes values. Where a device may round what it gets, a value that is neither the old nor the new one
+    /// is the owner's, too.
     Changing,
     /// The new values were read back. Any other value is somebody else's.
     Changed,

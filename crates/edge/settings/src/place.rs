@@ -51,6 +51,12 @@ impl Place {
         !matches!(self, Self::Governor(_) | Self::Sysctl(_))
     }
 
+    /// Whether the kernel or the device may make another value of the one that is written: drivers round times and
+    /// ring sizes, and masks are limited to the CPUs of the machine.
+    pub fn is_rounded(&self) -> bool {
+        matches!(self, Self::Parameter(_) | Self::Rps(_) | Self::Xps(_))
+    }
+
     /// Reads the value, in the form in which values are compared.
     pub fn read(&self, system: &System, device: &str) -> Result<String, Cause> {
         match self {

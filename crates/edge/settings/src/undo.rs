@@ -145,7 +145,8 @@ pub(crate) fn judge(
             Err(cause) => return Err(cause),
         };
         let is_old = now == value.old;
-        let is_owners = state == State::Changing || value.new.as_ref() == Some(&now);
+        let is_any = state == State::Changing && (value.place.is_rounded() || !value.is_written);
+        let is_owners = is_any || value.new.as_ref() == Some(&now);
         if is_old || is_owners {
             judged.ours.push(value.clone());
             judged.is_changed |= !is_old;

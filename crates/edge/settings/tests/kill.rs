@@ -1,8 +1,8 @@
 //! Processes that change settings are killed at random moments, and so are processes that recover. Afterwards every
 //! setting has its old value.
 //!
-//! The processes are this program itself, so it has no test harness: `kill change FOLDER SEED`, `kill qdisc FOLDER`
-//! and `kill recover FOLDER` are what is killed.
+//! The processes are this program itself, so it has no test harness: `kill change FOLDER SEED FROM TO`, `kill
+//! qdisc FOLDER` and `kill recover FOLDER` are what is killed.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(clippy::print_stdout, reason = "it prints what a test harness would")]
 
@@ -10,6 +10,7 @@ mod support;
 
 use std::fs::{self, Permissions, TryLockError};
 use std::io::{BufRead, BufReader, Write};
+use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -43,7 +44,10 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let arguments: Vec<&str> = arguments.iter().skip(1).map(String::as_str).collect();
     match arguments.as_slice() {
-        ["change", folder, seed] => change_for_ever(Path::new(folder), seed.parse().unwrap()),
+        ["change", folder, seed, from, to] => {
+            let changes = &CHANGES[from.parse().unwrap()..to.parse().unwrap()];
+            change_for_ever(Path::new(folder), seed.parse().unwrap(), changes);
+        }
         ["qdisc", folder] => {
             ready();
             let mut journal = Journal::open(Path::new(folder)).unwrap();
@@ -57,7 +61,8 @@ fn main() {
             every_setting_has_its_old_value_after_a_kill_at_any_moment();
             a_setting_of_a_living_process_is_refused_until_it_is_killed();
             nothing_is_undone_before_a_program_of_a_killed_process_has_ended();
-            println!("test result: ok. 3 passed; 0 failed; 0 ignored");
+            processes_that_change_different_settings_do_not_disturb_each_other();
+            println!("test result: ok. 4 passed; 0 failed; 0 ignored");
         }
     }
 }
@@ -68,16 +73,16 @@ fn ready() {
     std::io::stdout().flush().unwrap();
 }
 
-/// Makes all changes in random order, and undoes them, again and again.
-fn change_for_ever(folder: &Path, seed: u64) {
+/// Makes changes in random order, and undoes them, again and again.
+fn change_for_ever(folder: &Path, seed: u64, changes: &[&str]) {
     let mut journal = Journal::open(folder).unwrap();
     let mut order = Stream::new(seed, "order");
-    let mut changes = CHANGES;
+    let mut changes = changes.to_vec();
     ready();
     loop {
         order.shuffle(&mut changes);
         let mut applied = journal.begin();
-        for text in changes {
+        for text in &changes {
             match applied.change(Some("v0"), &change(text)) {
                 Ok(()) => {}
                 Err(error) => assert!(matches!(error.cause, Cause::InUse { .. }), "{error}"),
@@ -89,6 +94,12 @@ fn change_for_ever(folder: &Path, seed: u64) {
 /// Starts this program in the namespace, and waits until it is ready.
 fn start(namespace: &Namespace, arguments: &[&str]) -> Child {
     start_with_programs(namespace, arguments, Path::new("/usr/sbin"))
+}
+
+/// Starts a process that makes some of the changes.
+fn start_changes(namespace: &Namespace, path: &str, seed: u64, which: Range<usize>) -> Child {
+    let [seed, from, to] = [seed, which.start as u64, which.end as u64].map(|n| n.to_string());
+    start(namespace, &["change", path, &seed, &from, &to])
 }
 
 /// The same with a folder in which programs are found first.
@@ -138,7 +149,7 @@ fn every_setting_has_its_old_value_after_a_kill_at_any_moment() {
     // How many kills left 0, 1, 2, ... entries, and how many of them left a setting changed.
     let (mut left, mut changed, mut twice) = ([0; CHANGES.len() + 1], 0, 0);
     for seed in 0..KILLS {
-        kill_after(start(&namespace, &["change", path, &seed.to_string()]), moment());
+        kill_after(start_changes(&namespace, path, seed, 0..CHANGES.len()), moment());
         left[entries(folder.path())] += 1;
         changed += u32::from(readings.all(&namespace) != before);
         if seed % 2 == 0 {
@@ -169,7 +180,7 @@ fn a_setting_of_a_living_process_is_refused_until_it_is_killed() {
     let readings = Readings::of(&namespace);
     let before = readings.all(&namespace);
     let path = folder.path().to_str().unwrap();
-    let child = start(&namespace, &["change", path, "1"]);
+    let child = start_changes(&namespace, path, 1, 0..CHANGES.len());
     with_journal(&namespace, folder.path(), |mut journal| {
         // The process holds each setting most of the time.
         let refusal = (0..1000).find_map(|_| {
@@ -223,5 +234,38 @@ fn nothing_is_undone_before_a_program_of_a_killed_process_has_ended() {
     let restored = with_journal(&namespace, folder.path(), |journal| journal.recover().unwrap());
     assert_eq!(restored[0].outcome, Outcome::PutBack { value: "default".to_owned() });
     assert_eq!(readings.all(&namespace), before);
+    println!("test {test} ... ok");
+}
+
+fn processes_that_change_different_settings_do_not_disturb_each_other() {
+    let test = "processes_that_change_different_settings_do_not_disturb_each_other";
+    let (Some(namespace), folder) = (veth(test), in_memory()) else { return };
+    let path = folder.path().to_str().unwrap();
+    let readings = Readings::of(&namespace);
+    let before = readings.all(&namespace);
+    let mut moments = Stream::new(2, test);
+    let recover = || with_journal(&namespace, folder.path(), |journal| journal.recover().unwrap());
+    let mut in_use = 0;
+    for seed in 0..20 {
+        let half = CHANGES.len() / 2;
+        let first = start_changes(&namespace, path, seed, 0..half);
+        let second = start_changes(&namespace, path, seed, half..CHANGES.len());
+        let pid = second.id();
+        kill_after(first, TIME_MAX.mul_f64(moments.unit()));
+        for one in recover() {
+            match one.outcome {
+                Outcome::InUse { pid: owner } => {
+                    assert_eq!(owner, pid, "kill {seed}: {:?}", one.setting);
+                    assert!(CHANGES[half..].contains(&one.setting.unwrap().as_str()));
+                    in_use += 1;
+                }
+                outcome => assert!(!outcome.remains(), "kill {seed}: {outcome:?}"),
+            }
+        }
+        kill_after(second, TIME_MAX.mul_f64(moments.unit()));
+        assert!(recover().iter().all(|one| !one.outcome.remains()), "kill {seed}");
+        assert_eq!(readings.all(&namespace), before, "kill {seed}");
+    }
+    assert!(in_use > 0, "the second process had changed something");
     println!("test {test} ... ok");
 }

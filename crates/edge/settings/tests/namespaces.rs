@@ -128,6 +128,30 @@ fn a_refusal_has_the_reason_of_the_kernel() {
 }
 
 #[test]
+fn a_missing_capability_is_told_from_a_refused_value() {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+    let test = "a_missing_capability_is_told_from_a_refused_value";
+    let folder = TempDir::new().unwrap();
+    for (missing, changes) in [
+        (CapabilitySet::NET_ADMIN, &["mtu=9000", "tso=off", "rps=1"][..]),
+        // To mount sysfs.
+        (CapabilitySet::SYS_ADMIN, &["mtu=9000"]),
+    ] {
+        let Some(namespace) = veth(test) else { return };
+        with_journal(&namespace, folder.path(), |mut journal| {
+            let mut held = capabilities(None).unwrap();
+            held.effective.remove(missing);
+            // Of this thread.
+            set_capabilities(None, held).unwrap();
+            for text in changes {
+                let error = journal.begin().change(Some("v0"), &change(text)).unwrap_err();
+                assert!(matches!(error.cause, Cause::NoPrivilege(_)), "{error}");
+            }
+        });
+    }
+}
+
+#[test]
 fn a_qdisc_that_somebody_has_set_is_refused() {
     let test = "a_qdisc_that_somebody_has_set_is_refused";
     let (Some(namespace), folder) = (veth(test), TempDir::new().unwrap()) else { return };
