@@ -473,7 +473,8 @@ factors! {
     HostSettings, host_settings: Option<String> = Calls.of(Kind::Grammar(host_settings::list))
         .or_none()
         .shown("{}")
-        .when(|point| !matches!(point.transport.traits().network, Network::Machine | Network::Nothing) && point.transport != Transport::Mpi);
+        .when(|point| !matches!(point.transport.traits().network, Network::Machine | Network::Nothing) && point.transport != Transport::Mpi)
+        .shared();
     /// group of flows, by the name of its `[[group]]`
     Group, group: Option<String> = Groups.of(Kind::Name).shown("{}");
     /// levels that vary in the plan and do not apply to this group

@@ -214,6 +214,7 @@ impl Coordinator {
             device: attachment.device,
             cpu,
             more_cpus: more_cpus[role as usize].clone(),
+            host_settings: Vec::new(),
             interval_ns: plan.interval_ns,
             seed,
             trace: trace.cloned(),

@@ -23,6 +23,7 @@ use crate::nodes::nodes;
 use crate::peer::{Peer, Workers};
 use crate::progress::{Position, Progress};
 use crate::run::{Run, RunResult};
+use crate::settings;
 use crate::skip;
 
 /// Runs the rest of a plan.
@@ -42,6 +43,7 @@ pub fn run_plan(
     if let Some(memory) = fabricmark_host::Memory::now() {
         memory::check(plan, &memory, rustix::param::page_size() as u64)?;
     }
+    settings::check(plan)?;
     let mut coordinator = Coordinator::start(plan, workers)?;
     let programs = match plan.testbed {
         Testbed::Mpi => mpi::Programs::of(plan, workers.program)?,

@@ -16,6 +16,7 @@ use crate::error::PlanError;
 use crate::progress::Progress;
 use crate::relay;
 use crate::secured::machine_time;
+use crate::settings::Claims;
 
 /// Warm-up of each level at the start of a block, in slices that do not count: an arbitrary choice.
 const WARM_UP: Nanos = Nanos::from_millis(8);
@@ -68,8 +69,10 @@ impl Run<'_> {
             return self.at_once(coordinator, &loads, None, progress);
         };
         let last = loads.len();
-        let idle = Talk::begin(self, coordinator, Purpose::ProbeIdle, &prober, (last, true))?;
-        let mut parts = match self.converse(coordinator, vec![idle], None, progress)? {
+        let mut claims = Claims::default();
+        let purpose = Purpose::ProbeIdle;
+        let idle = Talk::begin(self, coordinator, purpose, &prober, (last, true), &mut claims)?;
+        let mut parts = match self.converse(coordinator, vec![idle], None, claims, progress)? {
             RunResult::Finished(parts) => parts,
             failed => return Ok(failed),
         };
@@ -90,13 +93,15 @@ impl Run<'_> {
         progress: &mut dyn Progress,
     ) -> Result<RunResult, PlanError> {
         let is_alone = loads.len() == 1 && prober.is_none();
+        let mut claims = Claims::default();
         let talks = loads.iter().enumerate();
         let talks: Result<Vec<Talk>, PlanError> = talks
             .map(|(place, load)| {
-                Talk::begin(self, coordinator, Purpose::Load, load, (place, is_alone))
+                let purpose = Purpose::Load;
+                Talk::begin(self, coordinator, purpose, load, (place, is_alone), &mut claims)
             })
             .collect();
-        self.converse(coordinator, talks?, prober, progress)
+        self.converse(coordinator, talks?, prober, claims, progress)
     }
 
     /// Opens the flows of all points and lets the points take turns, each once per round, in random order.
@@ -106,10 +111,12 @@ impl Run<'_> {
         slice: Nanos,
         progress: &mut dyn Progress,
     ) -> Result<RunResult, PlanError> {
+        let mut claims = Claims::default();
         let points = self.points.iter().enumerate();
         let talks: Result<Vec<Talk>, PlanError> = points
             .map(|(place, point)| {
-                Talk::begin(self, coordinator, Purpose::Load, point, (place, false))
+                let purpose = Purpose::Load;
+                Talk::begin(self, coordinator, purpose, point, (place, false), &mut claims)
             })
             .collect();
         let mut talks = talks?;
@@ -144,7 +151,7 @@ impl Run<'_> {
         }
         let now = coordinator.now();
         talks.iter_mut().for_each(|talk| talk.conversation.end_slices(now));
-        self.converse(coordinator, talks, None, progress)
+        self.converse(coordinator, talks, None, claims, progress)
     }
 
     /// Drives conversations until `is_true` holds for each of them. Returns a result if one fails.
@@ -191,6 +198,7 @@ impl Run<'_> {
         coordinator: &mut Coordinator,
         mut talks: Vec<Talk>,
         mut prober: Option<&Point>,
+        mut claims: Claims,
         progress: &mut dyn Progress,
     ) -> Result<RunResult, PlanError> {
         let mut waits = talks.iter().any(|talk| talk.waits_for_start);
@@ -203,7 +211,8 @@ impl Run<'_> {
                 && talks.iter().all(|talk| talk.conversation.has_begun())
             {
                 let place = talks.len();
-                talks.push(Talk::begin(self, coordinator, Purpose::Probe, point, (place, false))?);
+                let (purpose, claims) = (Purpose::Probe, &mut claims);
+                talks.push(Talk::begin(self, coordinator, purpose, point, (place, false), claims)?);
                 prober = None;
             }
             let mut failed = None;
@@ -278,6 +287,7 @@ impl Talk {
         purpose: Purpose,
         point: &Point,
         (place, is_alone): (usize, bool),
+        claims: &mut Claims,
     ) -> Result<Self, PlanError> {
         let duration = match purpose {
             // The probe starts a little later than the load and has to end before it.
@@ -299,6 +309,10 @@ impl Talk {
         let waits_for_start = purpose == Purpose::Load && !is_alone && run.slice.is_none();
         (start.waits_for_start, answer.waits_for_start) = (waits_for_start, waits_for_start);
         let relay = point.relay.map(|_| coordinator.prepare_relay(point, &answer)).transpose()?;
+        for (prepare, node) in [&mut start, &mut answer].into_iter().zip(run.plan.nodes(point)) {
+            let facts = coordinator.facts(prepare.role, point);
+            prepare.host_settings = claims.take(point, node, &facts, &prepare.device);
+        }
         Ok(Self {
             purpose,
             point: point.clone(),

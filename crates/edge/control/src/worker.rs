@@ -20,11 +20,14 @@ use fabricmark_relay::Stop;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::relay;
+use crate::settings::InForce;
 
 /// An end of a run in progress, or the relay between the ends.
 struct Run {
     load: Load,
     voice: Arc<Voice>,
+    /// Settings of this host that are put back when the run is over.
+    settings: Option<InForce>,
 }
 
 /// What an end does in a run.
@@ -124,8 +127,9 @@ fn listen(words: &Receiver<Said>, conversation: &mut Worker, hand: &mut Hand) {
                 conversation.on_progress(|run| Report::Interval { run, interval });
             }
             Word::Ended(result) => {
-                hand.run = None;
-                conversation.on_finished(result.map(|end| *end));
+                let settings = hand.run.take().and_then(|run| run.settings);
+                let put_back = settings.map_or(Ok(()), InForce::end);
+                conversation.on_finished(result.and_then(|end| put_back.map(|()| *end)));
             }
         }
     }
@@ -160,22 +164,24 @@ impl Hand {
                     stop.drains.store(true, Relaxed);
                 }
             }
-            (action, Some(Run { load: Load::Flows { control, waiting }, voice })) => match action {
-                Action::Begin(peer) => {
-                    if let Some(endpoint) = waiting.take() {
-                        start(*endpoint, Some(peer), control, voice);
+            (action, Some(Run { load: Load::Flows { control, waiting }, voice, .. })) => {
+                match action {
+                    Action::Begin(peer) => {
+                        if let Some(endpoint) = waiting.take() {
+                            start(*endpoint, Some(peer), control, voice);
+                        }
                     }
+                    Action::Start { at_ns } => control.start(at_ns),
+                    Action::Drain { bytes, idle } => control.drain(bytes, idle.0),
+                    Action::Slice { counts } => control.slice(counts),
+                    Action::EndSlice { bytes, idle, counts } => {
+                        control.end_slice(bytes, idle.0, counts);
+                    }
+                    Action::Hold => control.hold(),
+                    Action::Stop => control.end(),
+                    Action::Prepare(_) | Action::Abort => {}
                 }
-                Action::Start { at_ns } => control.start(at_ns),
-                Action::Drain { bytes, idle } => control.drain(bytes, idle.0),
-                Action::Slice { counts } => control.slice(counts),
-                Action::EndSlice { bytes, idle, counts } => {
-                    control.end_slice(bytes, idle.0, counts);
-                }
-                Action::Hold => control.hold(),
-                Action::Stop => control.end(),
-                Action::Prepare(_) | Action::Abort => {}
-            },
+            }
         }
     }
 
@@ -187,6 +193,7 @@ impl Hand {
             return self.relay(&prepare, forward, voice);
         }
         let role = prepare.role;
+        let settings = InForce::begin(&prepare)?;
         let endpoint = Endpoint::prepare(prepare)?;
         let port = endpoint.port();
         let teller = Arc::clone(&voice);
@@ -208,7 +215,7 @@ impl Hand {
             }
             Role::Client => Some(Box::new(endpoint)),
         };
-        self.run = Some(Run { load: Load::Flows { control, waiting }, voice });
+        self.run = Some(Run { load: Load::Flows { control, waiting }, voice, settings });
         Ok(port)
     }
 
@@ -229,7 +236,7 @@ impl Hand {
                 .unwrap_or_else(|_| Err(Failure::System("a thread panicked".to_owned())));
             teller.say(Word::Ended(result.map(Box::new)));
         });
-        self.run = Some(Run { load: Load::Relay(stop), voice });
+        self.run = Some(Run { load: Load::Relay(stop), voice, settings: None });
         Ok(at.port())
     }
 }

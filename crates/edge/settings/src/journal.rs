@@ -1,7 +1,8 @@
 //! The undo journal: old values are on disk before settings change.
 
+use std::env;
 use std::marker::PhantomData;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::applied::Applied;
 use crate::entry::{Entry, State, Value};
@@ -27,6 +28,17 @@ pub struct Journal {
     _stays_on_its_thread: PhantomData<*const ()>,
 }
 
+/// Folder of the journal of a user who is not root.
+fn of_user() -> PathBuf {
+    match env::var_os("XDG_RUNTIME_DIR") {
+        Some(folder) => PathBuf::from(folder).join("fabricmark/settings"),
+        None => {
+            let name = format!("fabricmark-{}/settings", rustix::process::getuid().as_raw());
+            env::temp_dir().join(name)
+        }
+    }
+}
+
 impl Journal {
     /// The folder that fabricmark uses as root. /run is empty after a reboot, like the kernel's settings.
     pub const FOLDER: &str = "/run/fabricmark/settings";
@@ -40,6 +52,22 @@ impl Journal {
     /// [`recover`]: Self::recover
     pub fn open(folder: &Path) -> Result<Self, JournalError> {
         Self::new(folder, System::default())
+    }
+
+    /// Opens the journal in [`Self::FOLDER`], or in a folder of this user who must not write there: in XDG_RUNTIME_DIR, or
+    /// else in the folder for temporary files.
+    ///
+    /// # Errors
+    ///
+    /// None of them can be created.
+    pub fn of_this_user() -> Result<Self, JournalError> {
+        Self::open(Path::new(Self::FOLDER)).or_else(|_| Self::open(&of_user()))
+    }
+
+    /// The journals of [`Self::of_this_user`] that exist.
+    pub fn existing() -> impl Iterator<Item = Self> {
+        let folders = [PathBuf::from(Self::FOLDER), of_user()].into_iter();
+        folders.filter(|folder| folder.is_dir()).filter_map(|folder| Self::open(&folder).ok())
     }
 
     pub(crate) fn new(folder: &Path, system: System) -> Result<Self, JournalError> {

@@ -29,6 +29,9 @@ pub(crate) struct Kind {
 /// Key of the kind whose settings have a name, as in `sysctl:net.ipv4.tcp_sack`.
 pub(crate) const SYSCTL: &str = "sysctl";
 
+/// Key of the kind whose settings belong to the machine.
+pub(crate) const GOVERNOR: &str = "governor";
+
 /// Numbers of which the device knows the range.
 const NUMBER: Values = Values::Number(0, u32::MAX);
 
@@ -124,7 +127,7 @@ pub(crate) static KINDS: [Kind; 20] = [
     },
     Kind {
         is_of_device: false,
-        ..kind("governor", "CPU frequency governor, of all CPUs", Values::Name, |_, system, _| {
+        ..kind(GOVERNOR, "CPU frequency governor, of all CPUs", Values::Name, |_, system, _| {
             let policies = numbers(&system.policies()?, "policy");
             let otherwise = "the CPUs have no frequency governor";
             some(policies.into_iter().map(Place::Governor), otherwise)

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::Cause;
-use crate::kind::{KINDS, Kind, SYSCTL};
+use crate::kind::{GOVERNOR, KINDS, Kind, SYSCTL};
 use crate::place::{Place, Sysctl};
 use crate::system::System;
 
@@ -66,6 +66,11 @@ impl Setting {
     /// What the kernel may change together with the setting.
     pub(crate) fn affects(&self) -> &'static [Place] {
         self.kind.affects
+    }
+
+    /// Whether all network namespaces of the machine share the setting.
+    pub fn is_of_machine(&self) -> bool {
+        self.kind.key == GOVERNOR
     }
 
     /// Whether the setting is one of a device; otherwise it is one of the namespace or of the machine.

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use fabricmark_settings::Journal;
 
 /// What `hosts` does.
 #[derive(Debug, Subcommand)]
@@ -28,9 +27,9 @@ pub struct Show {
 /// Options of `hosts restore`.
 #[derive(Args, Debug)]
 pub struct Restore {
-    /// Folder of the journal of changed settings
-    #[arg(long, value_name = "DIR", default_value = Journal::FOLDER)]
-    pub state: PathBuf,
+    /// Folder of the journal of changed settings [default: /run/fabricmark/settings, and that of this user]
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
     /// Print JSON instead of text
     #[arg(long)]
     pub json: bool,

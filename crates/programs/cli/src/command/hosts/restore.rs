@@ -9,10 +9,15 @@ use crate::output::answer;
 
 /// Puts back what killed processes have changed, and prints what has become of it.
 pub fn restore(options: &Restore) -> Result<(), Failure> {
-    let restored = match options.state.try_exists() {
-        Ok(false) => Vec::new(),
-        _ => Journal::open(&options.state)?.recover()?,
+    let journals = match &options.state {
+        None => Journal::existing().collect(),
+        Some(folder) if matches!(folder.try_exists(), Ok(false)) => Vec::new(),
+        Some(folder) => vec![Journal::open(folder)?],
     };
+    let mut restored = Vec::new();
+    for journal in journals {
+        restored.extend(journal.recover()?);
+    }
     let remaining = restored.iter().filter(|one| one.outcome.remains()).count();
     let json = || json!({ "settings": restored, "remaining": remaining });
     answer(options.json, json, || text(&restored))?;
