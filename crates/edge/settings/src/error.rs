@@ -55,18 +55,18 @@ pub enum Cause {
     #[error("{0}")]
     NotRestorable(String),
     /// Another process, or an earlier change of this one, holds the setting.
-    #[error("{owner} has changed {setting}: wait until it ends")]
+    #[error("{owner} has set {change}: wait until it ends")]
     InUse {
         /// Name and id of the process.
         owner: String,
         /// What it has set, such as `mtu=9000`.
-        setting: String,
+        change: String,
     },
     /// An ended process changed the setting, and that cannot be undone now. The text says why.
-    #[error("an earlier change to {setting} could not be put back: {reason}")]
+    #[error("a process that has ended has set {change}: {reason}")]
     NotRecovered {
         /// What was set, such as `mtu=9000`.
-        setting: String,
+        change: String,
         /// Why it remains.
         reason: String,
     },

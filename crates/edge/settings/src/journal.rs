@@ -101,7 +101,7 @@ impl Journal {
             // One that cannot be read or removed does not keep the others from being undone.
             restored.push(self.recover_entry(&lock, number).unwrap_or_else(|error| Restored {
                 device: None,
-                setting: None,
+                change: None,
                 outcome: Outcome::Failed { reason: error.to_string() },
             }));
         }
@@ -117,7 +117,7 @@ impl Journal {
             }
             Found::Unreadable(file, why) => {
                 let outcome = Outcome::Unreadable { file, reason: why.to_string() };
-                Ok(Restored { device: None, setting: None, outcome })
+                Ok(Restored { device: None, change: None, outcome })
             }
         }
     }
@@ -261,14 +261,14 @@ impl Journal {
                         entry.values.iter().any(|value| value.place == *place && value.is_written);
                     if entry.owner != self.owner || (is_written && is_written_there) {
                         let owner = entry.owner.to_string();
-                        return Err(Cause::InUse { owner, setting: entry.change });
+                        return Err(Cause::InUse { owner, change: entry.change });
                     }
                 }
                 Found::Left(held) if held.entry.has(place, &self.namespace, device) => {
                     let restored = self.undo(lock, held)?;
                     if restored.outcome.remains() {
                         return Err(Cause::NotRecovered {
-                            setting: restored.setting.unwrap_or_default(),
+                            change: restored.change.unwrap_or_default(),
                             reason: restored.outcome.to_string(),
                         });
                     }
@@ -317,7 +317,7 @@ fn failed(cause: &Cause) -> Outcome {
 
 fn restored(entry: &Entry, outcome: Outcome) -> Restored {
     let device = entry.device.as_ref().map(|device| device.name.clone());
-    Restored { device, setting: Some(entry.change.clone()), outcome }
+    Restored { device, change: Some(entry.change.clone()), outcome }
 }
 
 #[cfg(test)]

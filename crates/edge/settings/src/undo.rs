@@ -16,7 +16,7 @@ pub struct Restored {
     /// The device; `None` for a setting of the namespace or of the machine, or if the entry cannot be read.
     pub device: Option<String>,
     /// The change that was made, such as `mtu=9000`; `None` if the entry cannot be read.
-    pub setting: Option<String>,
+    pub change: Option<String>,
     /// What has become of it.
     #[serde(flatten)]
     pub outcome: Outcome,

@@ -188,8 +188,8 @@ fn a_setting_of_a_living_process_is_refused_until_it_is_killed() {
         });
         let error = refusal.unwrap();
         assert!(
-            matches!(&error.cause, Cause::InUse { owner, setting }
-            if owner.contains(&child.id().to_string()) && setting == "sysctl:net.core.somaxconn=100"),
+            matches!(&error.cause, Cause::InUse { owner, change }
+            if owner.contains(&child.id().to_string()) && change == "sysctl:net.core.somaxconn=100"),
             "{error}"
         );
     });
@@ -255,8 +255,8 @@ fn processes_that_change_different_settings_do_not_disturb_each_other() {
         for one in recover() {
             match one.outcome {
                 Outcome::InUse { pid: owner } => {
-                    assert_eq!(owner, pid, "kill {seed}: {:?}", one.setting);
-                    assert!(CHANGES[half..].contains(&one.setting.unwrap().as_str()));
+                    assert_eq!(owner, pid, "kill {seed}: {:?}", one.change);
+                    assert!(CHANGES[half..].contains(&one.change.unwrap().as_str()));
                     in_use += 1;
                 }
                 outcome => assert!(!outcome.remains(), "kill {seed}: {outcome:?}"),

@@ -91,9 +91,8 @@ fn settings_that_affect_each_other_are_undone_in_the_reverse_order() {
             applied.change(Some("v0"), &change(text)).unwrap();
         }
         let restored = applied.put_back().unwrap();
-        let settings: Vec<&str> =
-            restored.iter().filter_map(|one| one.setting.as_deref()).collect();
-        assert_eq!(settings, ["gso=off", "mtu=2000", "tso=off", "tx-checksum=off"]);
+        let changes: Vec<&str> = restored.iter().filter_map(|one| one.change.as_deref()).collect();
+        assert_eq!(changes, ["gso=off", "mtu=2000", "tso=off", "tx-checksum=off"]);
     });
     assert_eq!(readings.all(&namespace), before);
 }

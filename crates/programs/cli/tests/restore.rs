@@ -61,7 +61,7 @@ fn restore_puts_back_what_a_killed_process_changed() {
             let output = restore(&namespace, &killed, &["--json"]);
             assert_eq!(output.status.code(), Some(0));
             let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-            let setting = json!({ "device": null, "setting": change.to_string(),
+            let setting = json!({ "device": null, "change": change.to_string(),
                 "outcome": "put-back", "value": old });
             assert_eq!(json, json!({ "settings": [setting], "remaining": 0 }));
             assert_eq!(value(), old);

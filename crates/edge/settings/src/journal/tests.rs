@@ -144,7 +144,7 @@ fn all_settings_of_an_owner_that_was_killed_are_put_back_in_the_reverse_order() 
     machine.change_and_die(&changes);
     assert_eq!(machine.entries(), CHANGES.len());
     let restored = machine.journal().recover().unwrap();
-    let order: Vec<String> = restored.iter().filter_map(|one| one.setting.clone()).collect();
+    let order: Vec<String> = restored.iter().filter_map(|one| one.change.clone()).collect();
     let expected = changes.map(|change| change.parse::<Change>().unwrap().to_string());
     assert_eq!(order, expected.into_iter().rev().collect::<Vec<_>>());
     assert!(restored.iter().all(|one| matches!(one.outcome, Outcome::PutBack { .. })));
@@ -355,11 +355,11 @@ fn a_setting_in_use_is_refused_with_its_owner_and_other_settings_are_not() {
     applied.change(None, &"busy-poll=75".parse().unwrap()).unwrap();
     let error = refusal(&mut second, "mtu=4000");
     let pid = std::process::id();
-    assert!(matches!(&error.cause, Cause::InUse { setting, .. } if setting == "mtu=9000"));
+    assert!(matches!(&error.cause, Cause::InUse { change, .. } if change == "mtu=9000"));
     assert!(error.to_string().contains(&format!("process {pid} (")), "{error}");
     // The same value by another name.
     let error = refusal(&mut second, "sysctl:net.core.busy_read=1");
-    assert!(matches!(&error.cause, Cause::InUse { setting, .. } if setting == "busy-poll=75"));
+    assert!(matches!(&error.cause, Cause::InUse { change, .. } if change == "busy-poll=75"));
     assert_eq!(second.recover().unwrap()[0].outcome, Outcome::InUse { pid });
     second.begin().change(Some("eth0"), &"xps=3".parse().unwrap()).unwrap();
     drop(applied);

@@ -34,7 +34,7 @@ fn text(restored: &[Restored]) -> String {
         return "nothing to put back\n".to_owned();
     }
     let line = |one: &Restored| {
-        let parts = [one.device.as_deref(), one.setting.as_deref()];
+        let parts = [one.device.as_deref(), one.change.as_deref()];
         let name: String = parts.into_iter().flatten().map(|part| format!("{part}: ")).collect();
         format!("{name}{}\n", one.outcome)
     };
@@ -49,9 +49,9 @@ mod tests {
 
     #[test]
     fn a_line_has_the_device_the_change_and_what_has_become_of_it() {
-        let one = |device: Option<&str>, setting: Option<&str>, outcome| Restored {
+        let one = |device: Option<&str>, change: Option<&str>, outcome| Restored {
             device: device.map(str::to_owned),
-            setting: setting.map(str::to_owned),
+            change: change.map(str::to_owned),
             outcome,
         };
         let restored = [
