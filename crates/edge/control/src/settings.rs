@@ -117,8 +117,8 @@ impl InForce {
             }
             let restored = applied.put_back().map_err(|error| error.to_string())?;
             match restored.iter().find(|one| one.outcome.remains()) {
-                Some(Restored { setting, outcome, .. }) => {
-                    Err(format!("{}: {outcome}", setting.as_deref().unwrap_or("a setting")))
+                Some(Restored { change, outcome, .. }) => {
+                    Err(format!("{}: {outcome}", change.as_deref().unwrap_or("a setting")))
                 }
                 None => Ok(()),
             }

@@ -8,6 +8,7 @@ use fabricmark_trust::{Identity, server_config};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 
+use crate::command::hosts::recover;
 use crate::command::run::this_program;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
@@ -39,6 +40,7 @@ pub fn agent(options: &Agent) -> Result<(), Failure> {
         program: this_program()?,
     };
     allow_files();
+    recover();
     let addresses = addresses(&options.listen)?;
     let stop = interruptions()?;
     let agent = fabricmark_control::Agent::listen(&addresses, settings).map_err(|error| {

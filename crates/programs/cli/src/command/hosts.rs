@@ -2,6 +2,8 @@
 
 mod restore;
 
+pub use restore::recover;
+
 use std::path::Path;
 
 use fabricmark_host::facts;

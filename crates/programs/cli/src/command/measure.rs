@@ -24,6 +24,7 @@ use fabricmark_units::Nanos;
 use fabricmark_wire::Link;
 
 use crate::calibration;
+use crate::command::hosts::recover;
 use crate::command::run::this_program;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
@@ -66,6 +67,7 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     let mut plan = plan(options, &target)?;
     read_files(&mut plan, Path::new(""))?;
     choose_runs(&mut plan, options, &target);
+    recover();
     let is_on_link = plan.points.iter().any(|point| point.link != Link::Loopback);
     if is_on_link && matches!(target.peer, Peer::Here) {
         // The user namespace must be entered before the first thread starts.

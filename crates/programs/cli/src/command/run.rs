@@ -13,6 +13,7 @@ use fabricmark_units::Nanos;
 
 use crate::calibration;
 use crate::command::guest;
+use crate::command::hosts::recover;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
@@ -87,6 +88,7 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
         guest::again(&plan, how)?;
         return Ok(None);
     }
+    recover();
     let agent = |(&node, host): (&&str, &&str)| {
         // `--control` applies only to the server.
         let control = how.reach.control.clone().filter(|_| node == Role::Server.name());

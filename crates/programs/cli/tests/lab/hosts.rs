@@ -1,11 +1,17 @@
-//! `hosts show` in a namespace, against iproute2.
+//! `hosts show` in a namespace, against iproute2, and settings of hosts during runs.
 
-use std::process::Command;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use fabricmark_lab::Namespace;
+use fabricmark_plan::Figure;
+use fabricmark_record::Outcome;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{bench, program};
+use crate::support::{bench, expect, program};
 
 /// The answer of a command in a namespace as JSON.
 fn json(namespace: &Namespace, command: &mut Command) -> Value {
@@ -84,4 +90,113 @@ fn hosts_show_agrees_with_iproute2() {
     let names = ["lo", "v0", "v1", "br0", "tun0", "tap0"];
     let expected = ["loopback", "veth", "veth", "bridge", "tun", "tap"];
     assert_eq!(names.map(technology), expected);
+}
+
+/// Whether the loopback device of a namespace merges received packets.
+fn has_gro(namespace: &Namespace, folder: &Path) -> bool {
+    let mut show = Command::new(program());
+    let shown = json(namespace, show.args(["hosts", "show", "--json"]).current_dir(folder));
+    let interface = &shown["interfaces"][0];
+    assert_eq!(interface["name"], "lo");
+    interface["offloads"]["gro"]["is_on"].as_bool().unwrap()
+}
+
+/// A command of the program in a namespace, and what it printed.
+fn command(namespace: &Namespace, folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program());
+    command.args(arguments).current_dir(folder);
+    namespace.enter(&mut command);
+    command
+}
+
+/// A measurement with GRO off.
+const WITHOUT_GRO: &[&str] = &[
+    "measure",
+    "rr",
+    "loopback",
+    "--payload",
+    "64",
+    "--congestion",
+    "cubic",
+    "--host-settings",
+    "gro=off",
+];
+
+#[test]
+fn settings_of_a_host_hold_for_a_run_and_are_put_back_after_it_and_after_a_kill() {
+    let Some(bench) = bench("settings of a host") else { return };
+    let folder = bench.folder.path();
+    let namespace = Namespace::new().unwrap();
+    let mut up = Command::new("ip");
+    up.args(["link", "set", "lo", "up"]);
+    namespace.enter(&mut up);
+    assert!(up.status().unwrap().success());
+    assert!(has_gro(&namespace, folder));
+    let short = [WITHOUT_GRO, &["--duration", "300ms", "--runs", "2", "--json"]].concat();
+    let output = command(&namespace, folder, &short).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(found.to_string().contains("gro=off"), "{found}");
+    assert!(has_gro(&namespace, folder), "put back after the run");
+
+    for kills_workers in [false, true] {
+        let long = [WITHOUT_GRO, &["--duration", "60s", "--runs", "2"]].concat();
+        let mut running = command(&namespace, folder, &long).stderr(Stdio::null()).spawn().unwrap();
+        let started = Instant::now();
+        while has_gro(&namespace, folder) {
+            assert!(started.elapsed() < Duration::from_secs(30), "the setting is never made");
+        }
+        let process = Pid::from_child(&running);
+        if kills_workers {
+            let id = running.id();
+            let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+            let workers = children.split_whitespace().map(|id| Pid::from_raw(id.parse().unwrap()));
+            workers.for_each(|worker| kill_process(worker.unwrap(), Signal::KILL).unwrap());
+        }
+        kill_process(process, Signal::KILL).unwrap();
+        running.wait().unwrap();
+        if kills_workers {
+            let output = command(&namespace, folder, &["hosts", "restore"]).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(text.contains("lo: gro=off: put back to "), "{text}");
+            assert!(has_gro(&namespace, folder));
+            continue;
+        }
+        // The workers see that their coordinator has gone, and put the setting back.
+        let killed = Instant::now();
+        while !has_gro(&namespace, folder) {
+            assert!(killed.elapsed() < Duration::from_secs(30), "the setting is never put back");
+        }
+    }
+}
+
+#[test]
+fn a_setting_that_a_device_refuses_skips_its_level_with_the_reason() {
+    let Some(bench) = bench("a refused setting") else { return };
+    bench.plan(
+        "title = 't'\n[factors]\nhost_settings = ['none', 'rx-usecs=5', 'tso=off,gso=off']\npattern = 'stream'\n\
+         transport = 'tcp'\nfamily = 4\npayload = 65536\n[settings]\nlink = 'veth'\ncongestion = 'cubic'\n\
+         [run]\nduration = '200ms'\nwarm_up = '0s'\n[stop]\nruns = 2\n",
+    );
+    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    let records = bench.records();
+    let goodput = |level: &str| -> Vec<f64> {
+        let of_level = records
+            .iter()
+            .filter(|record| record.point.host_settings.as_deref().unwrap_or_default() == level);
+        of_level.filter_map(|record| record.figures.value(Figure::Goodput)).collect()
+    };
+    assert!(goodput("rx-usecs=5").is_empty());
+    let skipped = records.iter().find_map(|record| match &record.outcome {
+        Outcome::Skipped(reason) => Some(reason),
+        _ => None,
+    });
+    let reason = skipped.unwrap();
+    assert!(
+        reason.contains("cannot set rx-usecs=5 on ") && reason.contains("not supported"),
+        "{reason}"
+    );
+    // Segments of 1,500 bytes one by one are several times slower.
+    let [with, without] = ["", "tso=off,gso=off"].map(|level| goodput(level)[0]);
+    assert!(with > 1.5 * without, "{with} and {without}");
 }

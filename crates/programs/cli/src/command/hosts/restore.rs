@@ -1,6 +1,7 @@
 //! `fabricmark hosts restore`: settings that a killed process has changed.
 
-use fabricmark_settings::{Journal, Restored};
+use fabricmark_control::recover_settings;
+use fabricmark_settings::{Journal, Outcome, Restored};
 use serde_json::json;
 
 use crate::exit::{Code, Failure};
@@ -28,6 +29,24 @@ pub fn restore(options: &Restore) -> Result<(), Failure> {
     }
 }
 
+/// Puts back what killed processes have changed, before a command measures, and says so. What belongs to others is theirs.
+pub fn recover() {
+    let is_news = |one: &Restored| {
+        let is_of_others = matches!(
+            one.outcome,
+            Outcome::InUse { .. }
+                | Outcome::OtherNamespace { .. }
+                | Outcome::NoNamespace
+                | Outcome::OtherBoot
+        );
+        !is_of_others
+    };
+    let restored: Vec<Restored> = recover_settings().into_iter().filter(is_news).collect();
+    if !restored.is_empty() {
+        note!("settings of a killed run:\n{}", text(&restored).trim_end());
+    }
+}
+
 /// A line for each setting.
 fn text(restored: &[Restored]) -> String {
     if restored.is_empty() {
@@ -43,8 +62,6 @@ fn text(restored: &[Restored]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fabricmark_settings::Outcome;
-
     use super::*;
 
     #[test]
