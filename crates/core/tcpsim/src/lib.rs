@@ -40,6 +40,7 @@ mod receiver;
 mod recovery;
 mod scoreboard;
 mod sender;
+mod shared;
 mod simulation;
 mod timeout;
 mod usage;
@@ -50,6 +51,7 @@ use fabricmark_units::{BitRate, Nanos};
 use fabricmark_wire::lfn::{Acks, WINDOW_MAX};
 
 pub use path::{Ack, Path, Segment};
+pub use shared::{Windowed, shares_of_windows};
 pub use simulation::{Interval, Outcome, simulate};
 
 /// Parameters of a connection.

@@ -6,6 +6,8 @@ use std::os::unix::fs::chown;
 
 use fabricmark_plan::{Figure, Offload};
 use fabricmark_record::{Outcome, Provenance, Record, Warning};
+use fabricmark_tcpsim::{Windowed, shares_of_windows};
+use fabricmark_units::{Bytes, Nanos};
 
 use crate::support::{bench, counted, expect, stdout};
 use crate::users::{USER, users_may_have_namespaces};
@@ -357,6 +359,40 @@ fn two_groups_of_flows_run_at_once_over_the_wires_of_a_plan() {
     }
     let again = bench.run(&["run", "plan.toml"]);
     expect(&again, 0, &["already has all"]);
+}
+
+/// No part of this plan says which share each group gets: it follows from windows, RTTs and the queue that they fill.
+#[test]
+fn groups_with_different_windows_and_rtts_have_the_shares_that_the_model_predicts() {
+    let Some(bench) = bench("shares of windows") else { return };
+    bench.plan(
+        "title = 't'\n[nodes.far]\n[nodes.router]\nforwards = true\n\
+         [[wire]]\nbetween = ['client', 'router']\nlink = 'ethernet:1G'\nrtt = '4ms'\n\
+         [[wire]]\nbetween = ['far', 'router']\nlink = 'ethernet:1G'\nrtt = '20ms'\n\
+         [[wire]]\nbetween = ['router', 'server']\nlink = 'ethernet:25M'\nemulate = 'queue=1000p'\n\
+         [[group]]\nname = 'near'\nwindow = '32KiB'\n\
+         [[group]]\nname = 'far'\nfrom = 'far'\nwindow = '128KiB'\n\
+         [factors]\npattern = 'stream'\ntransport = 'tcp'\npayload = 65536\nfamily = 4\n\
+         [settings]\ncongestion = 'cubic'\n[run]\nduration = '5s'\n[stop]\nruns = 2\n",
+    );
+    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    let windowed =
+        |window, rtt_ms| Windowed { window: Bytes(window), rtt: Nanos::from_millis(rtt_ms) };
+    // 1,448 bytes of payload in a frame of 1,538.
+    let capacity = 25e6 / 8.0 * 1448.0 / 1538.0;
+    let rates = shares_of_windows(&[windowed(32 << 10, 4), windowed(128 << 10, 20)], capacity);
+    let predicted = rates[0] / (rates[0] + rates[1]);
+    assert!((0.25..0.26).contains(&predicted), "{predicted}");
+    let records = bench.records();
+    for near in counted(&records).filter(|record| record.point.key().contains("group=near")) {
+        let is_beside = |record: &&Record| {
+            record.place.block == near.place.block && record.point.key().contains("group=far")
+        };
+        let far = counted(&records).find(is_beside).unwrap();
+        let bps = [near, far].map(|record| record.figures.value(Figure::Goodput).unwrap());
+        let share = bps[0] / (bps[0] + bps[1]);
+        assert!((share / predicted - 1.0).abs() < 0.1, "{share}, predicted {predicted}");
+    }
 }
 
 /// Two networks of one client, whose bus carries less than both together.
