@@ -25,6 +25,7 @@ mod papers;
 mod published;
 mod require;
 mod runs;
+mod scaling;
 mod select;
 mod sharing;
 mod short;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::cell::{Cell, Limit, Loss};
 use crate::table::{Group, Row, TableView};
 use crate::view::tables;
-use crate::{Experiment, answer, facts, models, sharing};
+use crate::{Experiment, answer, facts, models, scaling, sharing};
 
 /// Tables, cells and comparisons with all estimates, without single runs.
 pub fn summary_json(e: &Experiment<'_>) -> Value {
@@ -32,6 +32,7 @@ pub fn summary_json(e: &Experiment<'_>) -> Value {
             .map(|answer| json!({ "about": answer.about, "text": answer.text }))
             .collect::<Vec<_>>(),
         "tables": tables.iter().map(table).collect::<Vec<_>>(),
+        "scaling": scaling::json(&scaling::scaling(e)),
         "sharing": sharing::json(&sharing::sharing(e)),
         "models": models::json(&models::models(e)),
         "method": pairs(facts::method(e)),

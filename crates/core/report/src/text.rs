@@ -6,7 +6,7 @@ use crate::grid::{Side, grid, plain};
 use crate::number::{self, Scale, Written};
 use crate::table::{Change, Group, Row, TableView};
 use crate::view::tables;
-use crate::{answer, facts, label, models, sharing};
+use crate::{answer, facts, label, models, scaling, sharing};
 
 /// Heading of the columns of a published table.
 const PUBLISHED: &str = "published";
@@ -35,6 +35,7 @@ pub fn text(e: &Experiment<'_>, width: usize) -> String {
         out.push('\n');
         print_table(&mut out, table, width);
     }
+    out.push_str(&plain(&scaling::tables(&scaling::scaling(e))));
     out.push_str(&plain(&sharing::tables(&sharing::sharing(e))));
     out.push_str(&plain(&models::tables(&models::models(e))));
     out.push('\n');

@@ -12,7 +12,7 @@ use crate::facts::{self, Fact};
 use crate::grid::PlainTable;
 use crate::runs::ByPoint;
 use crate::view::tables;
-use crate::{Experiment, models, notes, sharing, summary};
+use crate::{Experiment, models, notes, scaling, sharing, summary};
 use table::TablePart;
 
 /// The page: one HTML file with its styles, script, charts and aggregates.
@@ -30,6 +30,7 @@ pub fn html(e: &Experiment<'_>) -> String {
         forests: chart::forests(e, &tables, Form::Inline),
         charts: chart::drawings(e, Form::Inline),
         tables: tables.iter().map(TablePart::of).collect(),
+        scaling: scaling::tables(&scaling::scaling(e)),
         sharing: sharing::tables(&sharing::sharing(e)),
         models: models::tables(&models::models(e)),
         method: facts::method(e),
@@ -54,6 +55,7 @@ struct Page<'a> {
     forests: Vec<ChartFile>,
     charts: Vec<ChartFile>,
     tables: Vec<TablePart<'a>>,
+    scaling: Vec<PlainTable>,
     sharing: Vec<PlainTable>,
     models: Vec<PlainTable>,
     method: Vec<Fact>,

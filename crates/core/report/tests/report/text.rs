@@ -34,6 +34,45 @@ fn the_summary_is_the_stored_one() {
 }
 
 #[test]
+fn the_gain_of_more_flows_and_where_they_saturate_are_shown() {
+    let plan = "title = 't'\n[factors]\npattern = 'stream'\ntransport = 'tcp'\npayload = [64, 65536]\nfamily = 4\n\
+                flows = [1, 2, 4, 8]\n[settings]\nlink = 'ethernet:10G'\ncongestion = 'cubic'\n[stop]\nruns = 4\n";
+    let mut made = Fabricated::of_plan(plan, Size::Full, &[], 7);
+    for record in &mut made.records {
+        let small = record.point.payload.0 == 64;
+        // Small payloads gain up to 8 flows; large ones are within 2 % of the best from 2 flows on.
+        let gbps = match (small, record.point.flows) {
+            (true, flows) => 0.5 * f64::from(flows),
+            (false, 1) => 8.0,
+            (false, 2) => 9.85,
+            (false, 4) => 10.0,
+            (false, _) => 9.9,
+        };
+        let value = 1e9 * gbps * (1.0 + 0.001 * f64::from(record.place.block));
+        let provenance = Provenance::Emulated;
+        record.figures.set(Figure::Goodput, Some(Sourced { value, provenance }));
+        record.outcome = Outcome::Completed;
+    }
+    let summary = summary_json(&made.experiment());
+    let rows = summary["scaling"].as_array().unwrap();
+    let found: Vec<(u64, u64, u64)> = rows
+        .iter()
+        .map(|row| {
+            let percent = 100.0 * row["gain"]["value"].as_f64().unwrap();
+            let flows = |value: &serde_json::Value| value.as_u64().unwrap();
+            (
+                flows(&row["best"]["flows"]),
+                flows(&row["saturates_at_flows"]),
+                percent.round() as u64,
+            )
+        })
+        .collect();
+    assert_eq!(found, [(8, 8, 700), (4, 2, 25)]);
+    let found = text(&made.experiment(), 150);
+    assert!(found.contains("Gain by the number of flows"), "{found}");
+}
+
+#[test]
 fn groups_that_run_at_once_are_shown_with_their_sum_and_what_each_has_alone() {
     let text_of = "title = 't'\n[[group]]\nname = 'ethernet'\n[[group]]\nname = 'ipoib'\n[interference]\n\
                    [factors]\npattern = 'stream'\ntransport = 'tcp'\npayload = 65536\nfamily = 4\n\
