@@ -300,7 +300,7 @@ fn a_plan_runs_over_the_way_between_two_nodes_of_a_topology() {
         assert_eq!(client.namespace.as_deref(), Some("client1"));
         assert_eq!(server.namespace.as_deref(), Some("server2"));
         let key = record.point.key();
-        assert_eq!(record.point.rtt, Some(fabricmark_units::Nanos::from_millis(20)), "{key}");
+        assert_eq!(record.point.rtt, Some(Nanos::from_millis(20)), "{key}");
         if let Some(goodput_bps) = record.figures.value(Figure::Goodput) {
             let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
             assert!((90e6..100e6).contains(&bound_bps), "{key}: {bound_bps}");
