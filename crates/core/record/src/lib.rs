@@ -10,6 +10,7 @@ mod bottleneck;
 mod calibration;
 mod figure;
 mod flow;
+mod interface;
 mod kernel;
 mod mpi;
 mod node;
@@ -29,6 +30,10 @@ pub use figure::{Figures, Limits, Provenance, Sourced};
 pub use flow::{
     ActiveTime, Alignment, Counts, Drops, Fairness, Flow, KernelTimes, QuicCounters, TcpCounters,
     ThreadTime,
+};
+pub use interface::{
+    Channels, Coalescing, EnabledOffloads, Host, Interface, InterfaceFacts, Ipoib, Irq,
+    OffloadState, Offloads, Pci, RdmaPort, Rings, Technology,
 };
 pub use kernel::{KernelCounters, UdpCounters};
 pub use mpi::{

@@ -1,10 +1,8 @@
 //! Which network device an address belongs to.
 
-use std::fs;
 use std::net::IpAddr;
-use std::path::Path;
 
-use fabricmark_units::BitRate;
+use fabricmark_host::interfaces;
 use fabricmark_wire::{Link, MTU_DEFAULT};
 use if_addrs::{Interface, get_if_addrs};
 
@@ -27,21 +25,9 @@ pub(crate) fn device_of(address: IpAddr) -> Device {
     Device { name, addresses }
 }
 
-/// The link of a device, as far as it is known: rate and MTU. Without a rate if the device is virtual or not
-/// Ethernet: an InfiniBand device reports a rounded rate, from which no bound follows.
+/// The link of a device, as far as it is known; without a rate if nothing is known of the device.
 pub(crate) fn link_of(device: &str) -> Link {
-    let read = |name: &str| fs::read_to_string(format!("/sys/class/net/{device}/{name}")).ok();
-    let mtu = read("mtu").and_then(|text| text.trim().parse().ok()).unwrap_or(MTU_DEFAULT);
-    // The drivers of virtual devices report invented rates.
-    let is_real = Path::new(&format!("/sys/class/net/{device}/device")).exists();
-    let speed_mbps: Option<u64> = read("speed").and_then(|text| text.trim().parse().ok());
-    // ARPHRD_ETHER (linux/if_arp.h).
-    let is_ethernet = read("type").is_some_and(|text| text.trim() == "1");
-    match speed_mbps.filter(|&mbps| is_real && is_ethernet && mbps > 0) {
-        Some(mbps) => Link::Ethernet { rate: BitRate(mbps * 1_000_000), mtu, vlan: 0 },
-        None if device == "lo" => Link::Loopback,
-        None => Link::Veth { mtu },
-    }
+    interfaces::facts(device).map_or(Link::Veth { mtu: MTU_DEFAULT }, |facts| facts.link())
 }
 
 #[cfg(test)]
@@ -55,5 +41,7 @@ mod tests {
         assert_eq!(loopback.name, "lo");
         assert!(loopback.addresses.contains(&Ipv4Addr::LOCALHOST.into()), "{loopback:?}");
         assert_eq!(device_of(Ipv6Addr::from(1 << 127).into()), Device::default());
+        assert_eq!(link_of("lo"), Link::Loopback);
+        assert_eq!(link_of(""), Link::Veth { mtu: MTU_DEFAULT });
     }
 }

@@ -7,7 +7,7 @@ use fabricmark_ethtool::{Channels, Coalescing, Ethtool, Feature, Rings};
 use rustix::net::{AddressFamily, SocketType, socket};
 
 use super::address::addresses;
-use super::link::{Link, links};
+use super::link::{Link, link_named, links};
 use crate::sys;
 
 /// A device; what its driver does not report is `None`.
@@ -49,17 +49,38 @@ impl Driver {
 
 /// The devices of the network namespace of the calling thread.
 pub(super) fn devices() -> Result<Vec<Device>, NetlinkError> {
-    let all = addresses()?;
-    let mut ethtool = Ethtool::open().ok();
-    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).ok();
+    let (all, mut settings) = (addresses()?, Settings::open());
     let complete = |link: Link| {
-        let name = link.name.clone();
-        let of = |socket: &OwnedFd| sys::driver_info(socket, &name).ok();
-        let driver = socket.as_ref().and_then(of).map(|info| Driver::of(&info));
         let own = all.iter().filter(|address| address.index == link.index);
         let addresses = own.map(|address| format!("{}/{}", address.ip, address.prefix)).collect();
-        let device = Device { link, addresses, driver, ..Device::default() };
-        let Some(ethtool) = &mut ethtool else { return device };
+        Device { addresses, ..settings.of(link) }
+    };
+    Ok(links()?.into_iter().map(complete).collect())
+}
+
+/// The device of this name in the network namespace of the calling thread, without its addresses.
+pub(super) fn device(name: &str) -> Result<Device, NetlinkError> {
+    Ok(Settings::open().of(link_named(name)?))
+}
+
+/// Sockets that read the settings of devices; `None` if the kernel does not have them.
+struct Settings {
+    ethtool: Option<Ethtool>,
+    ioctl: Option<OwnedFd>,
+}
+
+impl Settings {
+    fn open() -> Self {
+        let ioctl = socket(AddressFamily::INET, SocketType::DGRAM, None).ok();
+        Self { ethtool: Ethtool::open().ok(), ioctl }
+    }
+
+    fn of(&mut self, link: Link) -> Device {
+        let name = link.name.clone();
+        let of = |socket: &OwnedFd| sys::driver_info(socket, &name).ok();
+        let driver = self.ioctl.as_ref().and_then(of).map(|info| Driver::of(&info));
+        let device = Device { link, driver, ..Device::default() };
+        let Some(ethtool) = &mut self.ethtool else { return device };
         Device {
             features: ethtool.features(&name).unwrap_or_default(),
             coalescing: ethtool.coalescing(&name).ok(),
@@ -68,8 +89,7 @@ pub(super) fn devices() -> Result<Vec<Device>, NetlinkError> {
             speed: ethtool.link(&name).unwrap_or_default(),
             ..device
         }
-    };
-    Ok(links()?.into_iter().map(complete).collect())
+    }
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //! stable/sysfs-class-infiniband).
 
 use fabricmark_rdma::{GidKind, LinkLayer, Port};
+use fabricmark_record::{Irq, Pci, RdmaPort};
 
 use super::link::Link;
-use super::{Irq, Pci, RdmaPort};
 use crate::doctor::cpus::parse_cpu_list;
 use crate::doctor::interface::{folder, pci_function};
 use crate::doctor::interrupts;
@@ -22,7 +22,6 @@ pub(super) struct Hardware {
     pub rdma: Vec<RdmaPort>,
     /// Rate of its InfiniBand port, if that is active.
     pub infiniband: Option<Rate>,
-    pub irqs: Vec<Irq>,
     pub numa_node: Option<u32>,
     pub pci: Option<Pci>,
 }
@@ -70,10 +69,6 @@ pub(super) fn hardware(tree: &Tree, link: &Link, ports: &[Port]) -> Hardware {
         pkey: pkey.text().and_then(|text| u16::from_str_radix(text.strip_prefix("0x")?, 16).ok()),
         infiniband: active.and_then(|port| rate(&port.rate)),
         rdma: own.iter().map(|port| rdma_port(port)).collect(),
-        irqs: interrupts::numbers(tree, &link.name)
-            .iter()
-            .map(|irq| interrupt(tree, *irq))
-            .collect(),
         // -1 if there is only one.
         numa_node: tree
             .file(&format!("{numa}/numa_node"))
@@ -81,6 +76,11 @@ pub(super) fn hardware(tree: &Tree, link: &Link, ports: &[Port]) -> Hardware {
             .and_then(|node| node.try_into().ok()),
         pci: function.and_then(|function| pci(tree, &function)),
     }
+}
+
+/// Interrupts of the hardware of a link.
+pub(super) fn irqs(tree: &Tree, name: &str) -> Vec<Irq> {
+    interrupts::numbers(tree, name).iter().map(|irq| interrupt(tree, *irq)).collect()
 }
 
 /// The value of `KEY=value` in a uevent file.

@@ -1,6 +1,8 @@
 //! Links as rtnetlink(7) reports them, from the bytes of RTM_NEWLINK (linux/rtnetlink.h, linux/if_link.h).
 
-use fabricmark_ethtool::netlink::{Netlink, NetlinkError, attribute, bodies, number, string};
+use fabricmark_ethtool::netlink::{
+    Netlink, NetlinkError, attribute, bodies, encoded, number, put_string, string,
+};
 use libc::{
     IFLA_ADDRESS, IFLA_IFNAME, IFLA_INFO_DATA, IFLA_INFO_KIND, IFLA_LINK, IFLA_LINK_NETNSID,
     IFLA_LINKINFO, IFLA_MASTER, IFLA_MAX_MTU, IFLA_MIN_MTU, IFLA_MTU, IFLA_NUM_RX_QUEUES,
@@ -97,6 +99,20 @@ pub(super) fn link(body: &[u8]) -> Option<Link> {
     })
 }
 
+/// The link of this name in the network namespace of the calling thread; the kernel rejects an unknown name.
+pub(super) fn link_named(name: &str) -> Result<Link, NetlinkError> {
+    // The name may come from another host, and would not fit into an attribute.
+    if name.len() >= libc::IFNAMSIZ {
+        return Err(NetlinkError::Rejected { errno: libc::ENODEV, message: None });
+    }
+    let mut netlink = Netlink::open(libc::NETLINK_ROUTE)?;
+    let body = [vec![0; INFO_BYTES], encoded(&[put_string(IFLA_IFNAME, name)])].concat();
+    let answer = netlink.request(RTM_GETLINK, 0, &body)?;
+    let mut links = bodies(&answer).filter(|message| message.kind == RTM_NEWLINK);
+    let found = links.find_map(|message| link(message.body));
+    found.ok_or_else(|| NetlinkError::Malformed(format!("no name of the link {name}")))
+}
+
 /// All links of the network namespace of the calling thread.
 pub(super) fn links() -> Result<Vec<Link>, NetlinkError> {
     let mut netlink = Netlink::open(libc::NETLINK_ROUTE)?;
@@ -107,7 +123,7 @@ pub(super) fn links() -> Result<Vec<Link>, NetlinkError> {
 
 #[cfg(test)]
 mod tests {
-    use fabricmark_ethtool::netlink::{encoded, nest, put, put_string};
+    use fabricmark_ethtool::netlink::{nest, put};
     use proptest::prelude::*;
 
     use super::*;
@@ -119,6 +135,15 @@ mod tests {
         assert_eq!((lo.index, lo.hardware), (1, libc::ARPHRD_LOOPBACK));
         assert_eq!(lo.address, [0; 6]);
         assert_eq!((lo.kind.as_deref(), lo.lower), (None, None));
+        assert_eq!(link_named("lo").unwrap(), *lo);
+    }
+
+    #[test]
+    fn a_link_of_an_unknown_name_is_rejected() {
+        for name in ["no-such-link", "0123456789abcdef", &"x".repeat(1 << 20)] {
+            let error = link_named(name).unwrap_err();
+            assert!(matches!(error, NetlinkError::Rejected { errno: libc::ENODEV, .. }), "{error}");
+        }
     }
 
     #[test]

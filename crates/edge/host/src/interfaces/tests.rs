@@ -5,11 +5,13 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use fabricmark_ethtool::{Channels, Coalescing, Connector, Duplex, Feature, Rings};
+use fabricmark_record::{Host, Interface, InterfaceFacts, Technology};
+use serde_json::json;
 use tempfile::TempDir;
 
 use super::device::{Device, Driver};
 use super::link::Link;
-use super::{Host, Interface, Technology, complete, text};
+use super::{all, complete, described, facts, text};
 
 /// The files of a fixture in a folder (`tests/fixtures/README.md`).
 fn root(name: &str) -> TempDir {
@@ -79,8 +81,8 @@ fn interfaces(fixture: &str, devices: &[Device]) -> Vec<Interface> {
     complete(root(fixture).path(), devices)
 }
 
-#[test]
-fn a_connectx_3_has_an_ipoib_and_an_ethernet_port_on_one_pci_function() {
+/// The IPoIB interface of the fixture `mlx4`.
+fn connectx_3_ipoib() -> Device {
     let address = "80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:ee:ae:01";
     let mut ib0 = device("ib0", 5, address);
     ib0.link.hardware = libc::ARPHRD_INFINIBAND;
@@ -91,6 +93,12 @@ fn a_connectx_3_has_an_ipoib_and_an_ethernet_port_on_one_pci_function() {
     ib0.addresses = vec!["10.1.0.1/24".to_owned()];
     // What ethtool reports for IPoIB is rounded; the port has the rate.
     ib0.speed.speed_bps = Some(32_000_000_000);
+    ib0
+}
+
+#[test]
+fn a_connectx_3_has_an_ipoib_and_an_ethernet_port_on_one_pci_function() {
+    let ib0 = connectx_3_ipoib();
     let mut eth2 = device("eth2", 6, "00:02:c9:ee:ae:02");
     mtu(&mut eth2, 1500, 68, 9216);
     eth2.driver = driver("mlx4_en", Some("2.42.5000"));
@@ -294,6 +302,85 @@ fn hardware_of_a_link_of_this_name_in_another_namespace_is_not_its_own() {
 }
 
 #[test]
+fn a_record_has_what_is_known_of_an_interface() {
+    let json = |fixture: &str, device: &Device| {
+        serde_json::to_value(described(root(fixture).path(), device)).unwrap()
+    };
+    let expected = json!({
+        "technology": "ipoib",
+        "driver": "ib_ipoib",
+        "firmware": "2.42.5000",
+        "speed_bps": 40_000_000_000_u64,
+        "lanes": 4,
+        "signalling": "QDR",
+        "ipoib_mode": "connected",
+        "mtu_bytes": 65520,
+        "qdisc": "mq",
+        "offloads": {},
+    });
+    assert_eq!(json("mlx4", &connectx_3_ipoib()), expected);
+    let mut eth = device("eth2", 6, "00:02:c9:ee:ae:02");
+    eth.features = features();
+    eth.rings = Some(Rings { rx: Some(1024), rx_max: Some(8192), ..Rings::default() });
+    (eth.link.rx_queues, eth.link.tx_queues) = (Some(128), Some(2));
+    let channels = |rx, combined| Some(Channels { rx, combined, ..Channels::default() });
+    for (given, rx_queues) in [
+        (channels(Some(8), None), 8),
+        (channels(Some(8), Some(4)), 12),
+        (channels(Some(0), Some(4)), 4),
+        (None, 128),
+    ] {
+        eth.channels = given;
+        let shown = json("mlx4", &eth);
+        assert_eq!(shown["rx_queues"], rx_queues, "{given:?}");
+        assert_eq!((&shown["rx_ring"], shown.get("tx_ring")), (&json!(1024), None));
+        let offloads = json!({
+            "tso": true, "gso": true, "gro": true, "lro": false, "rx_checksum": true, "tx_checksum": true
+        });
+        assert_eq!(shown["offloads"], offloads);
+    }
+}
+
+#[test]
+fn the_link_of_an_interface_has_the_rate_and_mtu_of_its_ceiling() {
+    let ethernet = |name: &str, index, address: &str, speed_bps, mtu| {
+        let mut device = device(name, index, address);
+        (device.speed.speed_bps, device.link.mtu) = (speed_bps, Some(mtu));
+        device
+    };
+    let mlx4 = |speed, mtu| ethernet("eth2", 6, "00:02:c9:ee:ae:02", speed, mtu);
+    let ipoib = |index, address: &str, mode, mtu| {
+        let mut ib = ethernet("ib0", index, address, Some(32_000_000_000), mtu);
+        (ib.link.hardware, ib.link.mode) = (libc::ARPHRD_INFINIBAND, mode);
+        ib
+    };
+    let ib0 = |mode, mtu| {
+        ipoib(5, "80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:ee:ae:01", mode, mtu)
+    };
+    let mut hdr =
+        ipoib(4, "00:00:10:49:fe:80:00:00:00:00:00:00:b8:3f:d2:03:00:1a:2b:3c", None, 2044);
+    hdr.link.name = "ibp129s0f0".to_owned();
+    let [veth, _] = veth_pair();
+    for (fixture, device, link) in [
+        ("mlx4", mlx4(Some(10_000_000_000), 9000), "ethernet:10G,mtu=9000"),
+        ("mlx4", mlx4(Some(10_000_000_000), 68), "ethernet:10G,mtu=1280"),
+        ("mlx4", mlx4(Some(10_000_000_000), 70_000), "ethernet:10G,mtu=65535"),
+        ("mlx4", mlx4(Some(0), 1500), "veth"),
+        ("mlx4", mlx4(None, 9000), "veth,mtu=9000"),
+        ("mlx4", ib0(Some(0), 2044), "ipoib:4X-QDR,ib-mtu=4096,mtu=2044"),
+        ("mlx4", ib0(Some(0), 4092), "ipoib:4X-QDR,ib-mtu=4096"),
+        ("mlx4", ib0(Some(1), 65520), "ipoib:4X-QDR,mode=connected,ib-mtu=4096,mtu=65520"),
+        // A datagram cannot be so long.
+        ("mlx4", ib0(Some(0), 65520), "veth,mtu=65520"),
+        // sysfs has the mode if netlink has none.
+        ("mlx5", hdr, "ipoib:4X-HDR,ib-mtu=4096,mtu=2044"),
+        ("veth", veth, "veth"),
+    ] {
+        assert_eq!(described(root(fixture).path(), &device).link().to_string(), link, "{device:?}");
+    }
+}
+
+#[test]
 fn the_technology_follows_from_hardware_type_and_kind() {
     let of = |hardware: u16, kind: Option<&str>, has_driver: bool| {
         let mut device = device("x0", 9, "02:00:00:00:00:01");
@@ -320,9 +407,11 @@ fn a_host_is_read_back_from_json() {
 
 #[test]
 fn this_host_has_a_loopback() {
-    let interfaces = Interface::all(Path::new("/")).unwrap();
+    let interfaces = all().unwrap();
     let lo = &interfaces[0];
     assert_eq!((lo.name.as_str(), lo.technology), ("lo", Technology::Loopback));
     assert!(lo.offloads.gso.is_some());
     assert_eq!((lo.coalescing, lo.speed_bps), (None, None));
+    assert_eq!(facts("lo"), Some(InterfaceFacts::from(lo)));
+    assert_eq!(facts("no-such-link"), None);
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Display;
 
-use super::{Interface, OffloadState, Pci, RdmaPort, Technology};
+use fabricmark_record::{Interface, OffloadState, Pci, RdmaPort, Technology};
+
 use crate::doctor::cpus::cpu_list;
 
 /// Width of the labels.
@@ -49,25 +50,26 @@ fn pairs(pairs: &[(&str, String)]) -> String {
 
 fn technology(interface: &Interface) -> String {
     let lower = |what: &str| interface.lower.as_ref().map(|lower| format!("{what} {lower}"));
-    let (name, details) = match interface.technology {
-        Technology::Ethernet => ("Ethernet", vec![]),
+    let details = match interface.technology {
         Technology::Ipoib => {
             let ipoib = interface.ipoib.as_ref();
             let mode = ipoib.and_then(|ipoib| ipoib.mode.clone());
             let pkey = ipoib.and_then(|ipoib| ipoib.pkey);
             let pkey = pkey.map(|pkey| format!("P_Key {pkey:#06x}"));
-            ("IPoIB", vec![mode, pkey, lower("on")])
+            vec![mode, pkey, lower("on")]
         }
-        Technology::Virtio => ("virtio", vec![]),
-        Technology::Veth => ("veth", vec![lower("peer")]),
-        Technology::Tun => ("TUN", vec![]),
-        Technology::Tap => ("TAP", vec![]),
-        Technology::Bridge => ("bridge", vec![]),
-        Technology::Loopback => ("loopback", vec![]),
-        Technology::Virtual => ("virtual", vec![interface.kind.clone(), lower("on")]),
+        Technology::Veth => vec![lower("peer")],
+        Technology::Virtual => vec![interface.kind.clone(), lower("on")],
+        Technology::Ethernet
+        | Technology::Virtio
+        | Technology::Tun
+        | Technology::Tap
+        | Technology::Bridge
+        | Technology::Loopback => vec![],
     };
+    let name = interface.technology;
     let details: Vec<String> = details.into_iter().flatten().collect();
-    if details.is_empty() { name.to_owned() } else { format!("{name} ({})", details.join(", ")) }
+    if details.is_empty() { name.to_string() } else { format!("{name} ({})", details.join(", ")) }
 }
 
 /// The loopback and other virtual devices are up in state `unknown`.

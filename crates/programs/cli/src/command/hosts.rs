@@ -4,10 +4,9 @@ mod restore;
 
 pub use restore::recover;
 
-use std::path::Path;
-
 use fabricmark_host::facts;
-use fabricmark_host::interfaces::{Host, Interface, text};
+use fabricmark_host::interfaces::{self, text};
+use fabricmark_record::{Host, Interface};
 use serde_json::json;
 
 use crate::exit::Failure;
@@ -24,7 +23,7 @@ pub fn hosts(command: &Hosts) -> Result<(), Failure> {
 
 /// Prints the interfaces of this host, or those that were named.
 fn show(options: &Show) -> Result<(), Failure> {
-    let interfaces = chosen(Interface::all(Path::new("/"))?, &options.interfaces)?;
+    let interfaces = chosen(interfaces::all()?, &options.interfaces)?;
     let host = Host { host: facts(), interfaces };
     answer(options.json, || json!(host), || text(&host.interfaces))
 }
