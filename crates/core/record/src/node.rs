@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::interface::InterfaceFacts;
 use crate::kernel::KernelCounters;
 use crate::usage::Usage;
 
@@ -21,6 +22,9 @@ pub struct Node {
     pub address: Option<IpAddr>,
     /// Network device of the address.
     pub device: Option<String>,
+    /// Settings of that device, at the end of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<InterfaceFacts>,
     /// Parameters and facts of its end of the run.
     pub side: Side,
     /// CPU and memory used, from before the flows opened until the last byte was acknowledged.

@@ -1,6 +1,7 @@
 //! Facts of a report: how and on what it was measured, and how to reproduce it.
 
 mod emulator;
+mod interfaces;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,10 +29,9 @@ pub(crate) fn footer(e: &Experiment<'_>) -> Vec<Fact> {
     [("instrument", instrument(e))]
         .into_iter()
         .chain(emulator)
+        .chain([("runs", runs(e)), ("certainty", certainty), ("hosts", hosts(e))])
+        .chain(interfaces::line(e.records).map(|line| ("interfaces", line)))
         .chain([
-            ("runs", runs(e)),
-            ("certainty", certainty),
-            ("hosts", hosts(e)),
             ("seed", e.plan.seed.to_string()),
             ("digest", digest(e).chars().take(DIGEST_DIGITS).collect()),
             ("started", e.started.to_owned()),

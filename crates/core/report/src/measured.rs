@@ -108,8 +108,8 @@ pub fn measured_text(m: &Measured<'_>, width: usize) -> String {
     }
     lines.push(("settings", shared(m)));
     for fact in facts::footer(&m.experiment) {
-        let is_wanted = ["instrument", "emulator", "runs", "hosts", "reproduce"].contains(&fact.0);
-        lines.extend(is_wanted.then_some(fact));
+        let wanted = ["instrument", "emulator", "runs", "hosts", "interfaces", "reproduce"];
+        lines.extend(wanted.contains(&fact.0).then_some(fact));
     }
     out.push('\n');
     for (name, line) in lines {

@@ -26,6 +26,7 @@ pub(crate) fn nodes(
             namespace: facts.namespace,
             address: Some(attachment.address),
             device: Some(attachment.device),
+            interface: report.interface.clone(),
             side: report.side.clone(),
             usage: report.usage.clone(),
             kernel: report.kernel,

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
-use fabricmark_host::UsageMeter;
+use fabricmark_host::{UsageMeter, interfaces};
 use fabricmark_load::{Control, Endpoint, Event};
 use fabricmark_plan::Role;
 use fabricmark_proto::{
@@ -245,10 +245,12 @@ impl Hand {
 fn start(endpoint: Endpoint, peer: Option<SocketAddr>, control: &Arc<Control>, voice: &Arc<Voice>) {
     let (control, voice) = (Arc::clone(control), Arc::clone(voice));
     thread::spawn(move || {
+        let device = endpoint.device().to_owned();
         let meter = UsageMeter::start();
         let mut result = endpoint.run(peer, &control);
         if let Ok(end) = &mut result {
             end.usage = Some(meter.finish());
+            end.interface = interfaces::facts(&device);
         }
         voice.say(Word::Ended(result.map(Box::new)));
     });

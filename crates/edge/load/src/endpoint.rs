@@ -93,6 +93,11 @@ impl Endpoint {
         self.port
     }
 
+    /// Network device of its address.
+    pub fn device(&self) -> &str {
+        &self.prepare.device
+    }
+
     /// Runs this end on the calling thread, which it pins to its CPU. A client needs the address of the server.
     pub fn run(self, peer_at: Option<SocketAddr>, control: &Control) -> Result<EndReport, Failure> {
         let Self { prepare, socket, .. } = self;

@@ -75,6 +75,7 @@ pub fn record(point: Point) -> Record {
         namespace: None,
         address: None,
         device: None,
+        interface: None,
         side: Side::default(),
         usage: None,
         kernel: None,

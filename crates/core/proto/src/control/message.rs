@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use fabricmark_plan::{Direction, Pattern, Point, Role, Trace};
 use fabricmark_record::{
-    ActiveTime, Counts, Fairness, Interval, KernelCounters, KernelTimes, Pacing, QuicCounters,
-    RelayTimes, Series, Side, TcpCounters, ThreadTime, Usage,
+    ActiveTime, Counts, Fairness, InterfaceFacts, Interval, KernelCounters, KernelTimes, Pacing,
+    QuicCounters, RelayTimes, Series, Side, TcpCounters, ThreadTime, Usage,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_units::{Bytes, Nanos};
@@ -223,6 +223,9 @@ pub struct EndReport {
     pub counts: Counts,
     /// Conditions at this end: CPU, socket buffers, clock.
     pub side: Side,
+    /// Settings of the network device of this end's address.
+    #[serde(default)]
+    pub interface: Option<InterfaceFacts>,
     /// Time from the request to open a flow to its acceptance, at the client.
     pub opening_rtt_ns: u64,
     /// Fairness between flows, at the end that sends the stream or the requests.

@@ -2,9 +2,10 @@
 
 use fabricmark_plan::{Factor, Figure, Pattern, Plan, Point, Size, Transport, parse};
 use fabricmark_record::{
-    Bottleneck, Carrier, ClockFacts, Counts, CpuShares, CpuUsage, Drops, Figures, Flow, HostFacts,
-    Instrument, Limits, MachineUsage, Node, Outcome, Place, ProcessUsage, Provenance, Record,
-    SCHEMA_VERSION, Side, Sourced, TcpCounters, Usage, Warning,
+    Bottleneck, Carrier, ClockFacts, Counts, CpuShares, CpuUsage, Drops, EnabledOffloads, Figures,
+    Flow, HostFacts, Instrument, InterfaceFacts, Limits, MachineUsage, Node, Outcome, Place,
+    ProcessUsage, Provenance, Record, SCHEMA_VERSION, Side, Sourced, TcpCounters, Technology,
+    Usage, Warning,
 };
 use fabricmark_report::{Experiment, published_names};
 use fabricmark_stats as stats;
@@ -303,6 +304,27 @@ fn node(name: &str) -> Node {
         namespace: Some(format!("fm-{name}")),
         address: None,
         device: Some("veth0".to_owned()),
+        interface: Some(InterfaceFacts {
+            technology: Technology::Veth,
+            driver: Some("veth".to_owned()),
+            firmware: None,
+            speed_bps: None,
+            lanes: None,
+            signalling: None,
+            ipoib_mode: None,
+            mtu_bytes: Some(1500),
+            qdisc: Some("noqueue".to_owned()),
+            offloads: EnabledOffloads {
+                tso: Some(true),
+                gro: Some(name == "a"),
+                ..EnabledOffloads::default()
+            },
+            coalescing: None,
+            rx_ring: None,
+            tx_ring: None,
+            rx_queues: Some(1),
+            tx_queues: Some(1),
+        }),
         side: Side { cpu: Some(2), clock: Some(clock(name)), ..Side::default() },
         usage: Some(usage()),
         kernel: None,
