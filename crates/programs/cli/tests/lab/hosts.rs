@@ -196,6 +196,13 @@ fn a_setting_that_a_device_refuses_skips_its_level_with_the_reason() {
         reason.contains("cannot set rx-usecs=5 on ") && reason.contains("not supported"),
         "{reason}"
     );
+    // A record has the settings that held during its run.
+    for record in records.iter().filter(|record| !record.nodes.is_empty()) {
+        let is_on = record.point.host_settings.is_none();
+        for node in &record.nodes {
+            assert_eq!(node.interface.as_ref().unwrap().offloads.tso, Some(is_on));
+        }
+    }
     // Segments of 1,500 bytes one by one are several times slower.
     let [with, without] = ["", "tso=off,gso=off"].map(|level| goodput(level)[0]);
     assert!(with > 1.5 * without, "{with} and {without}");
