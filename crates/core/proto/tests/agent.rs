@@ -149,6 +149,7 @@ impl World {
                 AgentAction::Hand(order) => self.order(Role::Server, order),
                 AgentAction::Done => self.queue.done(self.connection.session()),
                 AgentAction::Leave => self.queue.leave(1),
+                AgentAction::ListInterfaces => unreachable!("nobody requests the interfaces"),
                 AgentAction::Close => self.freed = Some(self.now),
             }
         }
@@ -194,7 +195,7 @@ impl World {
                 Some(News::Report(report)) => {
                     self.conversation.on_message(self.now, Role::Server, report);
                 }
-                Some(News::Welcome(_)) | None => {}
+                Some(News::Welcome(_) | News::Interfaces(_)) | None => {}
                 Some(gone) => self.gone = Some(gone),
             },
             Event::Order(order) => self.order(Role::Client, order),
@@ -396,6 +397,32 @@ fn a_run_that_follows_one_that_is_given_up_waits_for_its_end() {
     connection.on_report(report.clone());
     let said = AgentAction::Say(Answer::Report { report });
     assert_eq!(actions(&mut connection), [AgentAction::Done, said, AgentAction::Ask]);
+}
+
+#[test]
+fn interfaces_are_listed_once_on_a_connection_idle_or_busy() {
+    let request = |connection: &mut Connection| {
+        connection.on_request(Instant(0), Request::Interfaces);
+        actions(connection)
+    };
+    let refused = |why: &str| {
+        let why = why.to_owned();
+        [AgentAction::Say(Answer::Refused { why }), AgentAction::Close]
+    };
+    let mut strange = Connection::new(Instant(0), Welcome::default(), Nanos(0));
+    let why = "unexpected request in this state of the protocol";
+    assert_eq!(request(&mut strange), refused(why));
+
+    let mut idle = greeted(Quota::default());
+    assert_eq!(request(&mut idle), [AgentAction::ListInterfaces]);
+    assert_eq!(request(&mut idle), refused("a connection may request the interfaces once"));
+
+    let mut busy = greeted(Quota::default());
+    order(&mut busy, Order::Prepare(Box::new(prepare(Role::Server, ""))));
+    busy.on_turn(Turn::Now);
+    actions(&mut busy);
+    assert_eq!(request(&mut busy), [AgentAction::ListInterfaces]);
+    assert!(busy.is_busy());
 }
 
 #[test]

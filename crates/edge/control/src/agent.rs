@@ -286,6 +286,7 @@ impl Agent {
         match action {
             AgentAction::Say(answer) => coordinator.say(&answer),
             AgentAction::Hand(order) => coordinator.hand(order, &self.settings),
+            AgentAction::ListInterfaces => coordinator.list_interfaces(),
             AgentAction::Ask => {
                 let turn = self.queue.ask(session, id);
                 self.turn(id, turn);

@@ -7,24 +7,29 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use fabricmark_load::foreign::poll_for;
 use fabricmark_proto::{Answer, Caller, FrameReader, News, Order, SessionId, Welcome, encode};
-use fabricmark_record::ClockOffset;
+use fabricmark_record::{ClockOffset, Host, Interface};
 use fabricmark_telemetry::tcp_info;
 use fabricmark_trust::{TrustError, client_connection};
-use fabricmark_units::Nanos;
+use fabricmark_units::{Instant, Nanos};
 use rustix::event::{PollFd, PollFlags};
 use rustls::ClientConfig;
 
+use crate::error::PlanError;
+use crate::peer::AgentAccess;
 use crate::secured::{Secured, machine_time};
 
 /// Time for an address to accept a connection; SYN is sent four times in it (tcp_syn_retries).
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// Time for an agent to list its interfaces: several RTTs of the longest path.
+const ANSWER_WITHIN: Nanos = Nanos::from_secs(20);
 
 /// Why an agent cannot be reached or was lost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,42 +67,22 @@ pub(crate) struct Carrier {
 }
 
 impl Carrier {
-    /// Connects to the first of these addresses that accepts; also returns the socket to the worker.
+    /// Connects to an agent at the first of these addresses that accepts; also returns the socket to the worker.
     pub(crate) fn call(
         host: &str,
         addresses: &[SocketAddr],
         tls: &Arc<ClientConfig>,
         session: SessionId,
     ) -> Result<(Self, UnixStream), AgentError> {
-        let fail = |why: String| AgentError { host: host.to_owned(), why };
-        let (tcp, rtt) = connect(addresses).map_err(fail)?;
-        let system = |error: io::Error| fail(format!("cannot be reached: {error}"));
-        let measured = tcp_info::sample(tcp.as_fd()).map_err(system)?.min_rtt_ns;
-        let (ours, theirs) = UnixStream::pair().map_err(system)?;
-        for prepared in [tcp.set_nonblocking(true), tcp.set_nodelay(true)] {
-            prepared.map_err(system)?;
-        }
-        theirs.set_nonblocking(true).map_err(system)?;
-        let tls = client_connection(tls).map_err(|error| fail(format!("{error}")))?;
-        let facts = Arc::new(Mutex::new(PathFacts::default()));
-        let (greeter, greeted) = mpsc::channel();
-        let mut line = Line {
-            secured: Secured::new(tcp, tls),
-            answers: FrameReader::default(),
-            caller: Caller::new(machine_time(), session, rtt),
-            worker: theirs,
-            orders: FrameReader::default(),
-            facts: Arc::clone(&facts),
-            greeter: Some(greeter),
-        };
+        let Opened { mut line, ours, greeted, rtt } = Line::open(host, addresses, tls, session)?;
+        let facts = Arc::clone(&line.facts);
         // The thread ends when its node closes the socket to it; it is not joined.
         thread::spawn(move || line.hold());
-        let Ok(welcome) = greeted.recv() else {
-            return Err(fail(
-                lock(&facts).end.take().unwrap_or_else(|| "closed the connection".to_owned()),
-            ));
-        };
-        Ok((Self { host: host.to_owned(), facts, rtt: measured.map_or(rtt, Nanos), welcome }, ours))
+        let host = host.to_owned();
+        match greeted.recv() {
+            Ok(welcome) => Ok((Self { host, facts, rtt, welcome }, ours)),
+            Err(_) => Err(AgentError { host, why: end(&facts) }),
+        }
     }
 
     pub(crate) fn facts(&self) -> PathFacts {
@@ -113,6 +98,34 @@ impl Carrier {
         let why = self.facts().end.unwrap_or_else(|| "no longer responds".to_owned());
         AgentError { host: self.host.clone(), why }
     }
+}
+
+/// The network interfaces of the host of an agent.
+pub fn interfaces_of(access: &AgentAccess) -> Result<Host, PlanError> {
+    let AgentAccess { host, tls } = access;
+    // The socket of orders stays open, and none is sent.
+    let Opened { mut line, ours: _ours, greeted, .. } =
+        Line::open(&host.name, &host.control, tls, new_session()?)?;
+    line.caller.list_interfaces();
+    line.ends_at = Some(machine_time() + ANSWER_WITHIN);
+    line.hold();
+    match (greeted.try_recv(), line.interfaces) {
+        (Ok(welcome), Some(interfaces)) => Ok(Host { host: welcome.host, interfaces }),
+        _ => Err(AgentError { host: host.name.clone(), why: end(&line.facts) }.into()),
+    }
+}
+
+/// A new random session.
+pub(crate) fn new_session() -> Result<SessionId, PlanError> {
+    let mut session = SessionId::default();
+    rustix::rand::getrandom(&mut session, rustix::rand::GetRandomFlags::empty())
+        .map_err(|error| PlanError::system("generate a random number")(error.into()))?;
+    Ok(session)
+}
+
+/// Why a connection ended.
+fn end(facts: &Mutex<PathFacts>) -> String {
+    lock(facts).end.take().unwrap_or_else(|| "closed the connection".to_owned())
 }
 
 /// A connection, and the time to open it.
@@ -153,9 +166,56 @@ struct Line {
     facts: Arc<Mutex<PathFacts>>,
     /// Receives the welcome, once.
     greeter: Option<Sender<Welcome>>,
+    /// The answer to a request for the interfaces, which ends the connection.
+    interfaces: Option<Vec<Interface>>,
+    /// When the connection ends without an answer; `None`: when a side closes it.
+    ends_at: Option<Instant>,
+}
+
+/// A connection that was opened.
+struct Opened {
+    line: Line,
+    /// The coordinator's socket to the worker.
+    ours: UnixStream,
+    /// Gets the agent's welcome, or is closed at the end of the connection.
+    greeted: Receiver<Welcome>,
+    /// RTT of the connection.
+    rtt: Nanos,
 }
 
 impl Line {
+    /// Connects to the first of these addresses that accepts.
+    fn open(
+        host: &str,
+        addresses: &[SocketAddr],
+        tls: &Arc<ClientConfig>,
+        session: SessionId,
+    ) -> Result<Opened, AgentError> {
+        let fail = |why: String| AgentError { host: host.to_owned(), why };
+        let (tcp, rtt) = connect(addresses).map_err(fail)?;
+        let system = |error: io::Error| fail(format!("cannot be reached: {error}"));
+        let measured = tcp_info::sample(tcp.as_fd()).map_err(system)?.min_rtt_ns;
+        let (ours, theirs) = UnixStream::pair().map_err(system)?;
+        for prepared in [tcp.set_nonblocking(true), tcp.set_nodelay(true)] {
+            prepared.map_err(system)?;
+        }
+        theirs.set_nonblocking(true).map_err(system)?;
+        let tls = client_connection(tls).map_err(|error| fail(format!("{error}")))?;
+        let (greeter, greeted) = mpsc::channel();
+        let line = Self {
+            secured: Secured::new(tcp, tls),
+            answers: FrameReader::default(),
+            caller: Caller::new(machine_time(), session, rtt),
+            worker: theirs,
+            orders: FrameReader::default(),
+            facts: Arc::default(),
+            greeter: Some(greeter),
+            interfaces: None,
+            ends_at: None,
+        };
+        Ok(Opened { line, ours, greeted, rtt: measured.map_or(rtt, Nanos) })
+    }
+
     /// Forwards messages until either side closes.
     fn hold(&mut self) {
         let why = match self.carry() {
@@ -180,7 +240,13 @@ impl Line {
             if has_orders && !self.take_orders()? {
                 return Ok(());
             }
+            if self.interfaces.is_some() {
+                return Ok(());
+            }
             let now = machine_time();
+            if self.ends_at.is_some_and(|at| now >= at) {
+                return Err(io::Error::other("does not answer"));
+            }
             if let Some(News::Vanished) = self.caller.on_timeout(now) {
                 return Err(io::Error::other("timed out"));
             }
@@ -221,6 +287,7 @@ impl Line {
                         let _ = greeter.send(*welcome);
                     }
                 }
+                Some(News::Interfaces(interfaces)) => self.interfaces = Some(interfaces),
                 Some(News::Report(report)) => self.tell(&encode(&report))?,
                 Some(News::Refused(why)) => {
                     return Err(io::Error::other(format!("refuses: {why}")));

@@ -35,7 +35,7 @@ mod testbed;
 mod worker;
 
 pub use agent::{Agent, Load, Settings};
-pub use carrier::AgentError;
+pub use carrier::{AgentError, interfaces_of};
 pub use error::PlanError;
 pub use experiment::run_plan;
 pub use files::{FileError, read_files};

@@ -7,7 +7,7 @@ use fabricmark_control::{AgentAccess, AgentHost};
 use fabricmark_trust::{Identity, Trusted, client_config, default_key_path};
 
 use crate::exit::Failure;
-use crate::options::{Key, Reach};
+use crate::options::Key;
 
 /// Path of the key file.
 pub fn path(key: &Key) -> Result<PathBuf, Failure> {
@@ -22,8 +22,8 @@ pub fn load(key: &Key) -> Result<(Identity, Arc<Trusted>), Failure> {
 }
 
 /// An agent, and the TLS configuration to connect to it.
-pub fn access(host: &str, reach: &Reach) -> Result<AgentAccess, Failure> {
-    let (identity, trusted) = load(&reach.key)?;
-    let host = AgentHost::find(host, reach.control.as_deref())?;
+pub fn access(host: &str, control: Option<&str>, key: &Key) -> Result<AgentAccess, Failure> {
+    let (identity, trusted) = load(key)?;
+    let host = AgentHost::find(host, control)?;
     Ok(AgentAccess { host, tls: client_config(&identity, trusted)? })
 }

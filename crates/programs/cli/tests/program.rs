@@ -60,7 +60,10 @@ fn wrong_input_is_refused_before_anything_runs() {
         (&["export", "--format", "xml"], &["csv", "json"]),
         (&["compare", "a", "b", "--gate", "2"], &["such as 5%"]),
         (&["doctor", "eth0"], &["eth0", "rdma"]),
-        (&["hosts", "show", "no-such0"], &["no network interface `no-such0`", "one of lo"]),
+        (
+            &["hosts", "show", "--interface", "no-such0"],
+            &["no network interface `no-such0`", "one of lo"],
+        ),
     ] {
         expect(here, words, 64, fragments);
     }
@@ -194,7 +197,7 @@ fn doctor_shows_what_is_fine_only_when_asked() {
 fn hosts_show_prints_each_interface_as_text_and_as_json_of_the_published_schema() {
     let folder = TempDir::new().unwrap();
     expect(folder.path(), &["hosts", "show"], 0, &["lo: loopback, up\n", "  offloads    tso "]);
-    let output = fabricmark(folder.path(), &["hosts", "show", "lo", "--json"]);
+    let output = fabricmark(folder.path(), &["hosts", "show", "--interface", "lo", "--json"]);
     assert_eq!(output.status.code(), Some(0));
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let schema = fs::read_to_string(Path::new(ROOT).join("docs/hosts.schema.json")).unwrap();

@@ -79,6 +79,7 @@ struct Agent {
     runs: u32,
     stranger_measures: bool,
     has_asked: bool,
+    has_listed: bool,
     is_busy: bool,
     is_closed: bool,
 }
@@ -92,6 +93,7 @@ impl Agent {
             runs: 0,
             stranger_measures: false,
             has_asked: false,
+            has_listed: false,
             is_busy: false,
             is_closed: false,
         }
@@ -108,6 +110,9 @@ impl Agent {
                 AgentAction::Done => {
                     assert!(std::mem::take(&mut self.is_busy), "no run was under way");
                     self.queue.done(self.connection.session());
+                }
+                AgentAction::ListInterfaces => {
+                    assert!(!std::mem::replace(&mut self.has_listed, true), "listed twice");
                 }
                 AgentAction::Leave => {
                     assert!(std::mem::take(&mut self.has_asked), "no run waited");
@@ -181,7 +186,7 @@ fn measure(answers: &[Answer], direction: Direction) {
             }
             Some(News::Refused(_)) => coordinator.conversation.on_closed(Role::Server),
             Some(News::Vanished) => panic!("it was heard just now"),
-            Some(News::Welcome(_)) | None => {}
+            Some(News::Welcome(_) | News::Interfaces(_)) | None => {}
         }
         coordinator.caller.on_timeout(now);
         coordinator.conversation.on_timeout(now);

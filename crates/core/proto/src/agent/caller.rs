@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fabricmark_record::ClockOffset;
+use fabricmark_record::{ClockOffset, Interface};
 use fabricmark_units::{Instant, Nanos};
 
 use crate::PROTOCOL_VERSION;
@@ -21,6 +21,8 @@ pub enum News {
     Welcome(Box<Welcome>),
     /// A report of the agent's worker.
     Report(Report),
+    /// The network interfaces of the agent's host.
+    Interfaces(Vec<Interface>),
     /// The agent refused the connection for this reason.
     Refused(String),
     /// The agent was silent for longer than the keepalive allows.
@@ -58,6 +60,11 @@ impl Caller {
         self.output.push_back(Request::Order { order });
     }
 
+    /// Queues a request for the network interfaces of the agent's host, which may be made once.
+    pub fn list_interfaces(&mut self) {
+        self.output.push_back(Request::Interfaces);
+    }
+
     /// Handles a message of the agent.
     pub fn on_answer(&mut self, now: Instant, answer: Answer) -> Option<News> {
         self.keepalive.heard = now;
@@ -75,6 +82,7 @@ impl Caller {
                 self.in_a_run &= !matches!(report, Report::Finished { .. } | Report::Failed { .. });
                 Some(News::Report(report))
             }
+            Answer::Interfaces { interfaces } => Some(News::Interfaces(interfaces)),
         }
     }
 

@@ -41,6 +41,8 @@ pub enum AgentAction {
     Done,
     /// The waiting run is aborted: tell the queue.
     Leave,
+    /// List the network interfaces, and send [`Answer::Interfaces`].
+    ListInterfaces,
     /// Close the connection after sending what is queued.
     Close,
 }
@@ -67,6 +69,8 @@ pub struct Connection {
     quota: Quota,
     welcome: Option<Box<Welcome>>,
     keepalive: Keepalive,
+    /// The coordinator has requested the interfaces.
+    has_listed: bool,
     /// The agent accepts no more runs.
     is_draining: bool,
     /// When the agent then closes the connection.
@@ -83,6 +87,7 @@ impl Connection {
             quota: welcome.quota.clone(),
             welcome: Some(Box::new(welcome)),
             keepalive: Keepalive::new(now, rtt),
+            has_listed: false,
             is_draining: false,
             leaves: None,
             output: VecDeque::new(),
@@ -101,10 +106,19 @@ impl Connection {
                 self.keepalive.rtt = Nanos(rtt_ns);
                 self.say(Answer::Pong { sent_ns, agent_ns: now.0 });
             }
-            (Request::Hello { .. }, _) | (Request::Order { .. }, State::Greeting) => {
+            (Request::Hello { .. }, _)
+            | (Request::Order { .. } | Request::Interfaces, State::Greeting) => {
                 self.refuse("unexpected request in this state of the protocol".to_owned());
             }
             (Request::Order { order }, _) => self.on_order(order),
+            // An answer takes the agent milliseconds, and may be long.
+            (Request::Interfaces, _) if self.has_listed => {
+                self.refuse("a connection may request the interfaces once".to_owned());
+            }
+            (Request::Interfaces, _) => {
+                self.has_listed = true;
+                self.output.push_back(AgentAction::ListInterfaces);
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use fabricmark_record::HostFacts;
+use fabricmark_record::{HostFacts, Interface};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::quota::Quota;
@@ -28,6 +28,8 @@ pub enum Request {
     Ping { sent_ns: u64, rtt_ns: u64 },
     /// An order for the worker of this connection.
     Order { order: Order },
+    /// Requests [`Answer::Interfaces`], at most once on a connection, also during a run.
+    Interfaces,
 }
 
 /// Message of an agent to a coordinator.
@@ -43,6 +45,8 @@ pub enum Answer {
     Pong { sent_ns: u64, agent_ns: u64 },
     /// A report of this connection's worker.
     Report { report: Report },
+    /// The network interfaces of the agent's network namespace.
+    Interfaces { interfaces: Vec<Interface> },
 }
 
 /// Facts about an agent, sent after the hello.

@@ -180,6 +180,18 @@ impl Connected {
         }
     }
 
+    /// Sends the network interfaces of this host. Nobody else is served meanwhile: 0.3 ms for each interface.
+    pub(super) fn list_interfaces(&mut self) {
+        match fabricmark_host::interfaces::all() {
+            Ok(interfaces) => self.say(&Answer::Interfaces { interfaces }),
+            Err(error) => {
+                if let Some(protocol) = self.protocol() {
+                    protocol.refuse(format!("cannot list the network interfaces: {error}"));
+                }
+            }
+        }
+    }
+
     pub(super) fn drain(&mut self) {
         match self.protocol() {
             Some(protocol) => protocol.drain(),

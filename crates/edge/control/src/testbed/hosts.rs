@@ -99,7 +99,7 @@ struct Remote {
 impl Remote {
     /// Connects to an agent, in a new session unless it has one.
     fn call(access: &AgentAccess, session: Option<SessionId>) -> Result<Self, PlanError> {
-        let session = session.map_or_else(new_session, Ok)?;
+        let session = session.map_or_else(carrier::new_session, Ok)?;
         let (access, welcome) = (access.clone(), Welcome::default());
         let mut remote = Self { access, session, welcome, spare: None };
         remote.spare = Some(remote.connect()?);
@@ -165,13 +165,6 @@ impl Remote {
         Attachment::towards(at)
             .map_err(|error| self.fail(format!("cannot be reached at {}: {error}", at.ip())))
     }
-}
-
-fn new_session() -> Result<SessionId, PlanError> {
-    let mut session = SessionId::default();
-    rustix::rand::getrandom(&mut session, rustix::rand::GetRandomFlags::empty())
-        .map_err(|error| PlanError::system("generate a random number")(error.into()))?;
-    Ok(session)
 }
 
 impl Testbed for Hosts {

@@ -4,12 +4,14 @@ mod restore;
 
 pub use restore::recover;
 
+use fabricmark_control::interfaces_of;
 use fabricmark_host::facts;
 use fabricmark_host::interfaces::{self, text};
 use fabricmark_record::{Host, Interface};
 use serde_json::json;
 
 use crate::exit::Failure;
+use crate::key;
 use crate::options::hosts::{Hosts, Show};
 use crate::output::answer;
 
@@ -21,10 +23,13 @@ pub fn hosts(command: &Hosts) -> Result<(), Failure> {
     }
 }
 
-/// Prints the interfaces of this host, or those that were named.
+/// Prints the interfaces of a host, or those that were named.
 fn show(options: &Show) -> Result<(), Failure> {
-    let interfaces = chosen(interfaces::all()?, &options.interfaces)?;
-    let host = Host { host: facts(), interfaces };
+    let mut host = match &options.host {
+        None => Host { host: facts(), interfaces: interfaces::all()? },
+        Some(host) => interfaces_of(&key::access(host, None, &options.key)?)?,
+    };
+    host.interfaces = chosen(host.interfaces, &options.interfaces)?;
     answer(options.json, || json!(host), || text(&host.interfaces))
 }
 

@@ -305,7 +305,7 @@ fn target(options: &Measure) -> Result<Target, Failure> {
             return Ok(Target { link: link.to_string(), peer: Peer::Ends(ends.0), topology: None });
         }
         None if text != "loopback" => {
-            let agent = key::access(text, &options.reach).map_err(|failure| {
+            let agent = key::access(text, options.reach.control.as_deref(), &options.reach.key).map_err(|failure| {
                 failure.and("other targets: loopback, lab:LINK such as lab:veth, or two addresses of this machine")
             })?;
             let link = options.link.or_else(|| agent.host.link()).unwrap_or(Link::Loopback);

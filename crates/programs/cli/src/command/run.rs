@@ -17,7 +17,7 @@ use crate::command::hosts::recover;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
-use crate::options::{Ends, GUEST, How, Reach, Run};
+use crate::options::{Ends, GUEST, How, Run};
 use crate::output::{self, Loaded};
 use crate::progress::Line;
 
@@ -91,9 +91,9 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
     recover();
     let agent = |(&node, host): (&&str, &&str)| {
         // `--control` applies only to the server.
-        let control = how.reach.control.clone().filter(|_| node == Role::Server.name());
-        let reach = Reach { control, ..how.reach.clone() };
-        Ok::<_, Failure>((node.to_owned(), key::access(host, &reach)?))
+        let control = how.reach.control.as_deref().filter(|_| node == Role::Server.name());
+        let key = &how.reach.key;
+        Ok::<_, Failure>((node.to_owned(), key::access(host, control, key)?))
     };
     let ends = if how.in_guest { Some(GUEST) } else { how.ends };
     let peer = match ends {

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::Key;
+
 /// What `hosts` does.
 #[derive(Debug, Subcommand)]
 pub enum Hosts {
-    /// Show the network interfaces of this host: links, settings and hardware
+    /// Show the network interfaces of a host: links, settings and hardware
     Show(Show),
     /// Put back the settings of this host that a run has changed and, because it was killed, not put back
     Restore(Restore),
@@ -16,9 +18,14 @@ pub enum Hosts {
 /// Options of `hosts show`.
 #[derive(Args, Debug)]
 pub struct Show {
-    /// Show only these interfaces [default: all of this network namespace]
-    #[arg(value_name = "INTERFACE")]
+    /// A host with an agent [default: this host]
+    pub host: Option<String>,
+    /// Show only this interface; may be repeated [default: all of the network namespace]
+    #[arg(long = "interface", value_name = "NAME")]
     pub interfaces: Vec<String>,
+    /// Whose key is shown to the agent
+    #[command(flatten)]
+    pub key: Key,
     /// Print JSON instead of text
     #[arg(long)]
     pub json: bool,

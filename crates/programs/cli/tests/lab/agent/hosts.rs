@@ -1,12 +1,13 @@
 //! Two namespaces that represent two hosts.
 
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use fabricmark_lab::{Lab, Wiring};
+use fabricmark_lab::{Lab, Namespace, Wiring};
 use fabricmark_plan::Testbed;
-use fabricmark_record::{Carrier, Outcome, Record};
+use fabricmark_record::{Carrier, Outcome, Record, Technology};
 use fabricmark_units::Nanos;
+use serde_json::Value;
 
 use super::{Agent, Keys, THREE_HOSTS};
 use crate::support::{PLAN, bench, expect, stderr, stdout};
@@ -15,6 +16,46 @@ use crate::support::{PLAN, bench, expect, stderr, stdout};
 fn two_hosts() -> Lab {
     let veth: fabricmark_wire::Link = "veth".parse().unwrap();
     Lab::of_link(&veth.into(), 1, None).unwrap()
+}
+
+#[test]
+fn interfaces_of_a_host_are_those_of_its_agent() {
+    let Some(bench) = bench("interfaces_of_a_host_are_those_of_its_agent") else { return };
+    let keys = Keys::more();
+    let lab = two_hosts();
+    let [client, server] = ["client", "server"].map(|name| lab.namespace(name).unwrap());
+    let agent = Agent::start_at("10.71.0.2:7477", &keys, &["--exclusive"], Some(server));
+    let show = |namespace: &Namespace, words: &[&str]| {
+        let mut command = keys.command(&[&["hosts", "show"], words].concat());
+        namespace.enter(&mut command);
+        command.output().unwrap()
+    };
+    let json = |output: Output| -> Value { serde_json::from_str(&stdout(&output)).unwrap() };
+    let shown = || json(show(client, &["10.71.0.2", "--json"]));
+    let here = json(show(server, &["--json"]));
+    assert_eq!(here["interfaces"][1]["name"], "link0");
+    assert_eq!(here["interfaces"][1]["addresses"][0], "10.71.0.2/24");
+    assert_eq!(shown(), here);
+
+    // A run does not delay the answer, and the answer does not end the run.
+    let words = ["measure", "stream", "10.71.0.2", "--duration", "2s", "--runs", "1", "--json"];
+    let mut run = keys.command(&words);
+    run.env("XDG_STATE_HOME", bench.folder.path());
+    client.enter(&mut run);
+    let run = run.spawn().unwrap();
+    agent.wait_for_workers(1);
+    assert_eq!(shown(), here);
+    assert_eq!(agent.workers().len(), 1, "the run was over");
+    expect(&run.wait_with_output().unwrap(), 0, &[]);
+
+    let one = show(client, &["10.71.0.2", "--interface", "link0"]);
+    let text = stdout(&one);
+    assert!(text.starts_with("link0: veth, up\n") && !text.contains("lo: "), "{text}");
+    let unknown = show(client, &["10.71.0.2", "--interface", "eth9"]);
+    expect(&unknown, 64, &["there is no network interface `eth9`; use one of lo, link0"]);
+    agent.ends_well();
+    let gone = show(client, &["10.71.0.2"]);
+    expect(&gone, 65, &["the agent at 10.71.0.2 refused the connection to 10.71.0.2:7477"]);
 }
 
 #[test]
@@ -48,6 +89,11 @@ fn a_plan_runs_to_a_host_over_both_families_by_one_address() {
             if record.point.family.to_string().ends_with('4') { "10.71.0.2" } else { "fd71::2" };
         assert_eq!(server.address, Some(wanted.parse().unwrap()));
         assert_eq!(server.device.as_deref(), Some("link0"));
+        for node in [client, server] {
+            let interface = node.interface.as_ref().unwrap();
+            assert_eq!((interface.technology, interface.mtu_bytes), (Technology::Veth, Some(1500)));
+            assert_eq!(interface.offloads.tso, Some(true));
+        }
         // Both ends run on one machine and share its clock.
         let clock = server.clock_offset.unwrap();
         assert!(clock.offset_ns.unsigned_abs() <= clock.uncertainty_ns, "{clock:?}");
@@ -215,7 +261,7 @@ fn figures_between_hosts_are_measured_whatever_link_is_named() {
     let words = ["measure", "ping-pong", &at, "--link", "ethernet:400G", "-t", "50ms", "--json"];
     let output = keys.command(&words).output().unwrap();
     expect(&output, 0, &[]);
-    let told: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let told: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let figure = &told["records"][0]["figures"]["rtt_mean_ns"];
     assert_eq!(figure["provenance"], "measured", "{told}");
     agent.ends_well();

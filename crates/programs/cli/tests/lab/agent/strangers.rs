@@ -24,6 +24,9 @@ fn a_coordinator_with_another_key_is_refused_and_told_what_to_do() {
     let at = agent.address.to_string();
     let output = others.command(&["measure", "stream", &at]).output().unwrap();
     expect(&output, 65, &["this host does not know its key: run fabricmark pair on both hosts"]);
+    let output = others.command(&["hosts", "show", &at]).output().unwrap();
+    expect(&output, 65, &["this host does not know its key: run fabricmark pair on both hosts"]);
+    assert!(output.stdout.is_empty());
     assert_eq!(agent.workers(), [0; 0]);
     agent.ends_well();
 }
