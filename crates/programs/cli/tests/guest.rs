@@ -9,7 +9,7 @@ use fabricmark_plan::Figure;
 use fabricmark_rdma::{
     Adapter, Endpoint, Failed, Flags, Kind, Place, Region, Request, WorkCompletion, check,
 };
-use fabricmark_record::{Outcome, Record};
+use fabricmark_record::{Host, OffloadState, Offloads, Outcome, Record, Rings, Technology};
 use fabricmark_testkit::skip;
 
 /// Exit code if this machine lacks a program or a package.
@@ -381,6 +381,45 @@ fn smc_travels_by_rdma_in_a_kernel_that_finds_its_peer_by_rocev2() {
     let last = messages.lines().last().unwrap_or_default();
     let numbers: Vec<u64> = last.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     assert!(matches!(numbers[..], [_, by_rdma] if by_rdma > 1000), "{messages}");
+}
+
+/// Sets what a driver for hardware and a veth have, and prints what `hosts show` has of it. No module is loaded while a
+/// second emulated CPU runs (`inside.sh` of the guest).
+const SET_AND_SHOW: &str = "set -e
+    echo 0 >/sys/devices/system/cpu/cpu1/online
+    modprobe e1000e
+    ethtool -C eth0 rx-usecs 50 >&2
+    ethtool -G eth0 rx 512 tx 1024 >&2
+    ethtool -K eth0 tso off gro off >&2
+    ip link add c0 numrxqueues 4 numtxqueues 4 type veth peer name c1
+    ethtool -L c0 rx 2 tx 3 >&2
+    \"$FABRICMARK\" hosts show --interface eth0 --interface c0 --json";
+
+#[test]
+fn settings_that_ethtool_has_made_are_shown() {
+    let test = "settings_that_ethtool_has_made_are_shown";
+    if fabricmark_host::program("ethtool").is_none() {
+        return skip(test, "ethtool is not installed");
+    }
+    let Some(output) = guest(test, "6.1", SET_AND_SHOW) else { return };
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{messages}");
+    let Host { interfaces, .. } = serde_json::from_slice(&output.stdout).unwrap();
+    let [card, veth] = interfaces.as_slice() else { panic!("{interfaces:?}") };
+    assert_eq!(card.technology, Technology::Ethernet);
+    assert_eq!(card.driver.as_deref(), Some("e1000e"));
+    assert!(card.pci.is_some() && !card.irqs.is_empty(), "{card:?}");
+    let coalescing = card.coalescing.unwrap();
+    assert_eq!((coalescing.rx_delay_ns, coalescing.rx_frames), (Some(50_000), None));
+    let rings = Rings { rx: Some(512), rx_max: Some(4096), tx: Some(1024), tx_max: Some(4096) };
+    assert_eq!(card.rings, Some(rings));
+    let is_on = |offload: Option<OffloadState>| offload.unwrap().is_on;
+    let Offloads { tso, gso, gro, .. } = card.offloads;
+    assert_eq!([tso, gso, gro].map(is_on), [false, true, false]);
+    assert_eq!(card.channels, None);
+    let channels = veth.channels.unwrap();
+    assert_eq!((channels.rx, channels.tx, channels.combined), (Some(2), Some(3), None));
+    assert_eq!((channels.rx_max, channels.tx_max), (Some(4), Some(4)));
 }
 
 #[test]
