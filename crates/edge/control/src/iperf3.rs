@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use fabricmark_host::UsageMeter;
+use fabricmark_host::{UsageMeter, interfaces};
 use fabricmark_interop::iperf3::measure;
 use fabricmark_judge::Part;
 use fabricmark_load::{Control, Event};
@@ -72,6 +72,7 @@ pub(crate) fn carry_out(
     match measured {
         Ok((Ends { mut client, server }, usage)) => {
             client.usage = Some(usage);
+            client.interface = interfaces::facts(&start.device);
             client.series = run.plan.interval_ns.map(|interval| {
                 series.extend(intervals.try_iter());
                 Series { interval_ns: interval.0, intervals: series }
