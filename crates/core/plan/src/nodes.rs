@@ -103,10 +103,10 @@ impl<'i> Reader<'_, '_> {
         Node { name: name.to_owned(), forwards, bus: bus.filter(|bus| bus != NONE) }
     }
 
-    /// Reports a name that neither a node nor a group may have.
+    /// Reports a name that neither a node nor a wire nor a group may have.
     fn check_name(&mut self, name: &str, place: Range<usize>) {
         if !is_device_name(name) {
-            let message = format!("`{name}` is not a node name");
+            let message = format!("`{name}` cannot be a name here");
             let help = "use 1 to 15 letters, digits and dashes, and no dash first";
             self.source.problem(place, message, help);
         }

@@ -348,6 +348,13 @@ impl Plan {
             let [one, other] = &wire.between;
             return Err(not_between_hosts(&format!("{} between {one} and {other}", wire.words)));
         }
+        if let Some(group) = self.groups.iter().find(|group| group.via.is_some()) {
+            let Group { name, via, .. } = group;
+            let via = via.as_deref().unwrap_or_default();
+            let message = format!("via = \"{via}\" of group {name} is not supported between hosts");
+            let help = "give each address of a host a node of its own, and name it with --to";
+            return Err(Invalid(format!("{message}; {help}")));
+        }
         // Written by `Reader::wired`.
         let text = self.topology.as_ref().map_or("", |topology| &topology.text);
         if let Some(bus) = text.lines().find(|line| line.starts_with("bus = ")) {

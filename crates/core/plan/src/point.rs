@@ -11,7 +11,7 @@ impl Point {
     /// Largest number of flows of a point.
     pub const FLOWS_MAX: u64 = 10_000;
 
-    /// Largest number of load threads at an end.
+    /// Largest number of load threads at an end, against typing errors.
     pub(crate) const THREADS_MAX: u64 = 64;
 
     /// Payloads per burst: WINDOW_SIZE_LARGE of osu_bw.

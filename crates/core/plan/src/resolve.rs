@@ -229,6 +229,7 @@ fn check_threads(point: &Point) -> Result<(), Contradiction> {
     let reasons = [
         (!matches!(point.transport, Transport::Tcp | Transport::Udp), Factor::Transport),
         (point.path != Path::Copy, Factor::Path),
+        (point.wait != Wait::Epoll, Factor::Wait),
         (point.pace != Pace::Closed, Factor::Pace),
         (point.quickack.is_some(), Factor::QuickAck),
         (point.window.is_some(), Factor::Window),

@@ -155,6 +155,9 @@ fn what_two_networks_cannot_have_is_refused_with_the_remedy() {
     let problems = parse("p.toml", one, Size::Full, &[]).unwrap_err().to_string();
     assert!(problems.contains("add at least two [[group]] tables"), "{problems}");
     let refusal = read(TWO_NETWORKS).to_host("server=h2", None).unwrap_err().to_string();
+    assert!(refusal.contains("give each address of a host a node of its own"), "{refusal}");
+    let by_node = TWO_NETWORKS.replace("via = \"eth\"\n", "").replace("via = \"ib\"\n", "");
+    let refusal = read(&by_node).to_host("server=h2", None).unwrap_err().to_string();
     assert!(refusal.contains("bus = 'pcie:1x8' is not supported between hosts"), "{refusal}");
 }
 

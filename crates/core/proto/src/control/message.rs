@@ -98,7 +98,7 @@ pub struct Prepare {
     pub device: String,
     /// CPU to pin the load thread to; `None`: not pinned.
     pub cpu: Option<u32>,
-    /// CPUs to pin further load threads to, if the point has several; they are not pinned beyond these.
+    /// CPUs to pin further load threads to, if the point has several; threads beyond these are not pinned.
     #[serde(default)]
     pub more_cpus: Vec<u32>,
     /// Settings of this end's host during the run, as `mtu=9000`; put back when the run is over.
