@@ -73,7 +73,7 @@ pub(crate) fn together(parts: &[(&Part, Figures)], has_others: bool) -> Figures 
 fn initial_window(point: &Point) -> u64 {
     let headers =
         point.family.header_bytes() + frame::TCP_HEADER + u64::from(frame::TCP_TIMESTAMPS);
-    10 * u64::from(point.link.mtu()).saturating_sub(headers)
+    10 * u64::from(point.link_as_set().mtu()).saturating_sub(headers)
 }
 
 /// The figures of one part of a run.

@@ -5,7 +5,9 @@ use std::iter;
 use fabricmark_plan::{
     Delivery, Figure, Headers, Network, Pace, Path as DataPath, Pattern, Point, Socket, Testbed,
 };
-use fabricmark_record::{Carrier, Counts, EmulatedWay, Flow, Node, Pacing, Record, THE_EMULATOR};
+use fabricmark_record::{
+    Alignment, Carrier, Counts, EmulatedWay, Flow, Node, Pacing, Record, THE_EMULATOR,
+};
 use fabricmark_stats::{LATENCY_TIE, THROUGHPUT_TIE};
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Kind, Stack, exceeds, frame, goodput, stream_goodput};
@@ -19,7 +21,8 @@ const BUCKETS: f64 = 2e-3;
 /// Least share of the requested time that a stream must count, so that its start and end do not dominate.
 const COUNTED_MIN: f64 = 0.25;
 
-/// Part of a run at its start that does not count, as a divisor of its duration: `Window::RAMP_SHARE` of `load`.
+/// Part of a run by which senders may start apart, as a divisor of its duration: the ramp of a stream, which does not
+/// count (`Window::RAMP_SHARE` of `load`).
 const RAMP_SHARE: u64 = 20;
 
 /// How long a machine may delay the first request of a load thread, or its continuation, in nanoseconds.
@@ -60,15 +63,15 @@ pub fn violations(record: &Record, bucket_bytes: u64) -> Vec<String> {
     found
 }
 
-/// Groups of flows that started so far apart that a part of what counts was measured without the others.
+/// Senders that may have started so far apart that a part of what counts was measured without the others.
 fn apart(record: &Record) -> Option<String> {
-    let alignment = record.alignment?;
-    let ramp_ns = record.omit_ns.0.max(record.duration_ns.0 / RAMP_SHARE);
-    let (apart, ramp) = (Nanos(alignment.starts_apart_ns), Nanos(ramp_ns));
-    (apart > ramp && !record.place.warm_up).then(|| {
+    let Alignment { starts_apart_ns, uncertainty_ns, .. } = record.alignment?;
+    let most = Nanos(record.omit_ns.0.max(record.duration_ns.0 / RAMP_SHARE));
+    let apart = Nanos(starts_apart_ns.saturating_add(uncertainty_ns));
+    (apart > most && !record.place.warm_up).then(|| {
         format!(
-            "the groups started {apart} apart, more than the {ramp} at the start of a run that do not \
-             count; use a longer duration"
+            "the senders started up to {apart} apart, more than {most}, a twentieth of the run; use a \
+             longer duration"
         )
     })
 }
@@ -120,11 +123,12 @@ fn wire(record: &Record, bucket_bytes: u64) -> Option<String> {
         flow.received.elapsed_ns.max(window_ns.saturating_sub(record.omit_ns.0))
     };
     let seconds = record.load().map(counted_ns).min()? as f64 / 1e9;
-    // The bound of both directions is twice that of one.
+    // One direction alone may fill a medium that both share.
+    let of_one = if record.limits.is_of_both_ways() { bound_bps / 2.0 } else { bound_bps };
     let ways = [
         (Figure::Goodput, bound_bps),
-        (Figure::ForwardGoodput, bound_bps / 2.0),
-        (Figure::ReverseGoodput, bound_bps / 2.0),
+        (Figure::ForwardGoodput, of_one),
+        (Figure::ReverseGoodput, of_one),
     ];
     ways.into_iter().find_map(|(goodput, bound_bps)| {
         let goodput_bps = figures.value(goodput)?;
@@ -161,7 +165,7 @@ fn open_exchanges(record: &Record, bucket_bytes: u64) -> Option<String> {
         let bound = match point.transport.traits().headers {
             // The others have longer headers.
             Headers::Tcp | Headers::AtLeastTcp | Headers::Tls | Headers::Quic => {
-                stream_goodput(point.link, tcp)
+                stream_goodput(point.link_as_set(), tcp)
             }
             Headers::Udp | Headers::Connection | Headers::Datagram => {
                 let (link, stack) = stack(point)?;

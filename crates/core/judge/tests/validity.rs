@@ -10,7 +10,7 @@ use fabricmark_record::{
 use fabricmark_stats::Histogram;
 use fabricmark_testkit::{figures, point};
 use fabricmark_units::Nanos;
-use fabricmark_wire::{Path, Stack, goodput, rtt_floor, stream_goodput};
+use fabricmark_wire::{Ceiling, Path, Stack, goodput, rtt_floor, stream_goodput};
 
 const MS: u64 = 1_000_000;
 
@@ -308,8 +308,18 @@ fn what_cannot_be_is_said_with_its_numbers() {
         ),
         (
             tcp_stream,
-            |record| record.figures.set(Figure::ReverseGoodput, figure(475e6)),
-            "goodput of 475.00 Mbit/s exceeds the ceiling of 474.64 by 0.08 %",
+            |record| {
+                let ceilings = record.limits.ceilings.drain(..);
+                record.limits.ceilings = ceilings.map(Ceiling::both_ways).collect();
+                record.figures.set(Figure::ReverseGoodput, figure(950e6));
+            },
+            "goodput of 950.00 Mbit/s exceeds the ceiling of 949.28 by 0.08 %",
+        ),
+        (
+            // A medium that both directions share.
+            tcp_stream,
+            |record| record.figures.set(Figure::ReverseGoodput, figure(950e6)),
+            "goodput of 950.00 Mbit/s exceeds the ceiling of 949.28 by 0.08 %",
         ),
         (
             tcp_stream,

@@ -58,6 +58,11 @@ impl Limits {
         Some(bound.goodput_bps.as_f64() * bound.crossings() as f64)
     }
 
+    /// Whether the bound is that of two directions, each of which has half of it.
+    pub fn is_of_both_ways(&self) -> bool {
+        self.bound().is_some_and(Ceiling::is_of_both_ways)
+    }
+
     fn bound(&self) -> Option<&Ceiling> {
         self.ceilings.iter().find(|ceiling| ceiling.kind == Kind::Bound)
     }

@@ -28,8 +28,13 @@ impl Ceiling {
     /// same, because the acknowledgements in each direction are ignored.
     #[must_use]
     pub fn both_ways(self) -> Self {
-        let formula = format!("2 * {}", self.formula);
+        let formula = format!("{BOTH_WAYS}{}", self.formula);
         Self { goodput_bps: self.goodput_bps.doubled(), formula, ..self }
+    }
+
+    /// Whether this is a ceiling of [`Self::both_ways`].
+    pub fn is_of_both_ways(&self) -> bool {
+        self.formula.starts_with(BOTH_WAYS)
     }
 
     /// How often the payload crosses a half-duplex medium: twice, if it passes a relay there.
@@ -66,6 +71,9 @@ impl Ceiling {
         Ok(Self { goodput_bps, formula, inputs, ..self })
     }
 }
+
+/// Start of the formula of [`Ceiling::both_ways`].
+const BOTH_WAYS: &str = "2 * ";
 
 /// Input of [`Ceiling::crossings`].
 const CROSSINGS: &str = "crossings";
