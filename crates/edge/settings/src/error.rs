@@ -105,6 +105,9 @@ pub enum JournalError {
     /// The disk of the journal is full.
     #[error("journal of settings: the disk of {0} is full: free some space, or use another folder")]
     Full(PathBuf),
+    /// Somebody else may write to the folder of the journal.
+    #[error("journal of settings: {0} is not a folder that only this user writes to: remove it")]
+    NotOwn(PathBuf),
     /// The network namespace of this thread cannot be identified.
     #[error("journal of settings: cannot identify the network namespace: {0}")]
     Namespace(io::Error),

@@ -1,8 +1,8 @@
 //! The undo journal: old values are on disk before settings change.
 
-use std::env;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use crate::applied::Applied;
 use crate::entry::{Entry, State, Value};
@@ -28,12 +28,18 @@ pub struct Journal {
     _stays_on_its_thread: PhantomData<*const ()>,
 }
 
-/// Folder of the journal of a user who is not root.
-fn of_user() -> PathBuf {
+/// Folder of the journal of this user. Root's is never one that others can create.
+fn of_this_user() -> PathBuf {
+    // In a user namespace root is an ordinary user outside (user_namespaces(7)).
+    let maps = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let is_initial = maps.split_whitespace().eq(["0", "0", "4294967295"]);
+    if rustix::process::geteuid().is_root() && is_initial {
+        return PathBuf::from(Journal::FOLDER);
+    }
     match env::var_os("XDG_RUNTIME_DIR") {
-        Some(folder) => PathBuf::from(folder).join("fabricmark/settings"),
+        Some(folder) => PathBuf::from(folder).join("fabricmark-settings"),
         None => {
-            let name = format!("fabricmark-{}/settings", rustix::process::getuid().as_raw());
+            let name = format!("fabricmark-settings-{}", rustix::process::getuid().as_raw());
             env::temp_dir().join(name)
         }
     }
@@ -54,20 +60,24 @@ impl Journal {
         Self::new(folder, System::default())
     }
 
-    /// Opens the journal in [`Self::FOLDER`], or in a folder of this user who must not write there: in XDG_RUNTIME_DIR, or
-    /// else in the folder for temporary files.
+    /// Opens root's journal in [`Self::FOLDER`], or that of another user in XDG_RUNTIME_DIR, or else in the folder for
+    /// temporary files.
     ///
     /// # Errors
     ///
-    /// None of them can be created.
+    /// The folder cannot be created, or belongs to somebody else.
     pub fn of_this_user() -> Result<Self, JournalError> {
-        Self::open(Path::new(Self::FOLDER)).or_else(|_| Self::open(&of_user()))
+        Self::open(&of_this_user())
     }
 
-    /// The journals of [`Self::of_this_user`] that exist.
-    pub fn existing() -> impl Iterator<Item = Self> {
-        let folders = [PathBuf::from(Self::FOLDER), of_user()].into_iter();
-        folders.filter(|folder| folder.is_dir()).filter_map(|folder| Self::open(&folder).ok())
+    /// The journal of [`Self::of_this_user`], if it exists.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::of_this_user`].
+    pub fn existing() -> Result<Option<Self>, JournalError> {
+        let folder = of_this_user();
+        if folder.exists() { Self::open(&folder).map(Some) } else { Ok(None) }
     }
 
     pub(crate) fn new(folder: &Path, system: System) -> Result<Self, JournalError> {

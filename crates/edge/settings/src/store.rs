@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -64,6 +64,14 @@ impl Store {
     pub fn open(folder: &Path) -> Result<Self, JournalError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(JournalError::file("create", folder))?;
+        // An entry says what is written to this host, so nobody else may write one.
+        let found = fs::symlink_metadata(folder).map_err(JournalError::file("inspect", folder))?;
+        let is_own = found.is_dir()
+            && found.uid() == rustix::process::geteuid().as_raw()
+            && found.mode() & 0o022 == 0;
+        if !is_own {
+            return Err(JournalError::NotOwn(folder.to_owned()));
+        }
         Ok(Self { folder: folder.to_owned() })
     }
 

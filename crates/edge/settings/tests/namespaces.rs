@@ -213,9 +213,11 @@ fn a_thread_that_has_entered_another_namespace_changes_nothing() {
 fn small_disk() -> (std::os::fd::OwnedFd, PathBuf) {
     let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).unwrap();
     fsconfig_set_string(&context, "size", "4096").unwrap();
+    fsconfig_set_string(&context, "mode", "0700").unwrap();
     fsconfig_create(&context).unwrap();
     let disk = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty()).unwrap();
-    let folder = PathBuf::from(format!("/proc/self/fd/{}", disk.as_raw_fd()));
+    // The folder itself, not the link to it.
+    let folder = PathBuf::from(format!("/proc/self/fd/{}/.", disk.as_raw_fd()));
     (disk, folder)
 }
 

@@ -188,7 +188,7 @@ impl From<JournalError> for Failure {
                 _ => Code::RunFailed,
             },
             JournalError::Full(_) => Code::RunFailed,
-            JournalError::Namespace(_) => Code::Missing,
+            JournalError::Namespace(_) | JournalError::NotOwn(_) => Code::Missing,
             JournalError::OtherNamespace => Code::Internal,
         };
         Self::new(code, error.to_string())

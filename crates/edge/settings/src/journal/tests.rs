@@ -1,14 +1,14 @@
 //! The journal over a folder in place of the kernel's files.
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::error::SettingError;
+use crate::error::{JournalError, SettingError};
 
 /// Files of a machine with one device and two frequency policies.
 const FILES: [(&str, &str); 11] = [
@@ -314,6 +314,20 @@ fn a_damaged_entry_is_reported_once_and_the_others_are_undone() {
     assert_eq!(machine.read("proc/sys/net/core/busy_poll"), "75");
     assert_eq!(machine.outcomes(), []);
     assert!(file.exists());
+}
+
+#[test]
+fn a_journal_in_a_folder_that_others_can_write_to_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let journal = folder.path().join("journal");
+    let refused = |journal: &Path| matches!(Journal::open(journal), Err(JournalError::NotOwn(path)) if path == *journal);
+    fs::create_dir(&journal).unwrap();
+    assert!(!refused(&journal));
+    fs::set_permissions(&journal, Permissions::from_mode(0o777)).unwrap();
+    assert!(refused(&journal));
+    let link = folder.path().join("link");
+    symlink(folder.path(), &link).unwrap();
+    assert!(refused(&link));
 }
 
 #[test]

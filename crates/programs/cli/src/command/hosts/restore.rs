@@ -11,7 +11,7 @@ use crate::output::answer;
 /// Puts back what killed processes have changed, and prints what has become of it.
 pub fn restore(options: &Restore) -> Result<(), Failure> {
     let journals = match &options.state {
-        None => Journal::existing().collect(),
+        None => Journal::existing()?.into_iter().collect(),
         Some(folder) if matches!(folder.try_exists(), Ok(false)) => Vec::new(),
         Some(folder) => vec![Journal::open(folder)?],
     };
