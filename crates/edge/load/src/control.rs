@@ -10,7 +10,7 @@ use fabricmark_record::{Counts, Interval};
 use fabricmark_telemetry::clock::{machine_ns, sleep_until_machine_time};
 use fabricmark_units::Nanos;
 
-use crate::interrupt::{Interrupter, LOOK_EVERY, Prompt};
+use crate::interrupt::{Interrupter, LOOK_EVERY, RealTime};
 
 /// What a run reports while it is under way.
 #[derive(Clone, Copy, Debug)]
@@ -192,7 +192,7 @@ impl Control {
     /// Reports that the flows are open, and sleeps until the ordered start; returns how long ago that is.
     pub(crate) fn wait_for_start(&self) -> Nanos {
         self.tell(Event::Opened);
-        let _prompt = Prompt::begin();
+        let _real_time = RealTime::begin();
         let Some(at_ns) = self.start.wait() else { return Nanos(0) };
         while machine_ns() < at_ns && !self.is_ended() {
             let look_ns = machine_ns().saturating_add(Self::LOOK_EVERY.as_nanos() as u64);

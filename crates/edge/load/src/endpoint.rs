@@ -63,9 +63,12 @@ impl Endpoint {
                 .map_err(Failure::Missing)?;
         }
         if prepare.point.threads.is_some_and(|threads| threads > 1)
-            && (prepare.interval_ns.is_some() || prepare.amount.is_some())
+            && (prepare.interval_ns.is_some()
+                || prepare.amount.is_some()
+                || prepare.slice_ns.is_some())
         {
-            let message = "several threads support neither intervals nor an amount of bytes";
+            let message =
+                "several threads support neither intervals nor slices nor an amount of bytes";
             return Err(Failure::Missing(message.to_owned()));
         }
         if let Some(interval) = prepare.interval_ns.filter(|&interval| interval < INTERVAL_MIN) {

@@ -94,7 +94,7 @@ impl Interrupter {
     /// Clock of the run: sets `stop` when its time is over, and interrupts the load thread until that has left. The clock
     /// of a run that ends together with others is not delayed by their load threads.
     pub(crate) fn keep_time(&self, stop: &AtomicBool, ends_together: bool) {
-        let _prompt = ends_together.then(Prompt::begin);
+        let _real_time = ends_together.then(RealTime::begin);
         let mut state = self.lock();
         while !state.has_left {
             let now = Instant::now();
@@ -148,18 +148,22 @@ impl State {
 /// While this exists, its thread runs as soon as it is woken up, before the load threads on the same CPU (SCHED_FIFO,
 /// sched(7)). Without CAP_SYS_NICE it has no effect, and threads that share a CPU start up to some milliseconds apart.
 #[must_use]
-pub(crate) struct Prompt(());
+pub(crate) struct RealTime {
+    /// Policy and priority before.
+    before: (i32, i32),
+}
 
-impl Prompt {
+impl RealTime {
     pub(crate) fn begin() -> Self {
-        sys::set_real_time(true);
-        Self(())
+        let before = sys::scheduling();
+        sys::set_scheduling((libc::SCHED_FIFO, 1));
+        Self { before }
     }
 }
 
-impl Drop for Prompt {
+impl Drop for RealTime {
     fn drop(&mut self) {
-        sys::set_real_time(false);
+        sys::set_scheduling(self.before);
     }
 }
 

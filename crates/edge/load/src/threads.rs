@@ -10,6 +10,7 @@ use crate::control::Control;
 use crate::endpoint::pin;
 use crate::failure::peer;
 use crate::transport::Flow;
+use crate::watch::leave_the_processor_of_the_load;
 
 /// As [`carry`], on as many threads as the point has. All threads end with the run; if one fails, the run does.
 pub(crate) fn carry_on_threads<F: Flow + Send>(
@@ -30,7 +31,14 @@ pub(crate) fn carry_on_threads<F: Flow + Send>(
         let carry_share = |place: usize, share: &mut [F]| {
             let cpu =
                 if place == 0 { prepare.cpu } else { prepare.more_cpus.get(place - 1).copied() };
-            let not_pinned = pin(cpu).err();
+            let not_pinned = match cpu {
+                // A new thread has the CPU of its creator.
+                None => {
+                    leave_the_processor_of_the_load();
+                    None
+                }
+                cpu => pin(cpu).err(),
+            };
             let mut report = carry_once(share, prepare, control, &|| {})?;
             if prepare.is_active() {
                 finish(share).map_err(peer("cannot end the flow"))?;
@@ -85,7 +93,8 @@ fn together(parts: Vec<(usize, EndReport)>) -> EndReport {
     let counts: Vec<Counts> = parts.iter().map(|(_, part)| part.counts).collect();
     let shares =
         parts.iter().map(|(flows, part)| (*flows as u64, part.counts.calls, part.fairness));
-    let fairness = Fairness::of_parts(shares);
+    let is_known = parts.iter().all(|(flows, part)| *flows == 1 || part.fairness.is_some());
+    let fairness = Fairness::of_parts(shares).filter(|_| is_known);
     // A limit of one thread is a limit of the run.
     let busy = |time: &ThreadTime| time.cpu_ns as f64 / time.elapsed_ns.max(1) as f64;
     let times = parts.iter().filter_map(|(_, part)| part.thread);

@@ -44,7 +44,7 @@ pub(crate) fn watched<R>(
 
 /// A new thread inherits the CPU affinity of its creator; the main thread of the process is never pinned. If this is
 /// refused, the sampler takes its microseconds from the load.
-fn leave_the_processor_of_the_load() {
+pub(crate) fn leave_the_processor_of_the_load() {
     if let Ok(everywhere) = sched_getaffinity(Some(getpid())) {
         let _ = sched_setaffinity(None, &everywhere);
     }

@@ -31,11 +31,19 @@ pub(super) fn heed() -> io::Result<()> {
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }
 
-/// Gives the calling thread the lowest real-time priority, or none (sched_setscheduler(2)). Has no effect without the
-/// privilege.
-pub(super) fn set_real_time(is_real_time: bool) {
-    let (policy, sched_priority) =
-        if is_real_time { (libc::SCHED_FIFO, 1) } else { (libc::SCHED_OTHER, 0) };
+/// Scheduling policy and priority of the calling thread (sched_getscheduler(2)).
+pub(super) fn scheduling() -> (i32, i32) {
+    let mut parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `parameters` outlives the calls; 0 is the calling thread.
+    let policy = unsafe {
+        libc::sched_getparam(0, &raw mut parameters);
+        libc::sched_getscheduler(0)
+    };
+    (policy, parameters.sched_priority)
+}
+
+/// Sets policy and priority of the calling thread (sched_setscheduler(2)). Has no effect without the privilege.
+pub(super) fn set_scheduling((policy, sched_priority): (i32, i32)) {
     let parameters = libc::sched_param { sched_priority };
     // SAFETY: `parameters` outlives the call; 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
