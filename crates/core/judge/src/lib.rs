@@ -55,8 +55,8 @@ pub struct Route<'a> {
     pub testbed: Testbed,
     /// The wires between them; `None`: only the point's link.
     pub path: Option<&'a Path>,
-    /// The tightest host bus that the flows cross, if any.
-    pub bus: Option<HostBus>,
+    /// The tightest host bus that the flows cross, and the end that has it.
+    pub bus: Option<(Role, HostBus)>,
     /// Names of the client's and the server's node.
     pub nodes: [&'a str; 2],
     /// Whether other groups of flows ran at the same time.

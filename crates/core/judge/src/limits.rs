@@ -1,6 +1,6 @@
 //! Limits that the wire sets to a point.
 
-use fabricmark_link::{HostBus, TokenBucket};
+use fabricmark_link::TokenBucket;
 use fabricmark_plan::{
     Direction, Headers, MpiTransport, Operation, Pattern, Point, Socket, Testbed,
 };
@@ -22,7 +22,7 @@ pub fn limits(point: &Point, route: Route<'_>) -> Limits {
     let is_bounded = is_stream || mpi::is_bounded(point);
     let ceilings =
         if is_bounded { by_window(point, ceilings(point, route.path)) } else { Vec::new() };
-    let of_bus = if is_bounded { by_bus(point, route.bus) } else { Vec::new() };
+    let of_bus = if is_bounded { by_bus(point, route) } else { Vec::new() };
     let is_half_duplex = route.path.is_some_and(Path::is_half_duplex);
     let ceilings = match point.direction {
         Some(Direction::Both) if !is_half_duplex => {
@@ -90,7 +90,7 @@ fn ceilings(point: &Point, path: Option<&Path>) -> Vec<Ceiling> {
 /// Stack of a point's messages, and the link as that stack uses it; TCP without options. `None` if the size of a
 /// message on the wire is not known to the byte.
 pub(crate) fn stack(point: &Point) -> Option<(Link, Stack)> {
-    let (link, family) = (point.link, point.family);
+    let (link, family) = (point.link_as_set(), point.family);
     let immediate = point.operation == Some(Operation::WriteImmediate);
     match point.transport.traits().headers {
         Headers::Udp => Some((link, Stack::Udp { family })),
@@ -136,10 +136,10 @@ fn tightest_first(ceilings: impl Iterator<Item = Ceiling>) -> Vec<Ceiling> {
 }
 
 /// The ceilings of a host bus, which carries IP packets of both directions, or of each with its full rate.
-fn by_bus(point: &Point, bus: Option<HostBus>) -> Vec<Ceiling> {
-    let Some((bus, bus_bps)) = bus.and_then(|bus| Some((bus, bus.bps()?))) else {
-        return Vec::new();
-    };
+fn by_bus(point: &Point, route: Route<'_>) -> Vec<Ceiling> {
+    let known = route.bus.and_then(|(end, bus)| Some((end, bus, bus.bps()?)));
+    let Some((end, bus, bus_bps)) = known else { return Vec::new() };
+    let place = format!("{}, the {}", route.nodes[end as usize], end.name());
     let (family, mtu, Bytes(payload)) = (point.family, point.link.mtu(), point.payload);
     let stacks = match point.transport.traits().headers {
         Headers::Tcp => {
@@ -151,7 +151,11 @@ fn by_bus(point: &Point, bus: Option<HostBus>) -> Vec<Ceiling> {
     };
     let ceilings = stacks.into_iter().flat_map(|stack| bus_goodput(bus_bps, stack, mtu, payload));
     let has_both = point.direction == Some(Direction::Both) && bus.is_duplex();
-    ceilings.map(|ceiling| if has_both { ceiling.both_ways() } else { ceiling }).collect()
+    let placed = |mut ceiling: Ceiling| {
+        ceiling.inputs.insert("bus".to_owned(), place.clone().into());
+        if has_both { ceiling.both_ways() } else { ceiling }
+    };
+    ceilings.map(placed).collect()
 }
 
 /// RTT floor: the emulated delay in both directions, unless it varies, plus the serialization of the packets. For
@@ -186,6 +190,7 @@ pub fn bucket_bytes(point: &Point) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use fabricmark_plan::Role;
     use fabricmark_wire::{Hop, Switch, Switching};
 
     use super::*;
@@ -266,7 +271,8 @@ mod tests {
     fn a_host_bus_that_is_slower_than_the_link_sets_the_bound() {
         let bound_bps = |levels: &str, bus: &str| {
             let levels = format!("pattern=stream,family=4,payload=1000,{levels}");
-            let route = Route { bus: Some(bus.parse().unwrap()), ..Route::of(Testbed::Lab) };
+            let bus = Some((Role::Client, bus.parse().unwrap()));
+            let route = Route { bus, ..Route::of(Testbed::Lab) };
             let limits = limits(&fabricmark_testkit::point(&levels), route);
             limits.bound_bps().unwrap()
         };

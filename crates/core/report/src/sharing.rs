@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use fabricmark_plan::{Factor, Figure, Interference, Level, Point};
+use fabricmark_plan::{Factor, Figure, Interference, Level, Plan, Point};
 use fabricmark_record::{Alignment, Fairness, MachineUsage, Provenance, Record};
-use fabricmark_stats::{Estimate, StopRule};
+use fabricmark_stats::Estimate;
 use fabricmark_wire::{Ceiling, Input, Kind};
 use serde_json::{Value, json};
 
@@ -94,7 +94,7 @@ pub(crate) fn sharing(e: &Experiment<'_>) -> Vec<Sharing> {
     let of = |points: &Vec<&Point>| {
         let levels = select::levels_of(points[0], &varied);
         let levels = varied.iter().copied().zip(levels).collect();
-        Sharing::of(points, levels, &runs, &plan.stop)
+        Sharing::of(points, levels, &runs, plan)
     };
     together.iter().filter_map(of).collect()
 }
@@ -110,8 +110,9 @@ impl Sharing {
         points: &[&Point],
         levels: Vec<(Factor, Level)>,
         runs: &ByPoint<'_>,
-        rule: &StopRule,
+        plan: &Plan,
     ) -> Option<Self> {
+        let rule = &plan.stop;
         let together: Vec<&Runs<'_>> =
             points.iter().map(|point| runs.get(point)).collect::<Option<_>>()?;
         let figures: Vec<Figure> = points.iter().map(|point| Figure::deciding(point)).collect();
@@ -167,7 +168,7 @@ impl Sharing {
                     Fairness::of(&counts).jain
                 })?,
                 ratio: (over(&|block| block[most] / block[least])?, [most, least].map(name)),
-                medium: Medium::of(points, &together).and_then(|(medium, bounds)| {
+                medium: Medium::of(plan, points, &together).and_then(|(medium, bounds)| {
                     let used = |block: &[f64]| block.iter().zip(&bounds).map(|(a, b)| a / b).sum();
                     Some((medium, over(&used)?))
                 }),
@@ -307,24 +308,29 @@ fn sums(goodputs: &[BTreeMap<u32, f64>]) -> BTreeMap<u32, f64> {
 
 impl Medium {
     /// What all points cross, and the bound that it sets to each of them alone.
-    fn of(points: &[&Point], runs: &[&Runs<'_>]) -> Option<(Self, Vec<f64>)> {
+    fn of(plan: &Plan, points: &[&Point], runs: &[&Runs<'_>]) -> Option<(Self, Vec<f64>)> {
         let limits = |runs: &Runs<'_>| Some(runs.counted.first()?.limits.ceilings.clone());
         let all: Vec<Vec<Ceiling>> = runs.iter().map(|runs| limits(runs)).collect::<Option<_>>()?;
         let bps = |ceiling: &Ceiling| ceiling.goodput_bps.as_f64();
         let bus = |ceilings: &Vec<Ceiling>| {
             let is_bound = |ceiling: &&Ceiling| ceiling.kind == Kind::Bound;
             let mut bounds = ceilings.iter().filter(is_bound);
-            bounds.find_map(|one| Some((one.inputs.get("bus_bps")?.clone(), bps(one))))
+            bounds.find_map(|one| Some((one.inputs.get("bus")?.clone(), bps(one))))
         };
         let buses: Option<Vec<(Input, f64)>> = all.iter().map(bus).collect();
+        let same_way = |point: &&Point| point.direction == points[0].direction;
+        if !points.iter().all(same_way) {
+            return None;
+        }
         if let Some(buses) = buses
-            && buses.iter().all(|(input, _)| *input == buses[0].0)
+            && buses.iter().all(|(place, _)| *place == buses[0].0)
         {
             return Some((Self::Bus, buses.into_iter().map(|(_, bound)| bound).collect()));
         }
-        // Without wires of their own, all groups cross the same link in the same direction.
-        let is_same =
-            |point: &&Point| point.link == points[0].link && point.direction == points[0].direction;
+        // Without wires of their own, all groups between the same nodes cross the same link.
+        let is_same = |point: &&Point| {
+            point.link == points[0].link && plan.nodes(point) == plan.nodes(points[0])
+        };
         let has_names = all.iter().flatten().any(|ceiling| ceiling.inputs.contains_key("path"));
         let bound = |ceilings: &Vec<Ceiling>| Some(bps(ceilings.first()?));
         let bounds = all.iter().map(bound).collect::<Option<_>>()?;

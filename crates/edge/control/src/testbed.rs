@@ -77,8 +77,8 @@ pub(crate) trait Testbed {
         None
     }
 
-    /// The tightest emulated host bus that a point's flows cross.
-    fn bus(&self, _point: &Point) -> Option<HostBus> {
+    /// The tightest emulated host bus that a point's flows cross, and the end that has it.
+    fn bus(&self, _point: &Point) -> Option<(Role, HostBus)> {
         None
     }
 

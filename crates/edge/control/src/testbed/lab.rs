@@ -181,11 +181,11 @@ impl Testbed for InLab {
         self.way(network, point).path.clone()
     }
 
-    fn bus(&self, point: &Point) -> Option<HostBus> {
+    fn bus(&self, point: &Point) -> Option<(Role, HostBus)> {
         let topology = self.network(point)?.lab.topology();
-        let nodes = [Role::Client, Role::Server].map(|role| self.name(role, point));
-        let buses = nodes.into_iter().filter_map(|name| topology.nodes.get(name)?.bus);
-        buses.min_by_key(|bus| bus.bps())
+        let bus = |role| Some((role, topology.nodes.get(self.name(role, point))?.bus?));
+        let buses = [Role::Client, Role::Server].into_iter().filter_map(bus);
+        buses.min_by_key(|(_, bus)| bus.bps())
     }
 
     /// Sum of the delays of the links; 0 with jitter, which may reduce them.
