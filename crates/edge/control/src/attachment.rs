@@ -51,6 +51,8 @@ pub(crate) struct NodeFacts {
     pub(crate) namespace: Option<String>,
     /// Its machine; `None`: this one.
     pub(crate) host: Option<HostFacts>,
+    /// Boot id of its machine; `None`: this one.
+    pub(crate) boot: Option<String>,
     /// Offset of its clock from ours.
     pub(crate) clock_offset: Option<ClockOffset>,
 }
@@ -58,6 +60,12 @@ pub(crate) struct NodeFacts {
 impl NodeFacts {
     /// Facts about a node on this machine.
     pub(crate) fn here(namespace: Option<String>) -> Self {
-        Self { carrier: Carrier::LocalSocket, namespace, host: None, clock_offset: None }
+        Self {
+            carrier: Carrier::LocalSocket,
+            namespace,
+            host: None,
+            boot: None,
+            clock_offset: None,
+        }
     }
 }

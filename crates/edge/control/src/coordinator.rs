@@ -187,9 +187,12 @@ impl Coordinator {
         if point.relay.is_some() {
             from.extend(self.testbed.relay(point)?.sources);
         }
+        let threads = point.threads.unwrap_or(1) as usize;
         let more = |role: Role| -> Vec<u32> {
-            let threads = 1..point.threads.unwrap_or(1) as usize;
-            let cpus = threads.map(|thread| self.testbed.cpus(point, &self.cpus, place + thread));
+            // CPUs that the user has chosen are those of the first threads.
+            let most = if plan.cpus.is_some() { 1 } else { threads };
+            let cpus = (1..most)
+                .map(|thread| self.testbed.cpus(point, &self.cpus, threads * place + thread));
             cpus.filter_map(|cpus| cpus[role as usize]).collect()
         };
         let more_cpus = [Role::Client, Role::Server].map(more);
@@ -224,7 +227,7 @@ impl Coordinator {
         let [client_cpu, server_cpu] = cpus.unwrap_or_else(|| {
             // Points that take turns use the same CPUs.
             let place = if slice.is_some() { 0 } else { place };
-            self.testbed.cpus(point, &self.cpus, place)
+            self.testbed.cpus(point, &self.cpus, threads * place)
         });
         let server = self.testbed.attach(Role::Server, point)?;
         Ok((

@@ -312,7 +312,8 @@ impl Context<'_> {
             path: path.as_ref(),
             bus: coordinator.testbed().bus(&point),
             nodes: plan.nodes(&point),
-            has_others: plan.groups.len() > 1 || record.slice_ns.is_some(),
+            has_others: plan.at_once(record.place.point as usize).len() > 1
+                || record.slice_ns.is_some(),
         };
         let found = judge(&point, parts, route, coordinator.provenance(&point), dropped);
         record.nodes = nodes(coordinator, &self.host, route.nodes, &point, parts)?;

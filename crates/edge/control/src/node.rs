@@ -30,8 +30,9 @@ const END_WITHIN: Duration = Duration::from_secs(1);
 pub(crate) struct Node {
     /// Name of the node; empty if the worker is behind an agent, which errors name by its host.
     name: String,
-    behind: Behind,
+    // Closed before the process is waited for.
     pub(crate) socket: UnixStream,
+    behind: Behind,
     frames: FrameReader,
 }
 

@@ -11,7 +11,12 @@ use std::time::{Duration, Instant};
 
 use fabricmark_lab::Namespace;
 
-/// A worker process, which is killed when this is dropped.
+use crate::settings::recover_settings;
+
+/// How long a worker may take to exit after its socket has closed: it puts settings of its host back.
+const EXITS_WITHIN: Duration = Duration::from_secs(3);
+
+/// A worker process. When this is dropped, after the socket to it, it has to exit; one that hangs is killed.
 pub(crate) struct WorkerProcess {
     child: Child,
 }
@@ -57,8 +62,15 @@ impl WorkerProcess {
 
 impl Drop for WorkerProcess {
     fn drop(&mut self) {
-        // A worker exits by itself when its socket closes; one that hangs is killed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let until = Instant::now() + EXITS_WITHIN;
+        while let Ok(None) = self.child.try_wait() {
+            if Instant::now() >= until {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                recover_settings();
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }

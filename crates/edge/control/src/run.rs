@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fabricmark_judge::{Part, slice_rate};
 use fabricmark_load::foreign::poll_for;
-use fabricmark_plan::{CONTROL_RTT_MAX, Pace, Pattern, Plan, Point, Purpose, Role};
+use fabricmark_plan::{
+    CONTROL_RTT_MAX, Direction, Group, Pace, Pattern, Plan, Point, Purpose, Role,
+};
 use fabricmark_proto::{Conversation, ConversationError, Ends, Failure, Order, Prepare};
 use fabricmark_record::{ActiveTime, Interval, RelayTimes, Series};
 use fabricmark_units::{Nanos, Stream};
@@ -16,7 +18,7 @@ use crate::error::PlanError;
 use crate::progress::Progress;
 use crate::relay;
 use crate::secured::machine_time;
-use crate::settings::Claims;
+use crate::settings::{Claims, LINK_WITHIN};
 
 /// Warm-up of each level at the start of a block, in slices that do not count: an arbitrary choice.
 const WARM_UP: Nanos = Nanos::from_millis(8);
@@ -24,8 +26,8 @@ const WARM_UP: Nanos = Nanos::from_millis(8);
 /// Smallest number of warm-up rounds.
 const ROUNDS_OMITTED_MIN: u64 = 2;
 
-/// Time from the order to start until the start, in addition to the RTT of the control path: an order takes 0.2 ms to
-/// reach the load thread of a worker here (docs/notebook/measured.md).
+/// Time from the order to start until the start, in addition to the RTT of the control path: an order passes through a
+/// worker in less than 0.3 ms (docs/notebook/measured.md), and longer on a busy machine.
 const START_LEAD: Nanos = Nanos::from_millis(5);
 
 /// Longest time between checks for an interrupt.
@@ -97,11 +99,24 @@ impl Run<'_> {
         let talks = loads.iter().enumerate();
         let talks: Result<Vec<Talk>, PlanError> = talks
             .map(|(place, load)| {
+                let place = self.place_of(load, place);
                 let purpose = Purpose::Load;
                 Talk::begin(self, coordinator, purpose, load, (place, is_alone), &mut claims)
             })
             .collect();
         self.converse(coordinator, talks?, prober, claims, progress)
+    }
+
+    /// Place of a load among all that the plan runs at once: a group has the same CPUs and workers alone and together.
+    fn place_of(&self, load: &Point, place: usize) -> usize {
+        let is_its = |group: &Group| Some(&group.name) == load.group.as_ref();
+        let Some(group) = self.plan.groups.iter().position(is_its) else { return place };
+        let is_reverse_of_two = load.direction == Some(Direction::Reverse)
+            && self
+                .points
+                .iter()
+                .any(|point| point.group == load.group && point.direction == Some(Direction::Both));
+        2 * group + usize::from(is_reverse_of_two)
     }
 
     /// Opens the flows of all points and lets the points take turns, each once per round, in random order.
@@ -203,6 +218,17 @@ impl Run<'_> {
     ) -> Result<RunResult, PlanError> {
         let mut waits = talks.iter().any(|talk| talk.waits_for_start);
         loop {
+            let has_opened = |talk: &Talk| talk.conversation.has_opened();
+            if waits
+                && talks.iter().any(has_opened)
+                && talks.iter().any(|talk| talk.conversation.place().is_some())
+            {
+                // Two coordinators that hold one agent and wait for the other's would wait for ever.
+                self.give_up(coordinator, &mut talks)?;
+                let why =
+                    "a part of the run waited in the queue of an agent while others held theirs";
+                return Ok(RunResult::Invalid(why.to_owned()));
+            }
             if waits && talks.iter().all(|talk| talk.conversation.has_opened()) {
                 start_together(coordinator, &mut talks);
                 waits = false;
@@ -309,9 +335,14 @@ impl Talk {
         let waits_for_start = purpose == Purpose::Load && !is_alone && run.slice.is_none();
         (start.waits_for_start, answer.waits_for_start) = (waits_for_start, waits_for_start);
         let relay = point.relay.map(|_| coordinator.prepare_relay(point, &answer)).transpose()?;
-        for (prepare, node) in [&mut start, &mut answer].into_iter().zip(run.plan.nodes(point)) {
+        for prepare in [&mut start, &mut answer] {
             let facts = coordinator.facts(prepare.role, point);
-            prepare.host_settings = claims.take(point, node, &facts, &prepare.device);
+            prepare.host_settings = claims.take(point, &facts, &prepare.device);
+        }
+        if point.host_settings.is_some() {
+            // Before the run, and after it.
+            let links = Nanos::from(LINK_WITHIN);
+            start.patience_ns = start.patience_ns + links + links;
         }
         Ok(Self {
             purpose,

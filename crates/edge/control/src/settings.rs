@@ -15,9 +15,10 @@ use fabricmark_wire::Link;
 
 use crate::attachment::NodeFacts;
 use crate::error::PlanError;
+use crate::interfaces::device_of;
 
-/// How long a link may take to come back after its device was set, as some devices are reset by it.
-const LINK_WITHIN: Duration = Duration::from_secs(3);
+/// How long a link may take to come back after its device was set: an estimate of the autonegotiation of Ethernet.
+pub(crate) const LINK_WITHIN: Duration = Duration::from_secs(3);
 
 /// Interval at which the link is looked at meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -43,7 +44,8 @@ pub(crate) fn check(plan: &Plan) -> Result<(), PlanError> {
 /// Puts back what killed processes have changed on this host, in this network namespace.
 pub fn recover_settings() -> Vec<Restored> {
     // Without a journal nothing has been changed.
-    Journal::existing().flat_map(|journal| journal.recover().unwrap_or_default()).collect()
+    let journal = Journal::existing().ok().flatten();
+    journal.and_then(|journal| journal.recover().ok()).unwrap_or_default()
 }
 
 /// Settings that are made already by an end of the same run.
@@ -53,26 +55,21 @@ pub(crate) struct Claims(BTreeSet<String>);
 impl Claims {
     /// The settings of a point that an end makes: those that no earlier end has made for the same device, network
     /// namespace or machine.
-    pub(crate) fn take(
-        &mut self,
-        point: &Point,
-        node: &str,
-        facts: &NodeFacts,
-        device: &str,
-    ) -> Vec<String> {
-        let host = match facts.carrier {
-            Carrier::LocalSocket => "",
-            Carrier::Agent | Carrier::Iperf3 => node,
-        };
+    pub(crate) fn take(&mut self, point: &Point, facts: &NodeFacts, device: &str) -> Vec<String> {
+        // Two nodes may be at one agent; whether an agent on this machine is in our namespace is not known.
+        let machine = facts.boot.as_deref().unwrap_or_default();
+        let is_remote = facts.carrier != Carrier::LocalSocket;
         let namespace = facts.namespace.as_deref().unwrap_or_default();
         let is_new = |text: &&str| {
             let setting = text.split_once('=').and_then(|(name, _)| name.parse::<Setting>().ok());
             let scope = match setting {
-                Some(setting) if setting.is_of_device() => format!("{namespace} {device}"),
                 Some(setting) if setting.is_of_machine() => String::new(),
-                _ => namespace.to_owned(),
+                Some(setting) if setting.is_of_device() => {
+                    format!("{is_remote} {namespace} {device}")
+                }
+                _ => format!("{is_remote} {namespace}"),
             };
-            self.0.insert(format!("{host} {scope} {text}"))
+            self.0.insert(format!("{machine} {scope} {text}"))
         };
         point.settings_of_hosts().filter(is_new).map(str::to_owned).collect()
     }
@@ -96,7 +93,14 @@ impl InForce {
             prepare.host_settings.iter().map(|text| text.parse()).collect();
         let changes =
             changes.map_err(|error| Failure::Protocol(format!("host_settings: {error}")))?;
-        let device = prepare.device.clone();
+        // Not the device that the coordinator names: it may know only that of the control connection.
+        let device = device_of(prepare.address).name;
+        if device.is_empty() {
+            let address = prepare.address;
+            return Err(Failure::Missing(format!(
+                "no device of this host has the address {address}"
+            )));
+        }
         let (made, is_made) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
         let hold = move || {
@@ -115,7 +119,9 @@ impl InForce {
                 // An error: whoever waits has ended.
                 let _ = ended.recv();
             }
+            let had_link = has_link(&device).unwrap_or(false);
             let restored = applied.put_back().map_err(|error| error.to_string())?;
+            wait_for_link(&device, had_link)?;
             match restored.iter().find(|one| one.outcome.remains()) {
                 Some(Restored { change, outcome, .. }) => {
                     Err(format!("{}: {outcome}", change.as_deref().unwrap_or("a setting")))
@@ -161,6 +167,11 @@ fn make(applied: &mut Applied<'_>, device: &str, changes: &[Change]) -> Result<(
     for change in changes {
         applied.change(Some(device), change).map_err(|error| error.to_string())?;
     }
+    wait_for_link(device, had_link)
+}
+
+/// Waits until a device that had a link has it again: some drivers reset it with a ring or an MTU.
+fn wait_for_link(device: &str, had_link: bool) -> Result<(), String> {
     let until = Instant::now() + LINK_WITHIN;
     while had_link && !has_link(device).unwrap_or(true) {
         if Instant::now() >= until {
@@ -195,18 +206,24 @@ mod tests {
              host_settings=tso=off,sysctl:net.core.rmem_max=1000,governor=performance",
         );
         let mut claims = Claims::default();
-        let mut take = |node: &str, facts: &NodeFacts, device: &str| {
-            claims.take(&point, node, facts, device).join(" ")
-        };
+        let mut take =
+            |facts: &NodeFacts, device: &str| claims.take(&point, facts, device).join(" ");
         let all = "tso=off sysctl:net.core.rmem_max=1000 governor=performance";
-        assert_eq!(take("client", &facts(Some("client")), "eth"), all);
+        assert_eq!(take(&facts(Some("client")), "eth"), all);
         // Another namespace of the same machine.
         let of_other = "tso=off sysctl:net.core.rmem_max=1000";
-        assert_eq!(take("server", &facts(Some("server")), "eth"), of_other);
+        assert_eq!(take(&facts(Some("server")), "eth"), of_other);
         // A second group of flows at the same nodes, over other devices.
-        assert_eq!(take("client", &facts(Some("client")), "ib"), "tso=off");
-        assert_eq!(take("server", &facts(Some("server")), "eth"), "");
-        let agent = NodeFacts { carrier: Carrier::Agent, ..facts(None) };
-        assert_eq!(take("server", &agent, "eth"), all);
+        assert_eq!(take(&facts(Some("client")), "ib"), "tso=off");
+        assert_eq!(take(&facts(Some("server")), "eth"), "");
+        let agent = |boot: &str| NodeFacts {
+            carrier: Carrier::Agent,
+            boot: Some(boot.to_owned()),
+            ..facts(None)
+        };
+        assert_eq!(take(&agent("one"), "eth"), all);
+        assert_eq!(take(&agent("other"), "eth"), all);
+        // Two nodes at one agent.
+        assert_eq!(take(&agent("one"), "eth"), "");
     }
 }

@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::thread;
 use std::time::Duration;
 
 use fabricmark_proto::{
@@ -41,8 +42,9 @@ const OVERTIME: Nanos = Nanos::from_secs(300);
 
 /// A worker process and the socket to it.
 struct Hand {
-    process: WorkerProcess,
+    // Closed before the process is waited for.
     socket: UnixStream,
+    process: WorkerProcess,
     frames: FrameReader,
     is_watched: bool,
     /// Deadline of its run.
@@ -286,8 +288,15 @@ impl Connected {
         }
     }
 
+    /// Ends the worker. Waiting for it would delay other coordinators.
+    fn release(&mut self) {
+        if let Some(hand) = self.hand.take() {
+            thread::spawn(|| drop(hand));
+        }
+    }
+
     fn worker_lost(&mut self, why: &str) {
-        self.hand = None;
+        self.release();
         if let Some(protocol) = self.protocol() {
             protocol.on_worker_lost(why);
         }
@@ -360,7 +369,7 @@ impl Connected {
     /// Says goodbye, and frees the worker with all its resources. False while the peer may still read what was sent
     /// before.
     pub(super) fn close(&mut self) -> bool {
-        self.hand = None;
+        self.release();
         let Phase::Known(mut secured, _) = std::mem::replace(&mut self.phase, Phase::Over) else {
             return true;
         };

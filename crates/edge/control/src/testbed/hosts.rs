@@ -230,6 +230,7 @@ impl Testbed for Hosts {
             carrier: Carrier::Agent,
             namespace: None,
             host: Some(remote.welcome.host.clone()),
+            boot: (!remote.is_this_machine()).then(|| remote.welcome.boot.clone()),
             clock_offset: carrier.and_then(|carrier| carrier.facts().clock),
         }
     }

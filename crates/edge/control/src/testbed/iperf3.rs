@@ -47,7 +47,7 @@ impl Testbed for Iperf3 {
                 (Carrier::Iperf3, Some(host))
             }
         };
-        NodeFacts { carrier, namespace: None, host, clock_offset: None }
+        NodeFacts { carrier, namespace: None, host, boot: None, clock_offset: None }
     }
 
     fn least_rtt(&self, _: &Point) -> Option<Nanos> {

@@ -16,7 +16,7 @@ pub(crate) fn way(topology: &Topology, spec: &PathSpec) -> Option<Way> {
     let PathSpec { from, to, via, is_relayed } = spec;
     let relay = Some(RELAY).filter(|relay| *is_relayed && topology.nodes.contains_key(*relay));
     match relay.filter(|relay| from != relay && to != relay) {
-        Some(relay) => topology.way_through(relay, from, to),
+        Some(relay) => topology.way_through(relay, via.as_deref(), from, to),
         None => topology.way_by(via.as_deref(), from, to),
     }
 }

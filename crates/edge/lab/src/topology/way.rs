@@ -43,8 +43,8 @@ impl Topology {
     }
 
     /// The path from one node to another, or back to itself, through a node that relays connections.
-    pub fn way_through(&self, relay: &str, from: &str, to: &str) -> Option<Way> {
-        let mut links = self.links_between(None, from, relay)?;
+    pub fn way_through(&self, relay: &str, via: Option<&str>, from: &str, to: &str) -> Option<Way> {
+        let mut links = self.links_between(via, from, relay)?;
         links.extend(self.links_between(None, relay, to)?);
         let way = self.way_over(links)?;
         let is_of_mtu =
@@ -215,7 +215,7 @@ mod tests {
             ("ethernet:100M".to_owned(), true)
         );
         for to in ["server", "client"] {
-            let relayed = topology.way_through("relay", "client", to).unwrap();
+            let relayed = topology.way_through("relay", None, "client", to).unwrap();
             assert_eq!(relayed.links.len(), 4);
             let path = relayed.path.unwrap();
             assert_eq!(path.to_string(), "ethernet:100M > store-and-forward > ethernet:100M");

@@ -384,7 +384,9 @@ fn groups_with_different_windows_and_rtts_have_the_shares_that_the_model_predict
     let predicted = rates[0] / (rates[0] + rates[1]);
     assert!((0.25..0.26).contains(&predicted), "{predicted}");
     let records = bench.records();
-    for near in counted(&records).filter(|record| record.point.key().contains("group=near")) {
+    let is_near = |record: &&Record| record.point.key().contains("group=near");
+    assert_eq!(counted(&records).filter(is_near).count(), 2);
+    for near in counted(&records).filter(is_near) {
         let is_beside = |record: &&Record| {
             record.place.block == near.place.block && record.point.key().contains("group=far")
         };
@@ -416,6 +418,7 @@ fn two_networks_at_once_get_the_bus_of_their_host_and_each_alone_its_own_ceiling
     );
     let records = bench.records();
     let mut together = BTreeMap::new();
+    assert_eq!(counted(&records).count(), 12, "two groups, alone and together, three runs");
     for record in counted(&records) {
         let key = record.point.key();
         let goodput_bps = record.figures.value(Figure::Goodput).unwrap();

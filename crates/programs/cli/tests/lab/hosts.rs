@@ -101,6 +101,13 @@ fn has_gro(namespace: &Namespace, folder: &Path) -> bool {
     interface["offloads"]["gro"]["is_on"].as_bool().unwrap()
 }
 
+fn wait_until_gro_is(is_on: bool, namespace: &Namespace, folder: &Path) {
+    let started = Instant::now();
+    while has_gro(namespace, folder) != is_on {
+        assert!(started.elapsed() < Duration::from_secs(30), "GRO is never {is_on}");
+    }
+}
+
 /// A command of the program in a namespace, and what it printed.
 fn command(namespace: &Namespace, folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
@@ -139,13 +146,16 @@ fn settings_of_a_host_hold_for_a_run_and_are_put_back_after_it_and_after_a_kill(
     assert!(found.to_string().contains("gro=off"), "{found}");
     assert!(has_gro(&namespace, folder), "put back after the run");
 
+    let long = [WITHOUT_GRO, &["--duration", "60s", "--runs", "2"]].concat();
+    let mut running = command(&namespace, folder, &long).stderr(Stdio::null()).spawn().unwrap();
+    wait_until_gro_is(false, &namespace, folder);
+    kill_process(Pid::from_child(&running), Signal::INT).unwrap();
+    assert_eq!(running.wait().unwrap().code(), Some(130));
+    assert!(has_gro(&namespace, folder), "put back before an interrupted command ends");
+
     for kills_workers in [false, true] {
-        let long = [WITHOUT_GRO, &["--duration", "60s", "--runs", "2"]].concat();
         let mut running = command(&namespace, folder, &long).stderr(Stdio::null()).spawn().unwrap();
-        let started = Instant::now();
-        while has_gro(&namespace, folder) {
-            assert!(started.elapsed() < Duration::from_secs(30), "the setting is never made");
-        }
+        wait_until_gro_is(false, &namespace, folder);
         let process = Pid::from_child(&running);
         if kills_workers {
             let id = running.id();
@@ -163,10 +173,7 @@ fn settings_of_a_host_hold_for_a_run_and_are_put_back_after_it_and_after_a_kill(
             continue;
         }
         // The workers see that their coordinator has gone, and put the setting back.
-        let killed = Instant::now();
-        while !has_gro(&namespace, folder) {
-            assert!(killed.elapsed() < Duration::from_secs(30), "the setting is never put back");
-        }
+        wait_until_gro_is(true, &namespace, folder);
     }
 }
 
