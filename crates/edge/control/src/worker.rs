@@ -1,5 +1,6 @@
 //! The worker process: takes orders from a local socket and carries them out on a load thread.
 
+use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -39,7 +40,15 @@ enum Load {
 }
 
 /// Carries out orders until the coordinator closes the socket.
-pub fn work(mut socket: UnixStream) -> io::Result<()> {
+pub fn work(socket: UnixStream) -> io::Result<()> {
+    match carry_out_orders(socket) {
+        // The coordinator has closed the socket before it read all reports.
+        Err(error) if matches!(error.kind(), BrokenPipe | ConnectionReset) => Ok(()),
+        result => result,
+    }
+}
+
+fn carry_out_orders(mut socket: UnixStream) -> io::Result<()> {
     let (wake, mut woken) = UnixStream::pair()?;
     let (words, said) = mpsc::channel();
     let mut hand = Hand { wake, words, runs: 0, run: None };
