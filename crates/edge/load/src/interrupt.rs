@@ -40,6 +40,8 @@ struct State {
     ends: Option<Instant>,
     has_orders: bool,
     has_left: bool,
+    /// Scheduling of the load thread before its end, see [`Interrupter::keep_time`].
+    before_end: Option<sys::Scheduling>,
 }
 
 #[derive(Debug)]
@@ -91,8 +93,8 @@ impl Interrupter {
         Leaving(self)
     }
 
-    /// Clock of the run: sets `stop` when its time is over, and interrupts the load thread until that has left. The clock
-    /// of a run that ends together with others is not delayed by their load threads.
+    /// Clock of the run: sets `stop` when its time is over, and interrupts the load thread until that has left. In a run
+    /// that ends together with others neither the clock nor the end of the load thread waits for their load threads.
     pub(crate) fn keep_time(&self, stop: &AtomicBool, ends_together: bool) {
         let _real_time = ends_together.then(RealTime::begin);
         let mut state = self.lock();
@@ -103,6 +105,11 @@ impl Interrupter {
             }
             if state.ends.take_if(|ends| *ends <= now).is_some() {
                 stop.store(true, Relaxed);
+                let blocked = state.blocker.as_ref().map(|blocker| blocker.thread);
+                if ends_together && blocked.is_some() {
+                    state.before_end = Some(sys::scheduling(blocked));
+                    sys::set_scheduling(blocked, REAL_TIME);
+                }
                 state.order(now);
             }
             let next = [state.ends, state.interrupt(now)].into_iter().flatten().min();
@@ -149,21 +156,23 @@ impl State {
 /// sched(7)). Without CAP_SYS_NICE it has no effect, and threads that share a CPU start up to some milliseconds apart.
 #[must_use]
 pub(crate) struct RealTime {
-    /// Policy and priority before.
-    before: (i32, i32),
+    before: sys::Scheduling,
 }
+
+/// The lowest real-time priority.
+const REAL_TIME: sys::Scheduling = sys::Scheduling { policy: libc::SCHED_FIFO, priority: 1 };
 
 impl RealTime {
     pub(crate) fn begin() -> Self {
-        let before = sys::scheduling();
-        sys::set_scheduling((libc::SCHED_FIFO, 1));
+        let before = sys::scheduling(None);
+        sys::set_scheduling(None, REAL_TIME);
         Self { before }
     }
 }
 
 impl Drop for RealTime {
     fn drop(&mut self) {
-        sys::set_scheduling(self.before);
+        sys::set_scheduling(None, self.before);
     }
 }
 
@@ -183,7 +192,12 @@ pub(crate) struct Leaving<'a>(&'a Interrupter);
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        self.0.tell(|state| state.has_left = true);
+        self.0.tell(|state| {
+            state.has_left = true;
+            if let Some(before) = state.before_end.take() {
+                sys::set_scheduling(None, before);
+            }
+        });
     }
 }
 
@@ -246,6 +260,22 @@ mod tests {
     fn the_end_of_the_run_stops_it_and_interrupts_a_blocked_receiver() {
         let begin = |interrupter: &Interrupter| interrupter.begin(Duration::from_millis(1));
         assert_eq!(interrupted(None, begin), (io::ErrorKind::Interrupted, true));
+    }
+
+    /// Without CAP_SYS_NICE the scheduling does not change at all.
+    #[test]
+    fn a_load_thread_has_its_scheduling_again_after_a_run_that_ended_together() {
+        let before = sys::scheduling(None);
+        let (interrupter, stop) = (Interrupter::default(), AtomicBool::new(false));
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| interrupter.keep_time(&stop, true));
+            let _left = interrupter.leaving();
+            let _blocking = interrupter.block(None).unwrap();
+            interrupter.begin(Duration::from_millis(1));
+            socket.recv(&mut [0]).unwrap_err();
+        });
+        assert_eq!(sys::scheduling(None), before);
     }
 
     #[test]

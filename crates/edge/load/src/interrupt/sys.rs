@@ -31,22 +31,33 @@ pub(super) fn heed() -> io::Result<()> {
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }
 
-/// Scheduling policy and priority of the calling thread (sched_getscheduler(2)).
-pub(super) fn scheduling() -> (i32, i32) {
+/// Scheduling of a thread (sched(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Scheduling {
+    /// Policy, such as SCHED_FIFO.
+    pub policy: i32,
+    /// Real-time priority; 0 for other policies.
+    pub priority: i32,
+}
+
+/// Scheduling of a thread of this process (sched_getscheduler(2)); `None`: of the calling thread.
+pub(super) fn scheduling(thread: Option<Pid>) -> Scheduling {
+    let thread = thread.map_or(0, Pid::as_raw_pid);
     let mut parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: `parameters` outlives the calls; 0 is the calling thread.
     let policy = unsafe {
-        libc::sched_getparam(0, &raw mut parameters);
-        libc::sched_getscheduler(0)
+        libc::sched_getparam(thread, &raw mut parameters);
+        libc::sched_getscheduler(thread)
     };
-    (policy, parameters.sched_priority)
+    Scheduling { policy, priority: parameters.sched_priority }
 }
 
-/// Sets policy and priority of the calling thread (sched_setscheduler(2)). Has no effect without the privilege.
-pub(super) fn set_scheduling((policy, sched_priority): (i32, i32)) {
-    let parameters = libc::sched_param { sched_priority };
+/// Sets the scheduling of a thread (sched_setscheduler(2)). Has no effect without the privilege.
+pub(super) fn set_scheduling(thread: Option<Pid>, Scheduling { policy, priority }: Scheduling) {
+    let thread = thread.map_or(0, Pid::as_raw_pid);
+    let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: `parameters` outlives the call; 0 is the calling thread.
-    unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
+    unsafe { libc::sched_setscheduler(thread, policy, &raw const parameters) };
 }
 
 /// Sends the signal to a thread of this process that handles it.
