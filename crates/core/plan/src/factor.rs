@@ -113,6 +113,15 @@ impl Section {
 }
 
 impl Spec {
+    /// A level in a heading: `4 flows`, `1 flow`. Empty if the factor has no format for it.
+    pub fn heading(&self, level: &str) -> String {
+        let text = self.shown.replace("{}", level);
+        match text.strip_suffix('s') {
+            Some(one) if level == "1" => one.to_owned(),
+            _ => text,
+        }
+    }
+
     const fn when(self, applies: fn(&Point) -> bool) -> Self {
         Self { applies, ..self }
     }

@@ -78,9 +78,13 @@ impl Chart {
             }
         }
         let one = |levels: Vec<Level>| {
-            let named = levels.iter().map(String::as_str).filter(|level| !level.is_empty());
+            let named = self.split.iter().zip(&levels).filter(|(_, level)| !level.is_empty());
+            let named = named.map(|(factor, level)| {
+                let heading = factor.spec().heading(level);
+                if heading.is_empty() { level.clone() } else { heading }
+            });
             let whole = if self.title.is_empty() { self.figure.spec().label } else { &self.title };
-            let title = [whole].into_iter().chain(named).collect::<Vec<_>>().join(", ");
+            let title = [whole.to_owned()].into_iter().chain(named).collect::<Vec<_>>().join(", ");
             let mut filter = self.filter.clone();
             filter.extend(
                 self.split.iter().copied().zip(levels.into_iter().map(|level| vec![level])),

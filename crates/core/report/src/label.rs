@@ -14,7 +14,7 @@ pub(crate) fn level(factor: Factor, level: &str) -> String {
         _ if level.is_empty() => format!("no {}", name(factor)),
         (Factor::Transport, _) if level != Transport::Null.word() => level.to_uppercase(),
         (_, "") => format!("{} {}", name(factor), row(factor, level)),
-        (_, shown) => shown.replace("{}", &row(factor, level)),
+        _ => factor.spec().heading(&row(factor, level)),
     }
 }
 
@@ -179,5 +179,7 @@ mod tests {
         }
         assert_eq!(level(Factor::Rtt, "400ms"), "RTT 400\u{a0}ms");
         assert_eq!(level(Factor::Window, ""), "no window");
+        assert_eq!(level(Factor::Flows, "1"), "1 flow");
+        assert_eq!(level(Factor::Flows, "2"), "2 flows");
     }
 }
