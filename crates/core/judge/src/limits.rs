@@ -139,7 +139,10 @@ fn tightest_first(ceilings: impl Iterator<Item = Ceiling>) -> Vec<Ceiling> {
 fn by_bus(point: &Point, route: Route<'_>) -> Vec<Ceiling> {
     let known = route.bus.and_then(|(end, bus)| Some((end, bus, bus.bps()?)));
     let Some((end, bus, bus_bps)) = known else { return Vec::new() };
-    let place = format!("{}, the {}", route.nodes[end as usize], end.name());
+    let place = match route.nodes[end as usize] {
+        name if name == end.name() => name.to_owned(),
+        name => format!("{name}, the {}", end.name()),
+    };
     let (family, mtu, Bytes(payload)) = (point.family, point.link.mtu(), point.payload);
     let stacks = match point.transport.traits().headers {
         Headers::Tcp => {
