@@ -383,8 +383,8 @@ fn smc_travels_by_rdma_in_a_kernel_that_finds_its_peer_by_rocev2() {
     assert!(matches!(numbers[..], [_, by_rdma] if by_rdma > 1000), "{messages}");
 }
 
-/// Sets what a driver for hardware and a veth have, and prints what `hosts show` has of it. No module is loaded while a
-/// second emulated CPU runs (`inside.sh` of the guest).
+/// Sets what a driver for hardware and a veth have, and prints what `hosts show` has of it, and `rdma link`. No module
+/// is loaded while a second emulated CPU runs (`inside.sh` of the guest).
 const SET_AND_SHOW: &str = "set -e
     echo 0 >/sys/devices/system/cpu/cpu1/online
     modprobe e1000e
@@ -393,19 +393,22 @@ const SET_AND_SHOW: &str = "set -e
     ethtool -K eth0 tso off gro off >&2
     ip link add c0 numrxqueues 4 numtxqueues 4 type veth peer name c1
     ethtool -L c0 rx 2 tx 3 >&2
-    \"$FABRICMARK\" hosts show --interface eth0 --interface c0 --json";
+    \"$FABRICMARK\" hosts show --interface eth0 --interface c0 --interface v0 --interface v1 --json
+    rdma -j link";
 
 #[test]
-fn settings_that_ethtool_has_made_are_shown() {
-    let test = "settings_that_ethtool_has_made_are_shown";
+fn settings_that_ethtool_has_made_and_the_links_of_rdma_are_shown() {
+    let test = "settings_that_ethtool_has_made_and_the_links_of_rdma_are_shown";
     if fabricmark_host::program("ethtool").is_none() {
         return skip(test, "ethtool is not installed");
     }
     let Some(output) = guest(test, "6.1", SET_AND_SHOW) else { return };
     let messages = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{messages}");
-    let Host { interfaces, .. } = serde_json::from_slice(&output.stdout).unwrap();
-    let [card, veth] = interfaces.as_slice() else { panic!("{interfaces:?}") };
+    let mut documents = serde_json::Deserializer::from_slice(&output.stdout).into_iter();
+    let mut document = || -> serde_json::Value { documents.next().unwrap().unwrap() };
+    let Host { interfaces, .. } = serde_json::from_value(document()).unwrap();
+    let [card, veth, roce @ ..] = interfaces.as_slice() else { panic!("{interfaces:?}") };
     assert_eq!(card.technology, Technology::Ethernet);
     assert_eq!(card.driver.as_deref(), Some("e1000e"));
     assert!(card.pci.is_some() && !card.irqs.is_empty(), "{card:?}");
@@ -420,6 +423,18 @@ fn settings_that_ethtool_has_made_are_shown() {
     let channels = veth.channels.unwrap();
     assert_eq!((channels.rx, channels.tx, channels.combined), (Some(2), Some(3), None));
     assert_eq!((channels.rx_max, channels.tx_max), (Some(4), Some(4)));
+    let links = document();
+    assert_eq!(links.as_array().unwrap().len(), roce.len());
+    for (link, interface) in links.as_array().unwrap().iter().zip(roce) {
+        let [port] = interface.rdma.as_slice() else { panic!("{interface:?}") };
+        assert_eq!(link["netdev"], interface.name.as_str());
+        assert_eq!(link["ifname"], port.device.as_str());
+        assert_eq!(
+            (&link["port"], &link["state"]),
+            (&port.port.into(), &port.state.as_str().into())
+        );
+        assert!(port.protocols.contains(&"RoCE v2".to_owned()), "{port:?}");
+    }
 }
 
 #[test]
