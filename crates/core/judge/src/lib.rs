@@ -131,7 +131,7 @@ fn judge_part(
     let (active, passive) = if is_reverse { (server, client) } else { (client, server) };
     let figures =
         figures::figures(point, *omit, active, passive, part.relay, route.path, provenance);
-    let drops = drops(point, active, passive, link_drops);
+    let drops = drops(point, active, passive, link_drops, route.has_others);
     let mut noted = Vec::new();
     let [client_node, server_node] = route.nodes;
     for (node, report) in [(client_node, client), (server_node, server)] {
@@ -177,13 +177,21 @@ fn judge_part(
 }
 
 /// Lost datagrams of a stream, by drop counter; those beyond the sum of all counters are unexplained.
-fn drops(point: &Point, active: &EndReport, passive: &EndReport, link_drops: u64) -> Drops {
+fn drops(
+    point: &Point,
+    active: &EndReport,
+    passive: &EndReport,
+    link_drops: u64,
+    has_others: bool,
+) -> Drops {
     if !point.transport.is_lossy() || point.pattern != Pattern::Stream {
         return Drops::default();
     }
     let arrived = passive.sequence.map_or(passive.counts.calls, |counts| counts.unique);
     let lost = active.counts.calls.saturating_sub(arrived);
     let link = link_drops + passive.device_drops;
+    // The link counts what it dropped of others, too.
+    let link = if has_others { link.min(lost) } else { link };
     let (socket, reassembly) = (passive.socket_drops, passive.reassembly_failures);
     // A drop counts as one, but drops a buffer, which may hold several datagrams.
     let explained = (socket + link + reassembly) * point.datagrams_per_buffer();

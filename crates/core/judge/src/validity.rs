@@ -70,8 +70,7 @@ fn apart(record: &Record) -> Option<String> {
     let apart = Nanos(starts_apart_ns.saturating_add(uncertainty_ns));
     (apart > most && !record.place.warm_up).then(|| {
         format!(
-            "the senders started up to {apart} apart, more than {most}, a twentieth of the run; use a \
-             longer duration"
+            "the senders started up to {apart} apart, more than the ramp of {most}; use a longer duration"
         )
     })
 }
@@ -285,7 +284,7 @@ fn emulator(record: &Record) -> Vec<String> {
 const MISSED_MAX: f64 = 1e-3;
 
 /// Whether datagrams came faster than the wire or the hosts carry them, so that losses anywhere are expected.
-fn is_flood(record: &Record) -> bool {
+pub(crate) fn is_flood(record: &Record) -> bool {
     let goodput_bps = record.figures.value(Figure::Goodput).unwrap_or(0.0);
     let bound_bps = record.limits.bound_bps();
     let is_full = bound_bps.is_none_or(|bps| goodput_bps > (1.0 - THROUGHPUT_TIE) * bps);

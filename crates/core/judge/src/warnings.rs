@@ -2,10 +2,11 @@
 
 use fabricmark_plan::{Point, Purpose};
 use fabricmark_proto::EndReport;
-use fabricmark_record::{Emulation, Usage, Warning};
+use fabricmark_record::{Record, Usage, Warning};
 use fabricmark_stats::{LAG1_WARNING, lag1};
 
 use crate::Part;
+use crate::validity::is_flood;
 
 /// Fewest runs for a meaningful correlation.
 const CORRELATION_RUNS: usize = 10;
@@ -47,8 +48,10 @@ pub(crate) fn small_send_buffer(point: &Point, active: &EndReport) -> Option<War
     (granted_bytes < asked_bytes).then_some(Warning::SmallSendBuffer { asked_bytes, granted_bytes })
 }
 
-/// Packets that an emulator lost without being told to.
-pub fn missed(emulation: &Emulation) -> Option<Warning> {
+/// Packets that an emulator lost without being told to. What a flood loses before the emulator is no fault of the
+/// machine.
+pub fn missed(record: &Record) -> Option<Warning> {
+    let emulation = record.emulation.as_ref().filter(|_| !is_flood(record))?;
     let packets = emulation.there.missed + emulation.back.missed;
     (packets > 0).then_some(Warning::MissedPackets { packets })
 }

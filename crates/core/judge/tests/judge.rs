@@ -1,11 +1,11 @@
 //! Each figure and each warning, from fabricated reports of both ends.
 
-use fabricmark_judge::{Findings, Part, Route, correlated, judge, missed};
+use fabricmark_judge::{Findings, Part, Route, correlated, judge};
 use fabricmark_plan::{Figure, Purpose, Testbed};
 use fabricmark_proto::{EndReport, Ends, SequenceCounts};
 use fabricmark_record::{
-    Counts, CpuShares, CpuUsage, Drops, EmulatedWay, Emulation, MachineUsage, Pacing, Provenance,
-    Side, TcpCounters, Usage, Warning,
+    Counts, CpuShares, CpuUsage, Drops, MachineUsage, Pacing, Provenance, Side, TcpCounters, Usage,
+    Warning,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_testkit::point;
@@ -177,6 +177,10 @@ fn datagrams_are_lost_where_a_counter_says_so_and_unexplained_elsewhere() {
     let drops = Drops { lost: 100, socket: 40, link: 25, reassembly: 10, unexplained: 25 };
     assert_eq!((flow.drops, flow.reordered, flow.duplicates), (drops, Some(3), Some(5)));
     assert_eq!(found.warnings, [Warning::UnexplainedLoss { datagrams: 25 }]);
+    // A link that others use counts what it dropped of them, too.
+    let shared = Route { has_others: true, ..Route::of(Testbed::Lab) };
+    let found = judge(&parts[0].point, &parts, shared, Provenance::Measured, 7_000);
+    assert_eq!(found.flows[0].drops.link, 100);
 }
 
 #[test]
@@ -229,22 +233,6 @@ fn each_warning_has_its_cause() {
     let is_stolen =
         |warning: &Warning| matches!(warning, Warning::StolenTime { node, .. } if node == "server");
     assert!(found.len() == 1 && is_stolen(&found[0]), "{found:?}");
-}
-
-#[test]
-fn an_emulator_that_lost_packets_is_a_warning() {
-    let way = |missed| EmulatedWay { missed, ..EmulatedWay::default() };
-    let emulation = |there, back| Emulation {
-        words: String::new(),
-        offloaded: false,
-        cpu: None,
-        calibration: None,
-        busy_ns: None,
-        there: way(there),
-        back: way(back),
-    };
-    assert_eq!(missed(&emulation(0, 0)), None);
-    assert_eq!(missed(&emulation(2, 3)), Some(Warning::MissedPackets { packets: 5 }));
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Invariants of every record: for each rule a fabricated record that satisfies it, and one that violates it.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use fabricmark_judge::{outcome, violations};
+use fabricmark_judge::{missed, outcome, violations};
 use fabricmark_plan::{Figure, Pattern, Point};
 use fabricmark_record::{
     Counts, Drops, EmulatedWay, Emulation, Figures, Flow, Interval, KernelCounters, Limits,
     MachineUsage, Outcome, Pacing, ProcessUsage, Provenance, Record, Series, Sourced, Usage,
+    Warning,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_testkit::{figures, point};
@@ -213,6 +214,21 @@ fn a_run_without_a_figure_says_what_arrived_where_the_rest_went_and_that_the_emu
     record.flows[0].drops = Drops { lost: 3, link: 3, ..Drops::default() };
     record.emulation = None;
     assert_eq!(violations(&record, 0), ["nothing arrived: 3 packets dropped by the link"]);
+}
+
+#[test]
+fn an_emulator_that_lost_packets_is_a_warning_unless_a_sender_floods_the_wire() {
+    let lost = |mut record: Record| {
+        let emulation = record.emulation.as_mut().unwrap();
+        (emulation.there.missed, emulation.back.missed) = (2, 3);
+        missed(&record)
+    };
+    assert_eq!(missed(&tcp_stream()), None);
+    assert_eq!(lost(tcp_stream()), Some(Warning::MissedPackets { packets: 5 }));
+    assert_eq!(lost(paced_datagrams()), Some(Warning::MissedPackets { packets: 5 }));
+    let mut flood = paced_datagrams();
+    flood.figures.set(Figure::Goodput, figure(9.4e6));
+    assert_eq!(lost(flood), None);
 }
 
 #[test]

@@ -322,7 +322,7 @@ impl Context<'_> {
         record.figures = found.figures;
         record.limits = found.limits;
         record.warnings = found.warnings;
-        record.warnings.extend(record.emulation.as_ref().and_then(missed));
+        record.warnings.extend(missed(record));
         record.outcome = outcome(record);
         record.bottleneck = bottleneck(record).filter(|_| record.outcome == Outcome::Completed);
         Ok(())

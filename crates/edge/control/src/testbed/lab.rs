@@ -195,22 +195,18 @@ impl Testbed for InLab {
     }
 
     fn drops(&self, point: &Point) -> Result<u64, PlanError> {
-        let ways = self.traffic(point)?;
-        Ok(ways.into_iter().flatten().flatten().map(|link| link.lost_packets()).sum())
+        let Some(network) = self.network(point) else { return Ok(0) };
+        let ends = [Role::Client, Role::Server].map(|role| self.name(role, point));
+        // What left the links and found no room before the bus of a host.
+        let buses = network.lab.shared_traffic()?.into_iter();
+        let buses = buses.filter(|shared| ends.contains(&shared.name.as_str()));
+        let links = self.traffic(point)?.into_iter().flatten().flatten();
+        Ok(links.chain(buses).map(|traffic| traffic.lost_packets()).sum())
     }
 
     fn traffic(&self, point: &Point) -> Result<Option<[Vec<Traffic>; 2]>, PlanError> {
         let Some(network) = self.network(point) else { return Ok(None) };
-        let mut traffic = network.lab.traffic()?;
-        if network.wiring.is_some() {
-            // Packets that found no room before the client's bus were on their way back: a host does not drop what
-            // it sends.
-            for bus in network.lab.shared_traffic()? {
-                for (count, more) in traffic[1].dropped.iter_mut().zip(bus.dropped) {
-                    *count += more;
-                }
-            }
-        }
+        let traffic = network.lab.traffic()?;
         let of_link = |(link, end): (usize, usize)| traffic[2 * link + end].clone();
         let of_way = |from| self.links(network, from, point).into_iter().map(of_link).collect();
         Ok(Some([Role::Client, Role::Server].map(of_way)))

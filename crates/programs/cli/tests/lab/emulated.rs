@@ -397,6 +397,21 @@ fn groups_with_different_windows_and_rtts_have_the_shares_that_the_model_predict
     }
 }
 
+#[test]
+fn datagrams_that_find_no_room_before_a_bus_are_lost_on_the_link_in_either_direction() {
+    let Some(bench) = bench("a bus that is full") else { return };
+    for direction in ["forward", "reverse"] {
+        let answer = bench.measure(&format!(
+            "stream lab:ethernet:1G --bus 200M --transport udp --payload 1400 --direction {direction} -t 300ms"
+        ));
+        let record = &answer["records"][0];
+        assert_eq!(record["outcome"]["kind"], "completed", "{record}");
+        let drops = &record["flows"][0]["drops"];
+        assert!(drops["link"].as_u64().unwrap() > 0, "{drops}");
+        assert_eq!(drops["unexplained"].as_u64().unwrap_or_default(), 0, "{drops}");
+    }
+}
+
 /// Two networks of one client, whose bus carries less than both together.
 #[test]
 fn two_networks_at_once_get_the_bus_of_their_host_and_each_alone_its_own_ceiling() {
@@ -413,7 +428,7 @@ fn two_networks_at_once_get_the_bus_of_their_host_and_each_alone_its_own_ceiling
     expect(&output, 0, &["2 groups of flows at once"]);
     let text = stdout(&output);
     assert!(
-        text.contains("Groups at once") && text.contains("host bus that they share: 9"),
+        text.contains("Groups at once") && text.contains("utilisation of the shared host bus: 9"),
         "{text}"
     );
     let records = bench.records();
