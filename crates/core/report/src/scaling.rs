@@ -117,13 +117,8 @@ pub(crate) fn tables(all: &[Scaling]) -> Vec<PlainTable> {
 pub(crate) fn json(all: &[Scaling]) -> Value {
     let rate = |(flows, estimate): &(u32, Estimate)| json!({ "flows": flows, "value": summary::estimate(estimate) });
     let of = |one: &Scaling| {
-        let levels: serde_json::Map<String, Value> = one
-            .levels
-            .iter()
-            .map(|(factor, level)| (factor.key().to_owned(), level.clone().into()))
-            .collect();
         json!({
-            "levels": levels,
+            "levels": summary::levels(&one.levels),
             "figure": one.figure,
             "fewest": rate(&one.fewest),
             "best": rate(&one.best),

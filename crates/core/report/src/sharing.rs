@@ -241,7 +241,7 @@ impl Sharing {
                 notes.push(format!("sum: {}", against.join(", ")));
             }
             if let Some((medium, used)) = &sum.medium {
-                notes.push(format!("{}: {} of what it can carry", medium.words(), percent(used)));
+                notes.push(format!("utilisation of the {}: {}", medium.words(), percent(used)));
             }
             let (ratio, [most, least]) = &sum.ratio;
             let half = ratio.half_width().map(|half| format!(" ± {}", fixed(half, 2)));
@@ -256,11 +256,11 @@ impl Sharing {
             let ms = |ns: u64| fixed(ns as f64 / 1e6, 2);
             let clocks = match at.uncertainty_ns {
                 0 => String::new(),
-                ns => format!(", by clocks that differ by up to {} ms", ms(ns)),
+                ns => format!(", with a clock error of at most {} ms", ms(ns)),
             };
             notes.push(format!(
-                "senders started at most {} ms apart and ended at most {} ms apart{clocks}; all of them \
-                 ran for at least {} ms of each run",
+                "senders started at most {} ms apart and ended at most {} ms apart{clocks}; all were \
+                 active at the same time for at least {} ms of each run",
                 ms(at.starts_apart_ns),
                 ms(at.ends_apart_ns),
                 fixed(at.overlap_ns as f64 / 1e6, 1)
@@ -340,8 +340,8 @@ impl Medium {
 
     const fn words(self) -> &'static str {
         match self {
-            Self::Bus => "host bus that they share",
-            Self::Link => "link that they share",
+            Self::Bus => "shared host bus",
+            Self::Link => "shared link",
         }
     }
 }
@@ -403,13 +403,8 @@ pub(crate) fn json(all: &[Sharing]) -> Value {
         })
     };
     let of = |one: &Sharing| {
-        let levels: serde_json::Map<String, Value> = one
-            .levels
-            .iter()
-            .map(|(factor, level)| (factor.key().to_owned(), level.clone().into()))
-            .collect();
         json!({
-            "levels": levels,
+            "levels": summary::levels(&one.levels),
             "provenance": one.provenance,
             "groups": one.groups.iter().map(group).collect::<Vec<_>>(),
             "sum": one.sum.as_ref().map(sum),

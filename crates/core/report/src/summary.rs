@@ -104,7 +104,7 @@ fn cell(cell: &Cell<'_>, figure: Figure, unit: &str, published: Option<f64>) -> 
     fields.into_iter().filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>().into()
 }
 
-fn levels(levels: &[(Factor, Level)]) -> Value {
+pub(crate) fn levels(levels: &[(Factor, Level)]) -> Value {
     let present = levels.iter().filter(|(_, level)| !level.is_empty());
     let entry = |(factor, level): &(Factor, Level)| match (factor.spec().kind, level.parse()) {
         (Kind::Size(..), Ok(Bytes(bytes))) => (format!("{factor}_bytes"), json!(bytes)),
