@@ -239,11 +239,14 @@ fn check_threads(point: &Point) -> Result<(), Contradiction> {
         Some((_, factor)) => {
             let message =
                 format!("threads={threads} is not supported with {factor}={}", point.level(factor));
-            refuse(
-                Factor::Threads,
-                message,
-                "use threads=1, or tcp or udp in a closed loop with path=copy",
-            )
+            let help = match factor {
+                Factor::QuickAck | Factor::Window | Factor::Timestamps => {
+                    format!("use threads=1, or leave out {factor}")
+                }
+                _ => "use threads=1, or tcp or udp in a closed loop with path=copy and wait=epoll"
+                    .to_owned(),
+            };
+            refuse(Factor::Threads, message, help)
         }
         None => Ok(()),
     }

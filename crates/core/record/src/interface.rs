@@ -264,7 +264,7 @@ pub struct InterfaceFacts {
     /// Firmware of its hardware, in the driver's notation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
-    /// Speed of the link, as in [`Interface`].
+    /// Speed of the link. For InfiniBand as the kernel rounds it; absent for virtual devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed_bps: Option<u64>,
     /// Lanes of the link: its width, for InfiniBand.
@@ -302,7 +302,7 @@ pub struct InterfaceFacts {
     pub tx_queues: Option<u32>,
 }
 
-/// Whether offloads are on, as in [`Offloads`].
+/// Which offloads are on (ethtool -k).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EnabledOffloads {
     /// TCP segmentation by the device.

@@ -225,8 +225,8 @@ impl Run<'_> {
             {
                 // Two coordinators that hold one agent and wait for the other's would wait for ever.
                 self.give_up(coordinator, &mut talks)?;
-                let why =
-                    "a part of the run waited in the queue of an agent while others held theirs";
+                let why = "a group waited in the queue of an agent while another group had started; run one \
+                           plan at a time on these agents, or raise agent --at-once";
                 return Ok(RunResult::Invalid(why.to_owned()));
             }
             if waits && talks.iter().all(|talk| talk.conversation.has_opened()) {

@@ -140,7 +140,7 @@ impl InForce {
     pub(crate) fn end(mut self) -> Result<(), Failure> {
         self.put_back().map_err(|why| {
             Failure::Missing(format!(
-                "a setting was not put back: {why}; run fabricmark hosts restore"
+                "a host setting was not put back: {why}; run fabricmark hosts restore as root"
             ))
         })
     }

@@ -3,8 +3,8 @@ use crate::netlink::{NetlinkError, rejection};
 /// Why settings of a device were not read or not set.
 #[derive(Debug, thiserror::Error)]
 pub enum EthtoolError {
-    /// The kernel has no ethtool netlink (Linux 5.6, CONFIG_ETHTOOL_NETLINK).
-    #[error("this kernel has no ethtool netlink; it needs Linux 5.6 with CONFIG_ETHTOOL_NETLINK")]
+    /// The kernel has no ethtool netlink (CONFIG_ETHTOOL_NETLINK), or none for settings.
+    #[error("this kernel has no ethtool netlink; it needs Linux 5.7 with CONFIG_ETHTOOL_NETLINK")]
     NoFamily,
     /// There is no such device in the network namespace.
     #[error("{device}: no such network device")]

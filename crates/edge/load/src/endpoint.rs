@@ -62,14 +62,15 @@ impl Endpoint {
             check_hardware(prepare.point.device.as_ref().unwrap_or(&prepare.device))
                 .map_err(Failure::Missing)?;
         }
-        if prepare.point.threads.is_some_and(|threads| threads > 1)
+        if let Some(threads @ 2..) = prepare.point.threads
             && (prepare.interval_ns.is_some()
                 || prepare.amount.is_some()
                 || prepare.slice_ns.is_some())
         {
-            let message =
-                "several threads support neither intervals nor slices nor an amount of bytes";
-            return Err(Failure::Missing(message.to_owned()));
+            return Err(Failure::Missing(format!(
+                "threads={threads} is not supported with intervals, slices or an amount of bytes; use \
+                 threads=1, or leave these out"
+            )));
         }
         if let Some(interval) = prepare.interval_ns.filter(|&interval| interval < INTERVAL_MIN) {
             let message = format!("an interval of {interval} is below {INTERVAL_MIN}");

@@ -44,7 +44,7 @@ pub enum Cause {
     #[error("refused: {0}")]
     Refused(String),
     /// The kernel accepted the value, but the device has another one.
-    #[error("the device silently kept {kept} instead of {wanted}")]
+    #[error("the device has {kept} after {wanted} was set; use a value that it supports")]
     Kept {
         /// What was set.
         wanted: String,
@@ -63,7 +63,9 @@ pub enum Cause {
         change: String,
     },
     /// An ended process changed the setting, and that cannot be undone now. The text says why.
-    #[error("a process that has ended has set {change}: {reason}")]
+    #[error(
+        "a process that has ended left {change} set ({reason}); run fabricmark hosts restore as root"
+    )]
     NotRecovered {
         /// What was set, such as `mtu=9000`.
         change: String,
@@ -102,8 +104,8 @@ pub enum JournalError {
         /// Why it failed.
         source: io::Error,
     },
-    /// The disk of the journal is full.
-    #[error("journal of settings: the disk of {0} is full: free some space, or use another folder")]
+    /// The file system of the journal is full.
+    #[error("journal of settings: the file system of {0} is full: free some space")]
     Full(PathBuf),
     /// Somebody else may write to the folder of the journal.
     #[error("journal of settings: {0} is not a folder that only this user writes to: remove it")]

@@ -110,7 +110,12 @@ impl fmt::Display for Outcome {
             Self::InUse { pid } => write!(f, "left alone: process {pid} still uses it"),
             Self::Failed { reason } => write!(f, "not put back: {reason}"),
             Self::Unreadable { file, reason } => {
-                write!(f, "the journal's file {} was not applied: {reason}", file.display())
+                let file = file.display();
+                write!(
+                    f,
+                    "the entry {file} of the journal was not applied: {reason}; check the settings of \
+                     this host, then remove the file"
+                )
             }
         }
     }

@@ -50,7 +50,7 @@ pub enum Command {
     Compare(Compare),
     /// Check this machine for settings and load that disturb measurements, and show how to fix them
     Doctor(Doctor),
-    /// Show the network interfaces of this host, and put back changed settings
+    /// Show the network interfaces of a host, or put back settings that a killed run has changed
     #[command(subcommand)]
     Hosts(hosts::Hosts),
     /// Run one end of measurements for other hosts that this host trusts

@@ -50,7 +50,7 @@ fn restore_puts_back_what_a_killed_process_changed() {
                 format!("{change}: left alone: process {} still uses it\n", std::process::id());
             let output = restore(&namespace, &living, &[]);
             expect(&output, 67, &line);
-            let message = "fabricmark: 1 setting was not put back\n";
+            let message = "fabricmark: 1 host setting was not put back\n";
             assert_eq!(String::from_utf8_lossy(&output.stderr), message);
 
             // Nobody holds the files of a copy, as if their owner had been killed.

@@ -34,7 +34,8 @@ pub struct Show {
 /// Options of `hosts restore`.
 #[derive(Args, Debug)]
 pub struct Restore {
-    /// Folder of the journal of changed settings [default: /run/fabricmark/settings, and that of this user]
+    /// Folder of the journal of changed settings [default: as root /run/fabricmark/settings, otherwise
+    /// $XDG_RUNTIME_DIR/fabricmark-settings]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
     /// Print JSON instead of text

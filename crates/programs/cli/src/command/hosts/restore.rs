@@ -24,8 +24,11 @@ pub fn restore(options: &Restore) -> Result<(), Failure> {
     answer(options.json, json, || text(&restored))?;
     match remaining {
         0 => Ok(()),
-        1 => Err(Failure::new(Code::RunFailed, "1 setting was not put back")),
-        _ => Err(Failure::new(Code::RunFailed, format!("{remaining} settings were not put back"))),
+        1 => Err(Failure::new(Code::RunFailed, "1 host setting was not put back")),
+        _ => Err(Failure::new(
+            Code::RunFailed,
+            format!("{remaining} host settings were not put back"),
+        )),
     }
 }
 
@@ -43,7 +46,7 @@ pub fn recover() {
     };
     let restored: Vec<Restored> = recover_settings().into_iter().filter(is_news).collect();
     if !restored.is_empty() {
-        note!("settings of a killed run:\n{}", text(&restored).trim_end());
+        note!("host settings that a killed run had changed:\n{}", text(&restored).trim_end());
     }
 }
 
@@ -84,7 +87,8 @@ mod tests {
             text(&restored),
             "eth0: mtu=9000: put back to 1500\n\
              busy-poll=50: left alone: somebody else has changed it to 9\n\
-             the journal's file /j/1.damaged was not applied: it is damaged\n"
+             the entry /j/1.damaged of the journal was not applied: it is damaged; check the \
+             settings of this host, then remove the file\n"
         );
         assert_eq!(text(&[]), "nothing to put back\n");
     }
