@@ -193,7 +193,7 @@ fn the_goodput_of_bursts_is_that_of_the_answered_ones() {
 
 #[test]
 fn letters_of_iperf3_mean_the_same_here() {
-    let line = "stream loopback -P 2 -l 32KiB -C reno -M 1000 -B 127.0.0.1 -w 256KiB -k 99 -R";
+    let line = "stream loopback -P 2 -l 32KiB -C reno -M 1000 -B 127.0.0.1 -w 256KiB -k 9999 -R";
     let words = [
         "flows 2",
         "payload (B) 32,768",
@@ -201,7 +201,7 @@ fn letters_of_iperf3_mean_the_same_here() {
         "mss 1000",
         "source 127.0.0.1",
         "receive buffer (B) 262,144",
-        "ends after 99 payloads",
+        "ends after 9,999 payloads",
         "direction reverse",
     ];
     expect(line, 0, &words);
