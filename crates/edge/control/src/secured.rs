@@ -3,13 +3,12 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
+use fabricmark_telemetry::clock::machine_ns;
 use fabricmark_units::Instant;
-use rustix::time::{ClockId, clock_gettime};
 
-/// The machine's monotonic clock, which is the same for all its processes (clock_gettime(2)).
+/// The machine's monotonic clock.
 pub(crate) fn machine_time() -> Instant {
-    let now = clock_gettime(ClockId::Monotonic);
-    Instant(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+    Instant(machine_ns())
 }
 
 /// A TLS connection whose calls do not block.

@@ -18,8 +18,6 @@ mod place;
 mod qdisc;
 mod setting;
 mod store;
-#[expect(unsafe_code, reason = "one socket option that no safe crate offers")]
-mod sys;
 mod system;
 mod undo;
 mod value;

@@ -7,11 +7,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use fabricmark_telemetry::sys;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::{Deserialize, Serialize};
-
-use crate::sys;
 
 /// A network namespace. The kernel uses the inode number of a namespace that has ended for the next one, so the cookie
 /// is what tells them apart.
@@ -31,8 +30,8 @@ impl Namespace {
         let file = fs::metadata("/proc/thread-self/ns/net")?;
         let socket =
             socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-        let cookie = match sys::namespace_cookie(socket.as_fd()) {
-            Ok(cookie) => Some(cookie),
+        let cookie = match sys::get(socket.as_fd(), libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, 0u64) {
+            Ok((cookie, _)) => Some(cookie),
             Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => None,
             Err(error) => return Err(error),
         };

@@ -1,6 +1,6 @@
 //! Settings of network cards by ethtool netlink.
 
-use fabricmark_ethtool::{Coalescing, Ethtool, EthtoolError, Feature, Offload, Rings};
+use fabricmark_ethtool::{Coalescing, Ethtool, EthtoolError, Feature, Offload, Rings, on_off};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Cause;
@@ -55,10 +55,9 @@ impl Group {
         if kept == Some(wanted) {
             return Ok(());
         }
-        let word = |is_on| if is_on { "on" } else { "off" };
         Err(Cause::Kept {
-            wanted: word(wanted).to_owned(),
-            kept: word(kept.unwrap_or_default()).to_owned(),
+            wanted: on_off(wanted).to_owned(),
+            kept: on_off(kept.unwrap_or_default()).to_owned(),
         })
     }
 }
@@ -97,7 +96,7 @@ pub(crate) enum Parameter {
 
 impl Parameter {
     pub fn read(self, ethtool: &mut Ethtool, device: &str) -> Result<String, Cause> {
-        let word = |is_on: Option<bool>| is_on.map(|is_on| if is_on { "on" } else { "off" }.into());
+        let word = |is_on: Option<bool>| is_on.map(|is_on| on_off(is_on).to_owned());
         let number = |value: Option<u32>| value.map(|value| value.to_string());
         let value = match self {
             Self::RxUsecs => number(ethtool.coalescing(device)?.rx_usecs),

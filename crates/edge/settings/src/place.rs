@@ -172,8 +172,17 @@ pub(crate) struct Sysctl(String);
 /// Sysctls that change nothing but their own value. Others cannot be put back by writing the old value: for example
 /// `net.ipv4.ip_forward` resets the settings of all devices (Documentation/networking/ip-sysctl.rst), and
 /// `net.ipv6.conf.*.disable_ipv6` removes addresses.
-pub(crate) const SYSCTLS: [&str; 7] = [
-    "net.core.",
+/// Those of `net.core` for BPF are not settings of a network, and guard the kernel.
+pub(crate) const SYSCTLS: [&str; 15] = [
+    "net.core.busy_",
+    "net.core.dev_weight",
+    "net.core.flow_limit_",
+    "net.core.netdev_",
+    "net.core.optmem_max",
+    "net.core.rmem_",
+    "net.core.rps_",
+    "net.core.somaxconn",
+    "net.core.wmem_",
     "net.ipv4.tcp_",
     "net.ipv4.udp_",
     "net.ipv4.ip_local_port_range",

@@ -27,7 +27,10 @@ fn root(queues: &[Value]) -> Result<String, Cause> {
     match set.as_slice() {
         [] => Ok(DEFAULT.to_owned()),
         [queue] if queue["root"] == true => Ok(queue["kind"].as_str().unwrap_or_default().into()),
-        _ => Err(Cause::NotRestorable("the device has a tree of qdiscs".to_owned())),
+        _ => Err(Cause::NotRestorable(
+            "the device has a tree of qdiscs: remove it first with tc qdisc del dev DEVICE root"
+                .to_owned(),
+        )),
     }
 }
 

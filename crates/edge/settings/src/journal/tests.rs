@@ -428,7 +428,7 @@ fn refusals_are_told_apart() {
     for name in ["eth1", "", "..", "eth0/../eth0"] {
         assert!(matches!(cause(Some(name), "mtu=9000"), Cause::NoDevice), "{name}");
     }
-    assert!(matches!(cause(None, "sysctl:net.core.none=1"), Cause::NoSetting(_)));
+    assert!(matches!(cause(None, "sysctl:net.core.rmem_none=1"), Cause::NoSetting(_)));
     fs::remove_file(machine.path("sys/class/net/eth0/mode")).unwrap();
     assert!(matches!(cause(Some("eth0"), "ipoib-mode=datagram"), Cause::NoSetting(_)));
     fs::remove_dir_all(machine.path("sys/devices/system/cpu/cpufreq")).unwrap();
