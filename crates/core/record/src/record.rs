@@ -171,9 +171,9 @@ impl Record {
     }
 }
 
-/// The JSON Schema of a record, ending in a newline.
-pub fn schema() -> String {
-    let schema = schemars::schema_for!(Record);
+/// The JSON Schema of a type, such as [`Record`], ending in a newline.
+pub fn schema<T: JsonSchema>() -> String {
+    let schema = schemars::schema_for!(T);
     let mut text = serde_json::to_string_pretty(&schema).expect("a schema is plain data");
     text.push('\n');
     text

@@ -123,35 +123,9 @@ impl Ethtool {
         self.get(device, "features", FEATURES_GET, message::features)
     }
 
-    /// Switches a feature on or off. Fails with [`EthtoolError::Kept`] if the device does not follow, such as for a
-    /// fixed feature, or for one that needs another one.
-    pub fn set_feature(
-        &mut self,
-        device: &str,
-        name: &str,
-        is_on: bool,
-    ) -> Result<(), EthtoolError> {
-        self.set_features(device, &[(name, is_on)])
-    }
-
-    /// Switches features on or off in one request.
+    /// Switches features on or off in one request. Fails with [`EthtoolError::Kept`] if the device does not follow, such
+    /// as for a fixed feature, or for one that needs another one.
     pub fn set_features(
-        &mut self,
-        device: &str,
-        wanted: &[(&str, bool)],
-    ) -> Result<(), EthtoolError> {
-        self.request_features(device, wanted)?;
-        let features = self.features(device)?;
-        for (name, is_on) in wanted {
-            let found = features.iter().find(|feature| feature.name == *name);
-            if let Some(found) = found.filter(|found| found.is_on != *is_on) {
-                return Err(kept(device, name, on_off(*is_on), on_off(found.is_on)));
-            }
-        }
-        Ok(())
-    }
-
-    fn request_features(
         &mut self,
         device: &str,
         wanted: &[(&str, bool)],
@@ -167,33 +141,16 @@ impl Ethtool {
                 )
             })
             .collect();
-        let wanted = nest(FEATURES_WANTED, &[nest(BITSET_BITS, &bits)]);
-        self.ask(device, "features", FEATURES_SET, vec![wanted]).map(drop)
-    }
-
-    /// Switches all features of an offload that can be changed, like `ethtool -K`. Fails with [`EthtoolError::Kept`]
-    /// if [`Offload::is_on`] differs afterwards.
-    ///
-    /// Which of its features were on before is lost. [`Ethtool::features`] before and [`Ethtool::set_features`] after
-    /// put them back.
-    pub fn set_offload(
-        &mut self,
-        device: &str,
-        offload: Offload,
-        is_on: bool,
-    ) -> Result<(), EthtoolError> {
+        let request = nest(FEATURES_WANTED, &[nest(BITSET_BITS, &bits)]);
+        self.ask(device, "features", FEATURES_SET, vec![request])?;
         let features = self.features(device)?;
-        let changed = features.iter().filter(|feature| !feature.is_fixed);
-        let wanted: Vec<(&str, bool)> = changed
-            .filter(|feature| offload.has(&feature.name))
-            .map(|feature| (feature.name.as_str(), is_on))
-            .collect();
-        self.request_features(device, &wanted)?;
-        let found = offload.is_on(&self.features(device)?);
-        if found == Some(is_on) {
-            return Ok(());
+        for (name, is_on) in wanted {
+            let found = features.iter().find(|feature| feature.name == *name);
+            if let Some(found) = found.filter(|found| found.is_on != *is_on) {
+                return Err(kept(device, name, on_off(*is_on), on_off(found.is_on)));
+            }
         }
-        Err(kept(device, offload.name(), on_off(is_on), found.map_or("not known", on_off)))
+        Ok(())
     }
 
     /// Interrupt coalescing. Fails with [`EthtoolError::Refused`] and EOPNOTSUPP for devices without interrupts.
@@ -263,7 +220,8 @@ impl Ethtool {
     }
 }
 
-fn on_off(is_on: bool) -> &'static str {
+/// `on` or `off`, as in ethtool(8).
+pub fn on_off(is_on: bool) -> &'static str {
     if is_on { "on" } else { "off" }
 }
 

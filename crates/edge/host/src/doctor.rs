@@ -20,7 +20,7 @@ mod limits;
 mod neighbours;
 mod steering;
 mod tcp;
-mod text;
+pub(crate) mod text;
 pub(crate) mod tree;
 
 use std::path::Path;

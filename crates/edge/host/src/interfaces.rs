@@ -15,7 +15,7 @@ use std::path::Path;
 
 pub use fabricmark_ethtool::netlink::NetlinkError;
 use fabricmark_record::{
-    Channels, Coalescing, Host, Interface, InterfaceFacts, Ipoib, OffloadState, Offloads, Rings,
+    Channels, Coalescing, Interface, InterfaceFacts, Ipoib, OffloadState, Offloads, Rings,
     Technology,
 };
 
@@ -24,14 +24,6 @@ use device::{Device, device, devices};
 use link::Link;
 
 pub use text::text;
-
-/// The JSON Schema of [`Host`], ending in a newline.
-pub fn schema() -> String {
-    let schema = schemars::schema_for!(Host);
-    let mut text = serde_json::to_string_pretty(&schema).expect("a schema is plain data");
-    text.push('\n');
-    text
-}
 
 /// All interfaces of the network namespace of the calling thread.
 pub fn all() -> Result<Vec<Interface>, NetlinkError> {

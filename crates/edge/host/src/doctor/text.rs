@@ -66,7 +66,7 @@ fn fix(finding: &Finding) -> String {
 }
 
 /// Replaces control characters by `?`: names of processes and interfaces may contain them.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 

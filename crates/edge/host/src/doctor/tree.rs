@@ -47,7 +47,7 @@ impl File {
 }
 
 /// Merges files with equal content into one piece of evidence: the first path and the number of others.
-pub(crate) fn grouped(files: &[File]) -> Vec<Evidence> {
+pub(super) fn grouped(files: &[File]) -> Vec<Evidence> {
     let mut groups: Vec<(&File, usize)> = Vec::new();
     for file in files {
         match groups.iter_mut().find(|(first, _)| first.text == file.text) {

@@ -2,9 +2,11 @@
 
 use std::fmt::Display;
 
+use fabricmark_ethtool::on_off;
 use fabricmark_record::{Interface, OffloadState, Pci, RdmaPort, Technology};
 
 use crate::doctor::cpus::cpu_list;
+use crate::doctor::text::printable;
 
 /// Width of the labels.
 const LABEL: usize = 12;
@@ -34,8 +36,11 @@ fn block(interface: &Interface) -> String {
         ("IRQs", irqs(interface)),
     ];
     let rows = rows.iter().filter(|(_, value)| !value.is_empty());
-    let rows: String = rows.map(|(label, value)| format!("  {label:LABEL$}{value}\n")).collect();
-    format!("{}: {}, {}\n{rows}", interface.name, technology(interface), state(interface))
+    let rows: String =
+        rows.map(|(label, value)| format!("  {label:LABEL$}{}\n", printable(value))).collect();
+    // What another host reports may contain any characters.
+    let heading = format!("{}: {}, {}", interface.name, technology(interface), state(interface));
+    format!("{}\n{rows}", printable(&heading))
 }
 
 fn word(value: Option<impl Display>) -> String {
@@ -164,10 +169,6 @@ fn channels(interface: &Interface) -> String {
 fn rings(interface: &Interface) -> String {
     let Some(of) = interface.rings else { return String::new() };
     pairs(&[("rx", limited(of.rx, of.rx_max)), ("tx", limited(of.tx, of.tx_max))])
-}
-
-fn on_off(is_on: bool) -> &'static str {
-    if is_on { "on" } else { "off" }
 }
 
 /// Names and units of ethtool(8).

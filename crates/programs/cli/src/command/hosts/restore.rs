@@ -10,15 +10,12 @@ use crate::output::answer;
 
 /// Puts back what killed processes have changed, and prints what has become of it.
 pub fn restore(options: &Restore) -> Result<(), Failure> {
-    let journals = match &options.state {
-        None => Journal::existing()?.into_iter().collect(),
-        Some(folder) if matches!(folder.try_exists(), Ok(false)) => Vec::new(),
-        Some(folder) => vec![Journal::open(folder)?],
+    let journal = match &options.state {
+        None => Journal::existing()?,
+        Some(folder) if matches!(folder.try_exists(), Ok(false)) => None,
+        Some(folder) => Some(Journal::open(folder)?),
     };
-    let mut restored = Vec::new();
-    for journal in journals {
-        restored.extend(journal.recover()?);
-    }
+    let restored = journal.map(|journal| journal.recover()).transpose()?.unwrap_or_default();
     let remaining = restored.iter().filter(|one| one.outcome.remains()).count();
     let json = || json!({ "settings": restored, "remaining": remaining });
     answer(options.json, json, || text(&restored))?;
