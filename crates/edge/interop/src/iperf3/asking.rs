@@ -66,6 +66,8 @@ fn check(point: &Point) -> Result<(), Failure> {
     for (name, is_set) in [
         ("timestamps", point.timestamps.is_some()),
         ("quickack", point.quickack.is_some()),
+        ("host_settings", point.host_settings.is_some()),
+        ("threads", point.threads.is_some_and(|threads| threads > 1)),
         ("pacing_rate in reverse", is_reverse && point.pacing_rate.is_some()),
         ("cork in reverse", is_reverse && point.cork == Some(true)),
     ] {
