@@ -5,16 +5,17 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fabricmark_lab::Namespace;
 
-use crate::settings::recover_settings;
+use crate::settings::{LINK_WITHIN, recover_settings};
 
-/// How long a worker may take to exit after its socket has closed: it puts settings of its host back.
-const EXITS_WITHIN: Duration = Duration::from_secs(3);
+/// How long a worker may take to exit after its socket has closed: it puts settings of its host back, and waits for the
+/// link. Two seconds are an estimate of the writes.
+const EXITS_WITHIN: Duration = LINK_WITHIN.saturating_add(Duration::from_secs(2));
 
 /// A worker process. When this is dropped, after the socket to it, it has to exit; one that hangs is killed.
 pub(crate) struct WorkerProcess {
@@ -45,32 +46,35 @@ impl WorkerProcess {
 
     /// How it ended; waits for at most `within`, since its socket closes a moment before it exits.
     pub(crate) fn fate(&mut self, within: Duration) -> String {
-        let until = Instant::now() + within;
-        let status = loop {
-            match self.child.try_wait() {
-                Ok(None) if Instant::now() < until => thread::sleep(Duration::from_millis(1)),
-                ended => break ended.ok().flatten(),
-            }
-        };
-        match status.map(|status| (status.signal(), status.code())) {
+        match self.ended(within).map(|status| (status.signal(), status.code())) {
             Some((Some(signal), _)) => format!("killed by signal {signal}"),
             Some((None, code)) => format!("exit code {}", code.unwrap_or_default()),
             None => "still running".to_owned(),
+        }
+    }
+
+    /// Its exit status; `None` if it still runs after `within`.
+    fn ended(&mut self, within: Duration) -> Option<ExitStatus> {
+        let until = Instant::now() + within;
+        loop {
+            match self.child.try_wait() {
+                Ok(None) if Instant::now() < until => thread::sleep(Duration::from_millis(1)),
+                ended => return ended.ok().flatten(),
+            }
         }
     }
 }
 
 impl Drop for WorkerProcess {
     fn drop(&mut self) {
-        let until = Instant::now() + EXITS_WITHIN;
-        while let Ok(None) = self.child.try_wait() {
-            if Instant::now() >= until {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
-                recover_settings();
-                return;
-            }
-            thread::sleep(Duration::from_millis(1));
+        let status = self.ended(EXITS_WITHIN);
+        if status.is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        // One that was killed has put nothing back.
+        if !status.is_some_and(|status| status.success()) {
+            recover_settings();
         }
     }
 }

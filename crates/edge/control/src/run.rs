@@ -70,7 +70,7 @@ impl Run<'_> {
         let Some(prober) = self.points.iter().find_map(Point::prober) else {
             return self.at_once(coordinator, &loads, None, progress);
         };
-        let last = loads.len();
+        let last = self.place_of_probe(loads.len());
         let mut claims = Claims::default();
         let purpose = Purpose::ProbeIdle;
         let idle = Talk::begin(self, coordinator, purpose, &prober, (last, true), &mut claims)?;
@@ -116,7 +116,18 @@ impl Run<'_> {
                 .points
                 .iter()
                 .any(|point| point.group == load.group && point.direction == Some(Direction::Both));
-        2 * group + usize::from(is_reverse_of_two)
+        self.loads_each() * group + usize::from(is_reverse_of_two)
+    }
+
+    /// Most loads of a group: two if a direction is `both`.
+    fn loads_each(&self) -> usize {
+        let is_both = |point: &Point| point.direction == Some(Direction::Both);
+        if self.plan.points.iter().any(is_both) { 2 } else { 1 }
+    }
+
+    /// Place of the probe, behind those of all loads.
+    fn place_of_probe(&self, loads: usize) -> usize {
+        loads.max(self.loads_each() * self.plan.groups.len())
     }
 
     /// Opens the flows of all points and lets the points take turns, each once per round, in random order.
@@ -236,7 +247,7 @@ impl Run<'_> {
             if let Some(point) = prober
                 && talks.iter().all(|talk| talk.conversation.has_begun())
             {
-                let place = talks.len();
+                let place = self.place_of_probe(talks.len());
                 let (purpose, claims) = (Purpose::Probe, &mut claims);
                 talks.push(Talk::begin(self, coordinator, purpose, point, (place, false), claims)?);
                 prober = None;
@@ -335,7 +346,8 @@ impl Talk {
         let waits_for_start = purpose == Purpose::Load && !is_alone && run.slice.is_none();
         (start.waits_for_start, answer.waits_for_start) = (waits_for_start, waits_for_start);
         let relay = point.relay.map(|_| coordinator.prepare_relay(point, &answer)).transpose()?;
-        for prepare in [&mut start, &mut answer] {
+        // A client opens its flows when the server listens, so both ends have settings that the server makes first.
+        for prepare in [&mut answer, &mut start] {
             let facts = coordinator.facts(prepare.role, point);
             prepare.host_settings = claims.take(point, &facts, &prepare.device);
         }
@@ -543,7 +555,8 @@ pub(crate) fn judge(error: ConversationError) -> Result<RunResult, PlanError> {
         | ConversationError::Relay { ref failure } => match failure {
             Failure::Peer(_) | Failure::Aborted => Ok(RunResult::Invalid(error.to_string())),
             Failure::System(_) | Failure::Missing(_) => Ok(RunResult::Unusable(error)),
-            Failure::Protocol(_) => Err(PlanError::Run(error)),
+            // Further points would be measured with the settings of this one.
+            Failure::Protocol(_) | Failure::NotPutBack(_) => Err(PlanError::Run(error)),
         },
         ConversationError::Vanished { .. } => Err(PlanError::Run(error)),
     }

@@ -1,6 +1,7 @@
 //! Settings of the hosts of a run: which end makes them, and a worker that holds them while the run lasts.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
@@ -15,7 +16,6 @@ use fabricmark_wire::Link;
 
 use crate::attachment::NodeFacts;
 use crate::error::PlanError;
-use crate::interfaces::device_of;
 
 /// How long a link may take to come back after its device was set: an estimate of the autonegotiation of Ethernet.
 pub(crate) const LINK_WITHIN: Duration = Duration::from_secs(3);
@@ -80,7 +80,7 @@ impl Claims {
 #[derive(Debug)]
 pub(crate) struct InForce {
     end: Option<Sender<()>>,
-    holder: Option<JoinHandle<Result<(), String>>>,
+    holder: Option<JoinHandle<Result<(), Failure>>>,
 }
 
 impl InForce {
@@ -93,8 +93,7 @@ impl InForce {
             prepare.host_settings.iter().map(|text| text.parse()).collect();
         let changes =
             changes.map_err(|error| Failure::Protocol(format!("host_settings: {error}")))?;
-        // Not the device that the coordinator names: it may know only that of the control connection.
-        let device = device_of(prepare.address).name;
+        let device = prepare.device.clone();
         if device.is_empty() {
             let address = prepare.address;
             return Err(Failure::Missing(format!(
@@ -120,14 +119,14 @@ impl InForce {
                 let _ = ended.recv();
             }
             let had_link = has_link(&device).unwrap_or(false);
-            let restored = applied.put_back().map_err(|error| error.to_string())?;
-            wait_for_link(&device, had_link)?;
-            match restored.iter().find(|one| one.outcome.remains()) {
-                Some(Restored { change, outcome, .. }) => {
-                    Err(format!("{}: {outcome}", change.as_deref().unwrap_or("a setting")))
-                }
-                None => Ok(()),
+            let restored = applied.put_back().map_err(|error| not_put_back(&error))?;
+            if let Some(Restored { change, outcome, .. }) =
+                restored.iter().find(|one| one.outcome.remains())
+            {
+                let change = change.as_deref().unwrap_or("a setting");
+                return Err(not_put_back(&format!("{change}: {outcome}")));
             }
+            wait_for_link(&device, had_link).map_err(Failure::Missing)
         };
         let holder = thread::spawn(hold);
         let all = is_made.recv().unwrap_or_else(|_| Err("the thread of settings ended".to_owned()));
@@ -138,20 +137,22 @@ impl InForce {
 
     /// Puts the settings back.
     pub(crate) fn end(mut self) -> Result<(), Failure> {
-        self.put_back().map_err(|why| {
-            Failure::Missing(format!(
-                "a host setting was not put back: {why}; run fabricmark hosts restore as root"
-            ))
-        })
+        self.put_back()
     }
 
-    fn put_back(&mut self) -> Result<(), String> {
+    fn put_back(&mut self) -> Result<(), Failure> {
         self.end = None;
         let ended = self.holder.take().map(JoinHandle::join);
         ended
             .unwrap_or(Ok(Ok(())))
-            .unwrap_or_else(|_| Err("the thread of settings panicked".to_owned()))
+            .unwrap_or_else(|_| Err(not_put_back(&"the thread of settings panicked")))
     }
+}
+
+fn not_put_back(why: &dyn Display) -> Failure {
+    Failure::NotPutBack(format!(
+        "a host setting was not put back: {why}; run fabricmark hosts restore as root"
+    ))
 }
 
 impl Drop for InForce {

@@ -20,6 +20,7 @@ use fabricmark_record::{Counts, Interval};
 use fabricmark_relay::Stop;
 use rustix::event::{PollFd, PollFlags, poll};
 
+use crate::interfaces::device_of;
 use crate::relay;
 use crate::settings::InForce;
 
@@ -73,6 +74,8 @@ fn carry_out_orders(mut socket: UnixStream) -> io::Result<()> {
         if has_orders {
             let bytes = socket.read(&mut buffer)?;
             if bytes == 0 {
+                // Ends the load before settings are put back.
+                hand.act(Action::Abort, &mut conversation);
                 return Ok(());
             }
             frames.push(&buffer[..bytes]).map_err(io::Error::other)?;
@@ -194,12 +197,17 @@ impl Hand {
         }
     }
 
-    fn prepare(&mut self, prepare: Prepare) -> Result<u16, Failure> {
+    fn prepare(&mut self, mut prepare: Prepare) -> Result<u16, Failure> {
         self.runs += 1;
         let wake = self.wake.try_clone().map_err(|error| Failure::System(error.to_string()))?;
         let voice = Arc::new(Voice { run: self.runs, words: self.words.clone(), wake });
         if let Some(forward) = prepare.forward {
             return self.relay(&prepare, forward, voice);
+        }
+        // The coordinator may know only the device of the control connection.
+        let device = device_of(prepare.address).name;
+        if !device.is_empty() {
+            prepare.device = device;
         }
         let role = prepare.role;
         let settings = InForce::begin(&prepare)?;

@@ -211,6 +211,9 @@ pub enum Failure {
     /// This host lacks what the run needs: a protocol of the kernel, a privilege, a limit.
     #[error("{0}")]
     Missing(String),
+    /// Settings of the host were changed for the run, and could not be put back.
+    #[error("{0}")]
+    NotPutBack(String),
     /// The coordinator aborted the run.
     #[error("the run was aborted")]
     Aborted,
