@@ -152,3 +152,13 @@ fn a_run_that_is_given_up_ends() {
     let failure = measure(&prepare(V4, RUNS[0]), ours.at, None, &control).unwrap_err();
     assert_eq!(failure, Failure::Aborted);
 }
+
+#[test]
+fn factors_that_iperf3_cannot_apply_are_refused() {
+    let at = listener(V4).local_addr().unwrap();
+    for (factor, level) in [("host_settings", "mtu=9000"), ("threads", "2")] {
+        let levels = format!("{},flows=2,{factor}={level}", RUNS[0]);
+        let failure = measured(&prepare(V4, &levels), at).unwrap_err();
+        assert_eq!(failure.to_string(), format!("iperf3 does not support {factor}: leave it out"));
+    }
+}
