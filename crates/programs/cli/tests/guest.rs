@@ -121,7 +121,7 @@ const RDMA: [&str; 9] = [
      verify = [true]\noperation = [\"send\", \"write\", \"write-imm\"]",
     "transport = [\"uc\", \"ud\"]\npattern = [\"stream\", \"rr\", \"ping-pong\"]\npayload = [64, 1024]\n\
      wait = [\"spin\"]\nverify = [true]",
-    "transport = [\"rsocket\"]\npattern = [\"stream\", \"rr\", \"ping-pong\", \"ping-ping\"]\npayload = [65536]\n\
+    "transport = [\"rsocket\"]\npattern = [\"stream\", \"rr\", \"ping-pong\", \"ping-ping\"]\npayload = [64, 65536]\n\
      wait = [\"spin\", \"block\"]",
     "transport = [\"rc\"]\npattern = [\"stream\", \"rr\"]\npayload = [4096]\nwait = [\"block\"]\n\
      cm = [\"tcp\", \"rdma\"]\nverify = [true]",
@@ -162,7 +162,7 @@ fn every_operation_and_transport_of_rdma_is_carried_and_crosses_the_network() {
     let records: Vec<Record> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let records: Vec<_> = records.iter().filter(counts).collect();
-    assert_eq!(records.len(), 2 * (6 + 6 + 8 + 6 + 12 + 8 + 4 + 4 + 2), "{messages}");
+    assert_eq!(records.len(), 2 * (6 + 6 + 8 + 6 + 12 + 16 + 4 + 4 + 2), "{messages}");
     for record in records {
         assert!(record.deciding_value().is_some_and(|value| value > 0.0), "{:?}", record.point);
     }

@@ -386,7 +386,9 @@ impl Beside {
         stream
             .set_nonblocking(false)
             .and_then(|()| stream.set_read_timeout(Some(Control::LOOK_EVERY)))
-            .map_err(system("set SO_RCVTIMEO"))?;
+            // A message would wait for the delayed acknowledgement of the one before.
+            .and_then(|()| stream.set_nodelay(true))
+            .map_err(system("set SO_RCVTIMEO and TCP_NODELAY"))?;
         Ok(Self(stream))
     }
 

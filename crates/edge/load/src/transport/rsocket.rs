@@ -2,12 +2,18 @@
 //!
 //! A TCP connection stays open beside each rsocket. The ends exchange the port over it, and the sender the total
 //! number of bytes that it has sent, because the calls that shut down an rsocket block while it makes no progress.
+//!
+//! The receiver of a stream also reports over it that it reads. If the sender began earlier by a millisecond, it might
+//! fill the receive queue of the adapter, which then refuses a message (RNR NAK), and the sender waits for 655 ms, since
+//! the communication manager leaves the RNR timer at 0 (IBTA volume 1, 9.7.5.2.8; seen with librdmacm 44 and Soft RoCE).
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
+use std::thread;
+use std::time::Duration;
 
-use fabricmark_plan::{Role, Wait};
+use fabricmark_plan::{Pattern, Role, Wait};
 use fabricmark_proto::{Failure, Prepare};
 use fabricmark_rdma::{Rsocket, Waiting, check_address};
 use rustix::net::{RecvFlags, recv};
@@ -18,6 +24,12 @@ use crate::failure::peer;
 use crate::opening::{Beside, NOT_OPEN, in_time, no_cm};
 use crate::sockets::peer_within;
 use fabricmark_telemetry::clock::now_ns;
+
+/// Interval at which a server tries to accept, so that the client waits for about as long as for the connection.
+const ACCEPT_EVERY: Duration = Duration::from_millis(1);
+
+/// What the receiver of a stream reports.
+const READS: u8 = 1;
 
 /// Calls without a result until the TCP connection is checked.
 const LOOK_AFTER: u32 = 1024;
@@ -32,6 +44,9 @@ pub(crate) struct RsocketFlow {
     /// Bytes of the current payload or message that are written.
     written: usize,
     read: usize,
+    /// Whether the other end of a stream has reported that it reads, and whether this end has.
+    peer_reads: bool,
+    has_told: bool,
     sent: u64,
     received: u64,
     /// Total bytes that the other end has sent, once it has reported them.
@@ -60,10 +75,9 @@ impl RsocketFlow {
                 let (listener, port) = Rsocket::listen(own).map_err(made)?;
                 beside.tell(&port.to_be_bytes())?;
                 let socket = in_time(NOT_OPEN, within, control, || {
-                    if listener.wait(Waiting::Arrival, beside.stream().as_fd())? {
-                        return listener.accept();
-                    }
-                    Err(io::ErrorKind::WouldBlock.into())
+                    // rpoll may miss a connection (librdmacm 44: up to 80 ms until its next event).
+                    thread::sleep(ACCEPT_EVERY);
+                    listener.accept()
                 })?;
                 let mut token = [0; 16];
                 let mut heard = 0;
@@ -103,8 +117,11 @@ impl RsocketFlow {
                 socket
             }
         };
+        let is_stream = prepare.point.pattern == Pattern::Stream;
         Ok(Self {
             socket: Some(socket),
+            peer_reads: !is_stream,
+            has_told: !is_stream,
             beside,
             wait: prepare.point.wait,
             written: 0,
@@ -122,6 +139,9 @@ impl RsocketFlow {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.peer_reads {
+            self.peer_reads = self.hear_that_peer_reads()?;
+        }
         loop {
             match self.socket()?.send(bytes) {
                 Ok(sent) => {
@@ -139,6 +159,10 @@ impl RsocketFlow {
 
     /// Reads what has arrived; 0 at the end.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !self.has_told {
+            self.beside.stream().write_all(&[READS])?;
+            self.has_told = true;
+        }
         loop {
             match self.socket()?.receive(buffer) {
                 // The other end has closed: after its last byte, as reported over TCP, or before.
@@ -160,6 +184,16 @@ impl RsocketFlow {
                 }
                 Err(error) => return Err(error),
             }
+        }
+    }
+
+    /// Whether the other end reads. Fails if that is not known yet.
+    fn hear_that_peer_reads(&self) -> io::Result<bool> {
+        let flags = if self.wait == Wait::Spin { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
+        let mut told = [0];
+        match recv(self.beside.stream(), &mut told[..], flags)? {
+            (1.., _) if told == [READS] => Ok(true),
+            _ => Err(gone()),
         }
     }
 

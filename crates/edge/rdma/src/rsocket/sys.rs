@@ -52,15 +52,20 @@ impl Rsocket {
         done(unsafe { (loaded().rbind)(self.socket, at.as_ptr().cast(), at.len()) }).map(|_| ())
     }
 
+    fn set_nonblocking(&self) -> io::Result<()> {
+        // SAFETY: the arguments are numbers.
+        done(unsafe { (loaded().rfcntl)(self.socket, libc::F_SETFL, libc::O_NONBLOCK) }).map(|_| ())
+    }
+
     pub(super) fn begin_listen(&self) -> io::Result<()> {
+        self.set_nonblocking()?;
         // SAFETY: the arguments are numbers.
         done(unsafe { (loaded().rlisten)(self.socket, 1) }).map(|_| ())
     }
 
     /// Starts to connect; [`Self::wait`] for room reports when that is complete.
     pub(super) fn begin_connect(&self, to: &SockAddr) -> io::Result<()> {
-        // SAFETY: the arguments are numbers.
-        done(unsafe { (loaded().rfcntl)(self.socket, libc::F_SETFL, libc::O_NONBLOCK) })?;
+        self.set_nonblocking()?;
         // SAFETY: the address has this length and outlives the call.
         match done(unsafe { (loaded().rconnect)(self.socket, to.as_ptr().cast(), to.len()) }) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
@@ -84,7 +89,7 @@ impl Rsocket {
         if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
     }
 
-    /// Accepts a connection; blocks unless [`Self::wait`] has reported one.
+    /// Accepts a connection. Does not block.
     pub fn accept(&self) -> io::Result<Self> {
         let timer = timer()?;
         let (nobody, no_length) = (std::ptr::null_mut(), std::ptr::null_mut());
