@@ -40,6 +40,10 @@ pub fn send_many(
     while !control.stop.load(Relaxed) {
         for ready in flow_set.wait(flows)? {
             for _ in 0..TURN {
+                // A turn of long writes takes a millisecond.
+                if control.stop.load(Relaxed) {
+                    break;
+                }
                 let Some(moved) = if_ready(flows[ready].send(payload))? else { break };
                 add(&mut counts, moved);
                 of_each[ready] += moved.payloads;
