@@ -104,6 +104,7 @@ pub(crate) fn carry_once<F: Flow>(
         begin();
     }
     let (cpu_began_ns, began_ns) = (thread_cpu_ns(), now_ns());
+    control.interrupter.started();
     // The schedule begins with the run.
     let paced = if prepare.is_active() { pacer(prepare, control)? } else { None };
     let (carried, failed) = match (prepare.point.pattern, prepare.is_active()) {
@@ -115,10 +116,11 @@ pub(crate) fn carry_once<F: Flow>(
         (_, true) => (ask(flows, prepare, paced, control), "the other end stopped answering"),
         (_, false) => (answer(flows, prepare, control), "cannot answer"),
     };
-    drop(interrupting);
     let (cpu_ns, elapsed_ns) = (thread_cpu_ns() - cpu_began_ns, now_ns() - began_ns);
-    let thread = Some(ThreadTime { cpu_ns, elapsed_ns });
     let active = prepare.is_active().then(|| ended_after(elapsed_ns));
+    control.interrupter.ended();
+    drop(interrupting);
+    let thread = Some(ThreadTime { cpu_ns, elapsed_ns });
     Ok(EndReport { thread, active, ..carried.map_err(peer(failed))? })
 }
 
@@ -145,13 +147,14 @@ pub(crate) fn finish<F: Flow>(flows: &mut [F]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether calls are to be interrupted by orders: those that may block indefinitely and, in slices, waits in epoll,
-/// which end by themselves after as long as several slices. Calls of io_uring and QUIC return by themselves.
+/// Whether calls are to be interrupted by orders: those that may block indefinitely and, in slices or if senders end
+/// together, waits in epoll, which end by themselves only after up to 5 ms. Calls of io_uring and QUIC return by
+/// themselves.
 fn blocks(prepare: &Prepare) -> bool {
     let Prepare { point, slice_ns, .. } = prepare;
     let is_waiting = match point.wait {
         Wait::Block | Wait::BusyPoll => true,
-        Wait::Epoll => slice_ns.is_some(),
+        Wait::Epoll => slice_ns.is_some() || prepare.waits_for_start,
         Wait::Spin => false,
     };
     is_waiting && !point.path.is_uring() && point.transport.traits().blocks

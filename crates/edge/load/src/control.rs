@@ -3,14 +3,14 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fabricmark_proto::Failure;
 use fabricmark_record::{Counts, Interval};
 use fabricmark_telemetry::clock::{machine_ns, sleep_until_machine_time};
 use fabricmark_units::Nanos;
 
-use crate::interrupt::{Interrupter, LOOK_EVERY, RealTime};
+use crate::interrupt::{Interrupter, LOOK_EVERY};
 
 /// What a run reports while it is under way.
 #[derive(Clone, Copy, Debug)]
@@ -189,16 +189,18 @@ impl Control {
         self.start.order(at_ns);
     }
 
-    /// Reports that the flows are open, and sleeps until the ordered start; returns how long ago that is.
-    pub(crate) fn wait_for_start(&self) -> Nanos {
+    /// Reports that the flows are open, and sleeps until the ordered start. The run ends at its time after that, even if
+    /// this thread wakes up late.
+    pub(crate) fn wait_for_start(&self, duration: Nanos) {
         self.tell(Event::Opened);
-        let _real_time = RealTime::begin();
-        let Some(at_ns) = self.start.wait() else { return Nanos(0) };
+        self.interrupter.start_together();
+        let at_ns = self.start.wait().unwrap_or_else(machine_ns);
+        let left_ns = at_ns.saturating_add(duration.0).saturating_sub(machine_ns());
+        self.interrupter.end_at(Instant::now() + Duration::from_nanos(left_ns));
         while machine_ns() < at_ns && !self.is_ended() {
             let look_ns = machine_ns().saturating_add(Self::LOOK_EVERY.as_nanos() as u64);
             sleep_until_machine_time(at_ns.min(look_ns));
         }
-        Nanos(machine_ns().saturating_sub(at_ns))
     }
 
     /// Clears the orders of the previous slice.

@@ -16,7 +16,7 @@ use fabricmark_plan::{
 };
 use fabricmark_proto::{EndReport, Failure, Prepare, SequenceCounts};
 use fabricmark_rdma::Adapter;
-use fabricmark_units::{Bytes, Nanos};
+use fabricmark_units::Bytes;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use socket2::Socket;
 
@@ -136,13 +136,13 @@ fn carry_out(
         scope.spawn(|| control.interrupter.keep_time(&control.stop, prepare.waits_for_start));
         let _left = control.interrupter.leaving();
         let begin = || {
-            // A sender that wakes up late ends with the others.
-            let late = if prepare.waits_for_start { control.wait_for_start() } else { Nanos(0) };
+            if prepare.waits_for_start {
+                control.wait_for_start(prepare.duration_ns);
+            }
             control.tell(Event::Begun);
             // Each slice starts the clock itself.
-            if prepare.slice_ns.is_none() {
-                let left = Nanos(prepare.duration_ns.0.saturating_sub(late.0));
-                control.interrupter.begin(left.into());
+            if !prepare.waits_for_start && prepare.slice_ns.is_none() {
+                control.interrupter.begin(prepare.duration_ns.into());
             }
         };
         let run = Run { prepare, peer_at, control, begin: &begin, opening_rtt_ns: Cell::new(0) };

@@ -40,8 +40,10 @@ struct State {
     ends: Option<Instant>,
     has_orders: bool,
     has_left: bool,
-    /// Scheduling of the load thread before its end, see [`Interrupter::keep_time`].
-    before_end: Option<sys::Scheduling>,
+    /// The load thread of a run that starts and ends together with others, until it has ended.
+    together: Option<Pid>,
+    /// Its scheduling before it got real-time priority, while it has that.
+    before: Option<sys::Scheduling>,
 }
 
 #[derive(Debug)]
@@ -59,6 +61,29 @@ impl Interrupter {
     /// Starts the time of the run.
     pub(crate) fn begin(&self, duration: Duration) {
         self.tell(|state| state.begins = Some(duration));
+    }
+
+    /// Gives the calling thread real-time priority until [`Self::started`], and again from the end of the run until
+    /// [`Self::ended`]: its run starts and ends together with others.
+    pub(crate) fn start_together(&self) {
+        self.lock().hurry(gettid());
+    }
+
+    /// Sets the end of the run.
+    pub(crate) fn end_at(&self, at: Instant) {
+        self.tell(|state| state.ends = Some(at));
+    }
+
+    /// Reports that the load thread has started.
+    pub(crate) fn started(&self) {
+        self.lock().calm();
+    }
+
+    /// Reports that the load thread has ended, although it may still wait for the other end.
+    pub(crate) fn ended(&self) {
+        let mut state = self.lock();
+        state.calm();
+        state.together = None;
     }
 
     /// Lets the run continue beyond its time.
@@ -105,10 +130,8 @@ impl Interrupter {
             }
             if state.ends.take_if(|ends| *ends <= now).is_some() {
                 stop.store(true, Relaxed);
-                let blocked = state.blocker.as_ref().map(|blocker| blocker.thread);
-                if ends_together && blocked.is_some() {
-                    state.before_end = Some(sys::scheduling(blocked));
-                    sys::set_scheduling(blocked, REAL_TIME);
+                if let Some(thread) = state.together {
+                    state.hurry(thread);
                 }
                 state.order(now);
             }
@@ -130,6 +153,20 @@ impl Interrupter {
 }
 
 impl State {
+    /// Gives a load thread real-time priority.
+    fn hurry(&mut self, thread: Pid) {
+        self.together = Some(thread);
+        self.before.get_or_insert_with(|| sys::scheduling(Some(thread)));
+        sys::set_scheduling(Some(thread), REAL_TIME);
+    }
+
+    /// Ends the real-time priority of the load thread.
+    fn calm(&mut self) {
+        if let Some(before) = self.before.take() {
+            sys::set_scheduling(self.together, before);
+        }
+    }
+
     /// Makes the next interrupt due at once.
     fn order(&mut self, now: Instant) {
         self.has_orders = true;
@@ -152,18 +189,19 @@ impl State {
     }
 }
 
-/// While this exists, its thread runs as soon as it is woken up, before the load threads on the same CPU (SCHED_FIFO,
-/// sched(7)). Without CAP_SYS_NICE it has no effect, and threads that share a CPU start up to some milliseconds apart.
+/// The lowest real-time priority: the thread runs as soon as it is woken up, before load threads on the same CPU
+/// (SCHED_FIFO, sched(7)). Without CAP_SYS_NICE it is not set, and threads that share a CPU start up to some
+/// milliseconds apart.
+const REAL_TIME: sys::Scheduling = sys::Scheduling { policy: libc::SCHED_FIFO, priority: 1 };
+
+/// While this exists, its thread has real-time priority.
 #[must_use]
-pub(crate) struct RealTime {
+struct RealTime {
     before: sys::Scheduling,
 }
 
-/// The lowest real-time priority.
-const REAL_TIME: sys::Scheduling = sys::Scheduling { policy: libc::SCHED_FIFO, priority: 1 };
-
 impl RealTime {
-    pub(crate) fn begin() -> Self {
+    fn begin() -> Self {
         let before = sys::scheduling(None);
         sys::set_scheduling(None, REAL_TIME);
         Self { before }
@@ -194,9 +232,7 @@ impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         self.0.tell(|state| {
             state.has_left = true;
-            if let Some(before) = state.before_end.take() {
-                sys::set_scheduling(None, before);
-            }
+            state.calm();
         });
     }
 }
@@ -272,8 +308,13 @@ mod tests {
             scope.spawn(|| interrupter.keep_time(&stop, true));
             let _left = interrupter.leaving();
             let _blocking = interrupter.block(None).unwrap();
-            interrupter.begin(Duration::from_millis(1));
+            interrupter.start_together();
+            interrupter.end_at(Instant::now() + Duration::from_millis(1));
+            interrupter.started();
+            assert_eq!(sys::scheduling(None), before);
             socket.recv(&mut [0]).unwrap_err();
+            interrupter.ended();
+            assert_eq!(sys::scheduling(None), before);
         });
         assert_eq!(sys::scheduling(None), before);
     }

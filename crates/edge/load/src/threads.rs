@@ -25,6 +25,8 @@ pub(crate) fn carry_on_threads<F: Flow + Send>(
     }
     if prepare.is_active() {
         begin();
+        // The threads would inherit the priority.
+        control.interrupter.started();
     }
     let shares = shares(flows, threads);
     thread::scope(|scope| {
