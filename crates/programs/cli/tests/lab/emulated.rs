@@ -439,7 +439,8 @@ fn two_networks_at_once_get_the_bus_of_their_host_and_each_alone_its_own_ceiling
         let goodput_bps = record.figures.value(Figure::Goodput).unwrap();
         match record.alignment {
             None => {
-                alone.entry(record.point.group.clone()).or_insert_with(Vec::new).push(goodput_bps)
+                let of_group = alone.entry(record.point.group.clone());
+                of_group.or_insert_with(Vec::new).push(goodput_bps);
             }
             Some(alignment) => {
                 assert!(alignment.overlap_ns > 450_000_000, "{key}: {alignment:?}");
