@@ -14,8 +14,8 @@ use fabricmark_lab::Namespace;
 use crate::settings::{LINK_WITHIN, recover_settings};
 
 /// How long a worker may take to exit after its socket has closed: it puts settings of its host back, and waits for the
-/// link. Two seconds are an estimate of the writes.
-const EXITS_WITHIN: Duration = LINK_WITHIN.saturating_add(Duration::from_secs(2));
+/// link. What one that is killed leaves is put back from the journal.
+const EXITS_WITHIN: Duration = LINK_WITHIN;
 
 /// A worker process. When this is dropped, after the socket to it, it has to exit; one that hangs is killed.
 pub(crate) struct WorkerProcess {
