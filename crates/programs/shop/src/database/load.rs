@@ -1,0 +1,296 @@
+//! Fills the tables.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use fabricmark_bookstore::{COUNTRIES, Shop, password};
+use sqlx::postgres::PgPoolCopyExt;
+
+use super::schema::execute;
+use super::{Database, schema};
+use crate::password::hash;
+
+/// A value of a row.
+#[derive(Debug)]
+enum Value {
+    Number(i64),
+    Text(String),
+    Absent,
+}
+
+/// A table and how its rows are made.
+struct Table {
+    name: &'static str,
+    columns: &'static str,
+    /// Rows are made from numbers from 1 to this.
+    count: fn(&Shop) -> u32,
+    /// The rows of a number.
+    rows: fn(&Shop, u32) -> Vec<Vec<Value>>,
+}
+
+macro_rules! row {
+    ($($value:expr),* $(,)?) => { vec![$(Value::from($value)),*] };
+}
+
+impl<T: Into<i64>> From<T> for Value {
+    fn from(number: T) -> Self {
+        Self::Number(number.into())
+    }
+}
+
+/// Text of a row.
+fn text(text: impl Into<String>) -> Value {
+    Value::Text(text.into())
+}
+
+const TABLES: [Table; 9] = [
+    Table {
+        name: "country",
+        columns: "id, name",
+        count: |_| COUNTRIES.len() as u32,
+        rows: |_, id| vec![vec![Value::from(id), text(COUNTRIES[id as usize - 1])]],
+    },
+    Table {
+        name: "author",
+        columns: "id, first_name, last_name, born, biography",
+        count: |shop| shop.scale.authors(),
+        rows: |shop, id| {
+            let author = shop.author(id);
+            let (first, last) = (text(author.first_name), text(author.last_name));
+            vec![vec![
+                Value::from(id),
+                first,
+                last,
+                Value::from(author.born),
+                text(author.biography),
+            ]]
+        },
+    },
+    Table {
+        name: "item",
+        columns: "id, title, author, published, publisher, subject, description, list_price_cents, price_cents, available, \
+                  stock, isbn, pages, binding, dimensions, image_kib",
+        count: |shop| shop.scale.items,
+        rows: |shop, id| {
+            let item = shop.item(id);
+            let mut row = vec![Value::from(id), text(item.title)];
+            row.extend(row![item.author, item.published]);
+            row.push(text(item.publisher));
+            row.extend(row![item.subject]);
+            row.push(text(item.description));
+            row.extend(row![item.list_price_cents, item.price_cents, item.available, item.stock]);
+            row.push(text(item.isbn));
+            row.extend(row![item.pages, item.binding]);
+            row.push(text(item.dimensions));
+            row.extend(row![item.image_kib]);
+            vec![row]
+        },
+    },
+    Table {
+        name: "related",
+        columns: "item, place, other",
+        count: |shop| shop.scale.items,
+        rows: |shop, id| {
+            let related = shop.item(id).related;
+            related.into_iter().zip(0_u8..).map(|(other, place)| row![id, place, other]).collect()
+        },
+    },
+    Table {
+        name: "address",
+        columns: "id, street, city, state, postal_code, country",
+        count: |shop| shop.scale.addresses(),
+        rows: |shop, id| {
+            let address = shop.address(id);
+            let (street, city, state) =
+                (text(address.street), text(address.city), text(address.state));
+            let (postal_code, country) = (text(address.postal_code), Value::from(address.country));
+            vec![vec![Value::from(id), street, city, state, postal_code, country]]
+        },
+    },
+    Table {
+        name: "customer",
+        columns: "id, user_name, password, first_name, last_name, address, phone, email, since, discount_percent, \
+                  balance_cents, spent_cents, born, notes",
+        count: |shop| shop.scale.customers(),
+        rows: |shop, id| {
+            let customer = shop.customer(id);
+            let hash = hash(&customer.user_name, &password(id));
+            let mut row = vec![Value::from(id), text(customer.user_name), text(hash)];
+            row.extend([
+                text(customer.first_name),
+                text(customer.last_name),
+                Value::from(customer.address),
+            ]);
+            row.extend([text(customer.phone), text(customer.email)]);
+            row.extend(row![customer.since, customer.discount_percent, customer.balance_cents]);
+            row.extend(row![customer.spent_cents, customer.born]);
+            row.push(text(customer.notes));
+            vec![row]
+        },
+    },
+    Table {
+        name: "orders",
+        columns: "id, customer, at_s, sub_total_cents, tax_cents, total_cents, shipping, shipped_s, billing_address, \
+                  shipping_address, state, confirmation",
+        count: |shop| shop.scale.orders(),
+        rows: |shop, id| {
+            let order = shop.order(id);
+            let mut row =
+                row![id, order.customer, order.at_s, order.sub_total_cents, order.tax_cents];
+            row.extend(row![
+                order.total_cents,
+                order.shipping,
+                order.shipped_s,
+                order.billing_address
+            ]);
+            row.extend(row![order.shipping_address, order.state]);
+            row.push(Value::Absent);
+            vec![row]
+        },
+    },
+    Table {
+        name: "order_line",
+        columns: "orders, number, item, quantity, discount_percent, comment",
+        count: |shop| shop.scale.orders(),
+        rows: |shop, id| {
+            let lines = shop.order(id).lines.into_iter().zip(1_u8..);
+            let row_of = |(line, number): (fabricmark_bookstore::Line, u8)| {
+                let mut row = row![id, number, line.item, line.quantity, line.discount_percent];
+                row.push(text(line.comment));
+                row
+            };
+            lines.map(row_of).collect()
+        },
+    },
+    Table {
+        name: "payment",
+        columns: "orders, card, last_digits, holder, authorisation, amount_cents, at_s",
+        count: |shop| shop.scale.orders(),
+        rows: |shop, id| {
+            let order = shop.order(id);
+            let mut row = row![id, order.card];
+            row.extend([
+                text(order.card_last_digits),
+                text(order.card_holder),
+                text(order.authorisation),
+            ]);
+            row.extend(row![order.total_cents, order.at_s]);
+            vec![row]
+        },
+    },
+];
+
+/// Numbers of a batch: about a megabyte of text, well below the largest packet of MariaDB (16 MiB).
+const BATCH: u32 = 2_000;
+
+/// Loads that run at once. The database works while the next batch is written.
+const LOADERS: usize = 4;
+
+/// Creates the tables and fills them. Calls `progress` with the rows that are loaded, and all of them.
+pub async fn load(
+    database: &Database,
+    shop: Shop,
+    progress: impl Fn(u64, u64) + Send + Sync,
+) -> Result<(), sqlx::Error> {
+    schema::migrate(database).await?;
+    let batches: Vec<(usize, u32)> = (0..TABLES.len())
+        .flat_map(|table| {
+            (1..=(TABLES[table].count)(&shop))
+                .step_by(BATCH as usize)
+                .map(move |from| (table, from))
+        })
+        .collect();
+    let (next, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let batches = Arc::new(batches);
+    let mut loaders = tokio::task::JoinSet::new();
+    for _ in 0..LOADERS {
+        let (database, batches, next, done) =
+            (database.clone(), batches.clone(), next.clone(), done.clone());
+        loaders.spawn(async move {
+            while let Some(&(table, from)) = batches.get(next.fetch_add(1, Relaxed)) {
+                batch(&database, &TABLES[table], &shop, from).await?;
+                done.fetch_add(1, Relaxed);
+            }
+            Ok::<_, sqlx::Error>(())
+        });
+    }
+    let all = batches.len() as u64;
+    let mut every = tokio::time::interval(std::time::Duration::from_secs(1));
+    loop {
+        tokio::select! {
+            ended = loaders.join_next() => match ended {
+                Some(ended) => ended.map_err(|error| sqlx::Error::Protocol(error.to_string()))??,
+                None => break,
+            },
+            _ = every.tick() => progress(done.load(Relaxed) as u64, all),
+        }
+    }
+    schema::index(database).await?;
+    progress(all, all);
+    Ok(())
+}
+
+async fn batch(
+    database: &Database,
+    table: &Table,
+    shop: &Shop,
+    from: u32,
+) -> Result<(), sqlx::Error> {
+    let to = (from + BATCH - 1).min((table.count)(shop));
+    let rows = (from..=to).flat_map(|id| (table.rows)(shop, id));
+    let Table { name, columns, .. } = table;
+    match database {
+        Database::MariaDb(_) => {
+            let mut statement = format!("INSERT INTO {name} ({columns}) VALUES ");
+            for (place, row) in rows.enumerate() {
+                statement.push_str(if place == 0 { "(" } else { ",(" });
+                write_row(
+                    &mut statement,
+                    &row,
+                    ",",
+                    |out, text| {
+                        out.push('\'');
+                        out.push_str(&text.replace('\\', "\\\\").replace('\'', "''"));
+                        out.push('\'');
+                    },
+                    "NULL",
+                );
+                statement.push(')');
+            }
+            execute(database, statement).await
+        }
+        Database::PostgreSql(pool) => {
+            let mut text = String::new();
+            for row in rows {
+                // No text of a row has a tab, a line break or a backslash.
+                write_row(&mut text, &row, "\t", |out, text| out.push_str(text), "\\N");
+                text.push('\n');
+            }
+            let mut copy = pool.copy_in_raw(&format!("COPY {name} ({columns}) FROM STDIN")).await?;
+            copy.send(text.into_bytes()).await?;
+            copy.finish().await.map(|_| ())
+        }
+    }
+}
+
+fn write_row(
+    out: &mut String,
+    row: &[Value],
+    between: &str,
+    quoted: impl Fn(&mut String, &str),
+    absent: &str,
+) {
+    for (place, value) in row.iter().enumerate() {
+        if place > 0 {
+            out.push_str(between);
+        }
+        match value {
+            Value::Number(number) => {
+                let _ = write!(out, "{number}");
+            }
+            Value::Text(text) => quoted(out, text),
+            Value::Absent => out.push_str(absent),
+        }
+    }
+}

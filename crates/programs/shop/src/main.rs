@@ -1,0 +1,96 @@
+//! The three tiers of a bookstore, and its emulated browsers.
+
+mod database;
+mod password;
+mod server;
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use clap::{Parser, Subcommand};
+use database::{Database, Place};
+use fabricmark_bookstore::{Scale, Shop};
+use server::Server;
+
+/// The three tiers of a bookstore derived from TPC-W, and its emulated browsers.
+#[derive(Debug, Parser)]
+struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Create the tables and fill them
+    Load {
+        /// mariadb://USER@HOST:PORT/NAME or postgresql://USER@HOST:PORT/NAME
+        #[arg(long)]
+        database: Place,
+        /// Books
+        #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=i64::from(Scale::ITEMS_MAX)))]
+        items: u32,
+        /// Emulated browsers for which there are customers
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(Scale::BROWSERS_MAX)))]
+        browsers: u32,
+        /// Seed of the rows
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Serve the pages of the shop
+    Serve {
+        /// mariadb://USER@HOST:PORT/NAME or postgresql://USER@HOST:PORT/NAME
+        #[arg(long)]
+        database: Place,
+        /// Address and port
+        #[arg(long, default_value = "127.0.0.1:8080")]
+        listen: SocketAddr,
+        /// Connections to the database
+        #[arg(long, default_value_t = 16)]
+        pool: u32,
+    },
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("the database: {0}")]
+    Database(#[from] sqlx::Error),
+    #[error("cannot serve at {0}: {1}")]
+    Serve(SocketAddr, std::io::Error),
+}
+
+async fn carry_out(command: Command) -> Result<(), Error> {
+    match command {
+        Command::Load { database, items, browsers, seed } => {
+            let today_s =
+                SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+            let shop =
+                Shop { scale: Scale { items, browsers }, seed, today: (today_s / 86_400) as i32 };
+            let began = Instant::now();
+            let database = Database::open(&database, 8).await?;
+            let progress = |done, all| eprintln!("{done} of {all} batches");
+            database::load::load(&database, shop, progress).await?;
+            eprintln!("loaded in {:.1} s", began.elapsed().as_secs_f64());
+            Ok(())
+        }
+        Command::Serve { database, listen, pool } => {
+            let database = Database::open(&database, pool).await?;
+            let server = Server::new(database).await?;
+            let stop = async {
+                let _ = tokio::signal::ctrl_c().await;
+            };
+            server.serve(listen, stop).await.map_err(|error| Error::Serve(listen, error))
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match carry_out(Options::parse().command).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("fabricmark-shop: {error}");
+            ExitCode::from(67)
+        }
+    }
+}
