@@ -73,6 +73,31 @@ impl Database {
     }
 }
 
+/// A transaction; dropped without [`Self::commit`], it is rolled back.
+#[derive(Debug)]
+pub enum Transaction {
+    MariaDb(sqlx::Transaction<'static, sqlx::MySql>),
+    PostgreSql(sqlx::Transaction<'static, sqlx::Postgres>),
+}
+
+impl Database {
+    pub async fn begin(&self) -> Result<Transaction, sqlx::Error> {
+        Ok(match self {
+            Self::MariaDb(pool) => Transaction::MariaDb(pool.begin().await?),
+            Self::PostgreSql(pool) => Transaction::PostgreSql(pool.begin().await?),
+        })
+    }
+}
+
+impl Transaction {
+    pub async fn commit(self) -> Result<(), sqlx::Error> {
+        match self {
+            Self::MariaDb(transaction) => transaction.commit().await,
+            Self::PostgreSql(transaction) => transaction.commit().await,
+        }
+    }
+}
+
 impl fmt::Display for Database {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
@@ -130,3 +155,37 @@ macro_rules! change {
     };
 }
 pub(crate) use change;
+
+/// [`rows!`] inside a transaction.
+macro_rules! rows_in {
+    ($transaction:expr, $row:ty, $sql:expr $(, $bind:expr)*) => {
+        match $transaction {
+            $crate::database::Transaction::MariaDb(open) => {
+                sqlx::query_as::<_, $row>($sql.mariadb)$(.bind($bind))*.fetch_all(&mut **open).await
+            }
+            $crate::database::Transaction::PostgreSql(open) => {
+                sqlx::query_as::<_, $row>($sql.postgresql)$(.bind($bind))*.fetch_all(&mut **open).await
+            }
+        }
+    };
+}
+pub(crate) use rows_in;
+
+/// [`change!`] inside a transaction.
+macro_rules! change_in {
+    ($transaction:expr, $sql:expr $(, $bind:expr)*) => {
+        match $transaction {
+            $crate::database::Transaction::MariaDb(open) => sqlx::query($sql.mariadb)
+                $(.bind($bind))*
+                .execute(&mut **open)
+                .await
+                .map(|done| done.rows_affected()),
+            $crate::database::Transaction::PostgreSql(open) => sqlx::query($sql.postgresql)
+                $(.bind($bind))*
+                .execute(&mut **open)
+                .await
+                .map(|done| done.rows_affected()),
+        }
+    };
+}
+pub(crate) use change_in;

@@ -1,7 +1,9 @@
 //! The application server: one page for each interaction.
 
 mod browse;
+mod order;
 mod page;
+mod session;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -10,13 +12,15 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use tokio::net::TcpListener;
 
-use crate::database::{Database, rows, sql};
+use crate::database::{Database, Sql, change, rows, sql};
 use page::Failed;
+use session::Session;
 
 /// What all requests share.
 #[derive(Debug)]
@@ -24,6 +28,8 @@ pub struct Server {
     database: Database,
     /// Number of books.
     items: i64,
+    /// Signs cookies and forms. It is in the database, so that sessions survive a restart of the server.
+    key: Vec<u8>,
 }
 
 impl Server {
@@ -31,7 +37,15 @@ impl Server {
     pub async fn new(database: Database) -> Result<Self, sqlx::Error> {
         let counted = rows!(&database, (Option<i64>,), sql!("SELECT MAX(id) FROM item"))?;
         let items = counted.first().and_then(|row| row.0).unwrap_or(0);
-        Ok(Self { database, items })
+        let secret = Session::new(None).map_err(sqlx::Error::Io)?.id;
+        let put = Sql {
+            mariadb: "INSERT IGNORE INTO secret VALUES (1, ?)",
+            postgresql: "INSERT INTO secret VALUES (1, $1) ON CONFLICT DO NOTHING",
+        };
+        change!(&database, put, secret)?;
+        let kept = rows!(&database, (String,), sql!("SELECT value FROM secret WHERE id = 1"))?;
+        let key = kept.into_iter().next().map(|row| row.0.into_bytes()).unwrap_or_default();
+        Ok(Self { database, items, key })
     }
 
     /// Serves until `stop`; requests under way are completed.
@@ -47,6 +61,13 @@ impl Server {
             .route("/book/{id}", get(browse::book))
             .route("/search", get(browse::search))
             .route("/search/results", get(browse::search_results))
+            .route("/cart", get(order::cart).post(order::change_cart))
+            .route("/register", get(order::register))
+            .route("/buy", post(order::buy))
+            .route("/confirm", post(order::confirm))
+            .route("/orders", get(order::inquiry).post(order::display))
+            .route("/admin/{id}", get(order::admin).post(order::change_item))
+            .layer(DefaultBodyLimit::max(FORM_BYTES_MAX))
             .route("/static/shop.css", get(style))
             .fallback(async || Refused::NotFound)
             .with_state(Arc::new(self));
@@ -54,6 +75,9 @@ impl Server {
         axum::serve(listener, pages).with_graceful_shutdown(stop).await
     }
 }
+
+/// Longest form.
+const FORM_BYTES_MAX: usize = 64 * 1024;
 
 async fn style() -> impl IntoResponse {
     (
@@ -67,6 +91,22 @@ async fn style() -> impl IntoResponse {
 pub enum Refused {
     #[error("There is no such page.")]
     NotFound,
+    #[error(
+        "This form has expired, or was not sent from this shop. Please go back and reload the page."
+    )]
+    Token,
+    #[error("Please check the form: {0}.")]
+    Form(&'static str),
+    #[error("User name and password do not match.")]
+    SignIn,
+    #[error("Please sign in first.")]
+    Anonymous,
+    #[error("The cart is empty.")]
+    EmptyCart,
+    #[error("A cart holds at most 100 different books, and 99 of each.")]
+    FullCart,
+    #[error("The shop has no random numbers.")]
+    Random(#[from] std::io::Error),
     #[error("The shop is out of order. Please try again in a moment.")]
     Database(#[from] sqlx::Error),
     #[error("The page could not be written.")]
@@ -77,7 +117,11 @@ impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let status = match &self {
             Self::NotFound => StatusCode::NOT_FOUND,
-            Self::Database(_) | Self::Page(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Token | Self::SignIn | Self::Anonymous => StatusCode::FORBIDDEN,
+            Self::Form(_) | Self::EmptyCart | Self::FullCart => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Database(_) | Self::Page(_) | Self::Random(_) => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
         };
         let message = self.to_string();
         let html = askama::Template::render(&Failed { message: &message });
@@ -119,8 +163,15 @@ impl Account {
         result
     }
 
-    /// The page with its times (Server-Timing, W3C) in milliseconds, and the number of statements.
-    fn close(&self, page: &impl askama::Template) -> Result<Response, Refused> {
+    /// The page with its times (Server-Timing, W3C) in milliseconds, the number of statements, and the cookie of a new
+    /// session.
+    fn close_for(
+        &self,
+        page: &impl askama::Template,
+        session: &Session,
+        server: &Server,
+    ) -> Result<Response, Refused> {
+        let cookie = session.cookie(server);
         let html = page.render()?;
         let all_ms = self.began.elapsed().as_secs_f64() * 1e3;
         let database_ms = self.in_database_ns.load(Relaxed) as f64 / 1e6;
@@ -132,6 +183,9 @@ impl Account {
         let mut headers = HeaderMap::new();
         if let Ok(times) = HeaderValue::try_from(times) {
             headers.insert("server-timing", times);
+        }
+        if let Some(cookie) = cookie.and_then(|cookie| HeaderValue::try_from(cookie).ok()) {
+            headers.insert("set-cookie", cookie);
         }
         Ok((headers, Html(html)).into_response())
     }

@@ -31,7 +31,7 @@ const VERSIONS: [&[&str]; 1] = [&[
     "CREATE TABLE payment (orders BIGINT PRIMARY KEY, card BIGINT NOT NULL, last_digits VARCHAR(4) NOT NULL,
         holder VARCHAR(45) NOT NULL, authorisation VARCHAR(32) NOT NULL, amount_cents BIGINT NOT NULL,
         at_s BIGINT NOT NULL)",
-    "CREATE TABLE cart (id VARCHAR(32) PRIMARY KEY, at_s BIGINT NOT NULL)",
+    "CREATE TABLE secret (id BIGINT PRIMARY KEY, value VARCHAR(64) NOT NULL)",
     "CREATE TABLE cart_line (cart VARCHAR(32) NOT NULL, item BIGINT NOT NULL, quantity BIGINT NOT NULL,
         PRIMARY KEY (cart, item))",
 ]];

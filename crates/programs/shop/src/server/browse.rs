@@ -8,6 +8,7 @@ use fabricmark_bookstore::{BINDINGS, SUBJECTS};
 use serde::Deserialize;
 
 use super::page::{Book, Entry, Home, List, Search, price};
+use super::session::Session;
 use super::{Account, Refused, Server};
 use crate::database::{rows, sql};
 
@@ -39,10 +40,14 @@ async fn promotions(server: &Server, account: &Account) -> Result<Vec<Entry>, Re
     Ok(entries(found.await?))
 }
 
-pub async fn home(State(server): State<Arc<Server>>) -> Result<Response, Refused> {
+pub async fn home(
+    State(server): State<Arc<Server>>,
+    session: Session,
+) -> Result<Response, Refused> {
     let account = Account::open();
     let promotions = promotions(&server, &account).await?;
-    account.close(&Home { promotions })
+    let page = Home { token: session.token(&server), promotions };
+    account.close_for(&page, &session, &server)
 }
 
 fn subject(place: i64) -> Result<&'static str, Refused> {
@@ -55,6 +60,7 @@ fn subject(place: i64) -> Result<&'static str, Refused> {
 
 pub async fn new_products(
     State(server): State<Arc<Server>>,
+    session: Session,
     Path(place): Path<i64>,
 ) -> Result<Response, Refused> {
     let account = Account::open();
@@ -69,15 +75,15 @@ pub async fn new_products(
         )
     });
     let entries = entries(found.await?);
-    account.close(&List {
-        heading: format!("New in {name}"),
-        empty: "Nothing is new here.",
-        entries,
-    })
+    let token = session.token(&server);
+    let page =
+        List { token, heading: format!("New in {name}"), empty: "Nothing is new here.", entries };
+    account.close_for(&page, &session, &server)
 }
 
 pub async fn best_sellers(
     State(server): State<Arc<Server>>,
+    session: Session,
     Path(place): Path<i64>,
 ) -> Result<Response, Refused> {
     let account = Account::open();
@@ -94,11 +100,14 @@ pub async fn best_sellers(
         )
     });
     let entries = entries(found.await?);
-    account.close(&List {
+    let token = session.token(&server);
+    let page = List {
+        token,
         heading: format!("Best sellers in {name}"),
         empty: "Nothing was sold here lately.",
         entries,
-    })
+    };
+    account.close_for(&page, &session, &server)
 }
 
 /// Title, author's first and last name, biography, publisher, subject, description, list price, price, stock, ISBN,
@@ -108,6 +117,7 @@ type BookRow =
 
 pub async fn book(
     State(server): State<Arc<Server>>,
+    session: Session,
     Path(id): Path<i64>,
 ) -> Result<Response, Refused> {
     let account = Account::open();
@@ -146,7 +156,9 @@ pub async fn book(
     ];
     let list_price = (list_price_cents > price_cents).then(|| price(list_price_cents));
     let entry = Entry { id, title, author: format!("{first} {last}"), price_cents };
-    account.close(&Book {
+    let token = session.token(&server);
+    let page = Book {
+        token,
         entry,
         subject: subject as usize,
         description,
@@ -154,13 +166,18 @@ pub async fn book(
         list_price,
         stock,
         facts,
-    })
+    };
+    account.close_for(&page, &session, &server)
 }
 
-pub async fn search(State(server): State<Arc<Server>>) -> Result<Response, Refused> {
+pub async fn search(
+    State(server): State<Arc<Server>>,
+    session: Session,
+) -> Result<Response, Refused> {
     let account = Account::open();
     let promotions = promotions(&server, &account).await?;
-    account.close(&Search { promotions })
+    let page = Search { token: session.token(&server), promotions };
+    account.close_for(&page, &session, &server)
 }
 
 /// What is searched for.
@@ -173,6 +190,7 @@ pub struct Wanted {
 
 pub async fn search_results(
     State(server): State<Arc<Server>>,
+    session: Session,
     Query(wanted): Query<Wanted>,
 ) -> Result<Response, Refused> {
     let account = Account::open();
@@ -220,7 +238,9 @@ pub async fn search_results(
     };
     let shown = if by == "subject" { subject(what.parse().unwrap_or(0))?.to_owned() } else { what };
     let heading = format!("Books by {by}: {shown}");
-    account.close(&List { heading, empty: "No book was found.", entries: entries(found) })
+    let token = session.token(&server);
+    let page = List { token, heading, empty: "No book was found.", entries: entries(found) };
+    account.close_for(&page, &session, &server)
 }
 
 /// A pattern of LIKE for texts that begin with this one, whose own wildcards mean themselves.
