@@ -1,16 +1,22 @@
 //! The three tiers of a bookstore, and its emulated browsers.
 
+mod browse;
 mod database;
 mod password;
 mod server;
+mod summary;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use browse::Load;
 use clap::{Parser, Subcommand};
 use database::{Database, Place};
-use fabricmark_bookstore::{Scale, Shop};
+use fabricmark_bookstore::{Behaviour, Mix, Scale, Shop};
+use fabricmark_units::Nanos;
 use server::Server;
 
 /// The three tiers of a bookstore derived from TPC-W, and its emulated browsers.
@@ -49,6 +55,38 @@ enum Command {
         #[arg(long, default_value_t = 16)]
         pool: u32,
     },
+    /// Emulate browsers
+    Browse {
+        /// Address and port of the shop
+        #[arg(long, default_value = "127.0.0.1:8080")]
+        at: SocketAddr,
+        /// Browsers at once
+        #[arg(long, default_value_t = 100)]
+        browsers: u32,
+        /// browsing, shopping or ordering
+        #[arg(long, default_value = "shopping")]
+        mix: Mix,
+        /// Books of the shop
+        #[arg(long, default_value_t = 10_000)]
+        items: u32,
+        /// Browsers for which the shop has customers
+        #[arg(long, default_value_t = 100)]
+        customers_of: u32,
+        /// Mean think time
+        #[arg(long, default_value = "7s")]
+        think: Nanos,
+        /// Time before the measurement
+        #[arg(long, default_value = "20s")]
+        ramp_up: Nanos,
+        /// Measurement window
+        #[arg(long, default_value = "60s")]
+        measure: Nanos,
+        /// Fetch the images of each page
+        #[arg(long)]
+        images: bool,
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +118,33 @@ async fn carry_out(command: Command) -> Result<(), Error> {
                 let _ = tokio::signal::ctrl_c().await;
             };
             server.serve(listen, stop).await.map_err(|error| Error::Serve(listen, error))
+        }
+        Command::Browse {
+            at,
+            browsers,
+            mix,
+            items,
+            customers_of,
+            think,
+            ramp_up,
+            measure,
+            images,
+            seed,
+        } => {
+            let scale = Scale { items, browsers: customers_of };
+            let behaviour = Behaviour { mix, scale, think };
+            let (ramp_up, measure) = (ramp_up.into(), measure.into());
+            let ramp_down = Duration::from_secs(2);
+            let load = Load { at, browsers, behaviour, seed, ramp_up, measure, ramp_down, images };
+            let stop = Arc::new(AtomicBool::new(false));
+            let told = stop.clone();
+            tokio::spawn(async move {
+                let _ = tokio::signal::ctrl_c().await;
+                told.store(true, Relaxed);
+            });
+            let samples = browse::browse(load, stop).await;
+            print!("{}", summary::table(&samples, ramp_up, ramp_up + measure));
+            Ok(())
         }
     }
 }

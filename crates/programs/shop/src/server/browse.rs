@@ -81,6 +81,9 @@ pub async fn new_products(
     account.close_for(&page, &session, &server)
 }
 
+/// Of these many last orders (TPC-W 1.8, clause 2.7).
+const LAST_ORDERS: i64 = 3333;
+
 pub async fn best_sellers(
     State(server): State<Arc<Server>>,
     session: Session,
@@ -88,21 +91,26 @@ pub async fn best_sellers(
 ) -> Result<Response, Refused> {
     let account = Account::open();
     let name = subject(place)?;
+    let latest = account
+        .of(async { rows!(&server.database, (Option<i64>,), sql!("SELECT MAX(id) FROM orders")) });
+    let latest = latest.await?.first().and_then(|row| row.0).unwrap_or(0);
+    // Sums first, so that MariaDB reads each line once (7 instead of 56 ms), and a range with both ends, so that
+    // PostgreSQL uses the index.
     let found = account.of(async {
         rows!(
             &server.database,
             EntryRow,
-            // Of the last 3,333 orders (TPC-W 1.8, clause 2.7).
-            sql!("SELECT i.id, i.title, a.first_name, a.last_name, i.price_cents FROM order_line l JOIN item i ON i.id = l.item \
-                  JOIN author a ON a.id = i.author WHERE l.orders > (SELECT MAX(id) - 3333 FROM orders) AND i.subject = " [1]
-                 " GROUP BY i.id, i.title, a.first_name, a.last_name, i.price_cents ORDER BY SUM(l.quantity) DESC LIMIT 50"),
+            sql!("SELECT i.id, i.title, a.first_name, a.last_name, i.price_cents FROM (SELECT item, SUM(quantity) AS sold \
+                  FROM order_line WHERE orders BETWEEN " [1] " AND " [2] " GROUP BY item) s JOIN item i ON i.id = s.item \
+                  JOIN author a ON a.id = i.author WHERE i.subject = " [3] " ORDER BY s.sold DESC LIMIT 50"),
+            latest - LAST_ORDERS + 1,
+            latest,
             place
         )
     });
     let entries = entries(found.await?);
-    let token = session.token(&server);
     let page = List {
-        token,
+        token: session.token(&server),
         heading: format!("Best sellers in {name}"),
         empty: "Nothing was sold here lately.",
         entries,

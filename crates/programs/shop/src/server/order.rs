@@ -7,7 +7,7 @@ use axum::extract::{Form, Path, State};
 use axum::response::Response;
 use fabricmark_bookstore::{CARDS, COUNTRIES, SHIPPINGS, STATES, tax_cents};
 
-use super::page::{Admin, Buy, Cart, CartLine, Entry, Inquiry, Order, Register, price};
+use super::page::{Admin, Buy, Cart, CartLine, Entry, Failed, Inquiry, Order, Register, price};
 use super::session::{Session, now_s};
 use super::{Account, Refused, Server};
 use crate::database::{Sql, Transaction, change, change_in, rows, rows_in, sql};
@@ -448,7 +448,10 @@ pub async fn display(
         .await?;
     let find = sql!("SELECT MAX(id) FROM orders WHERE customer = "[1]);
     let found = account.of(async { rows!(&server.database, (Option<i64>,), find, id) }).await?;
-    let Some(order) = found.first().and_then(|row| row.0) else { return Err(Refused::NotFound) };
+    let Some(order) = found.first().and_then(|row| row.0) else {
+        let page = Failed { message: "You have not bought anything yet." };
+        return account.close_for(&page, &session, &server);
+    };
     let page = shown(&server, &account, order, "Your last order").await?;
     account.close_for(&page, &session, &server)
 }
