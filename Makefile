@@ -63,6 +63,9 @@ test: rust
 	@scripts/need "mpicc.openmpi=libopenmpi-dev openmpi-bin" "mpicc.mpich=libmpich-dev mpich" || \
 		echo 'no MPI: the tests of MPI will be skipped'
 	@scripts/need slurmctld=slurm-wlm munged=munge || echo 'no Slurm: its test will be skipped'
+	@scripts/need mariadbd=mariadb-server-core || echo 'no MariaDB: the test of the shop with it will be skipped'
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || scripts/need initdb=postgresql || \
+		echo 'no PostgreSQL: the test of the shop with it will be skipped'
 	@scripts/need chronyd=chrony || echo 'no chronyd: the test of NTP will be skipped'
 	@scripts/need chromium=chromium || echo 'no chromium: the test of the page will be skipped'
 	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt

@@ -167,6 +167,8 @@ pub struct Order {
 pub struct Line {
     pub item: u32,
     pub quantity: i32,
+    /// Price of one copy, discount included.
+    pub price_cents: i64,
     pub discount_percent: i32,
     pub comment: String,
 }
@@ -260,18 +262,24 @@ impl Shop {
     pub fn order(&self, id: u32) -> Order {
         let mut random = self.row("order", id);
         let lines: Vec<_> = (0..between(&mut random, 1, 5))
-            .map(|_| Line {
-                item: 1 + random.below(u64::from(self.scale.items)) as u32,
-                quantity: between(&mut random, 1, 300) as i32,
-                discount_percent: between(&mut random, 0, 30) as i32,
-                comment: text::comment(&mut random),
+            .map(|_| {
+                let item = 1 + random.below(u64::from(self.scale.items)) as u32;
+                let discount_percent = between(&mut random, 0, 30);
+                Line {
+                    item,
+                    quantity: between(&mut random, 1, 300) as i32,
+                    price_cents: self.item(item).price_cents * (100 - discount_percent) / 100,
+                    discount_percent: discount_percent as i32,
+                    comment: text::comment(&mut random),
+                }
             })
             .collect();
         // The latest orders have the largest numbers.
         let age =
             60.0 * DAY_S as f64 * (1.0 - f64::from(id) / f64::from(self.scale.orders().max(1)));
         let at_s = i64::from(self.today) * DAY_S - age as i64;
-        let sub_total_cents = between(&mut random, 1_000, 999_999);
+        let sub_total_cents =
+            lines.iter().map(|line| line.price_cents * i64::from(line.quantity)).sum();
         let tax_cents = tax_cents(sub_total_cents);
         let addresses = u64::from(self.scale.addresses());
         Order {
@@ -368,6 +376,9 @@ mod tests {
             let order = SHOP.order(id);
             assert!((1..=SHOP.scale.customers()).contains(&order.customer), "{order:?}");
             assert!((1..=5).contains(&order.lines.len()), "{order:?}");
+            let sum: i64 =
+                order.lines.iter().map(|line| line.price_cents * i64::from(line.quantity)).sum();
+            assert_eq!((order.sub_total_cents, order.total_cents), (sum, sum + tax_cents(sum)));
             assert!(order.at_s <= i64::from(SHOP.today) * DAY_S, "{order:?}");
         }
     }

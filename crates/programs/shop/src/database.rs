@@ -1,6 +1,8 @@
 //! The shop's database: MariaDB or PostgreSQL.
 
+pub mod audit;
 pub mod load;
+pub mod private;
 pub mod schema;
 
 use std::fmt;

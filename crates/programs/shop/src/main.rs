@@ -1,12 +1,17 @@
-//! The three tiers of a bookstore, and its emulated browsers.
+//! The tiers of a bookstore derived from TPC-W, and its emulated browsers.
+
+#![expect(clippy::print_stderr, clippy::print_stdout, reason = "this is the program: it prints")]
 
 mod browse;
 mod database;
 mod password;
 mod server;
 mod summary;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,6 +19,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use browse::Load;
 use clap::{Parser, Subcommand};
+use database::private::{Instance, Kind};
 use database::{Database, Place};
 use fabricmark_bookstore::{Behaviour, Mix, Scale, Shop};
 use fabricmark_units::Nanos;
@@ -28,6 +34,18 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run a private database until Ctrl-C, in a folder and at a port of 127.0.0.1
+    Database {
+        /// mariadb or postgresql
+        #[arg(long, default_value = "mariadb")]
+        kind: Kind,
+        /// Empty folder
+        #[arg(long)]
+        folder: PathBuf,
+        /// Port
+        #[arg(long)]
+        port: u16,
+    },
     /// Create the tables and fill them
     Load {
         /// mariadb://USER@HOST:PORT/NAME or postgresql://USER@HOST:PORT/NAME
@@ -54,6 +72,12 @@ enum Command {
         /// Connections to the database
         #[arg(long, default_value_t = 16)]
         pool: u32,
+    },
+    /// Check that the orders of the shop add up
+    Audit {
+        /// mariadb://USER@HOST:PORT/NAME or postgresql://USER@HOST:PORT/NAME
+        #[arg(long)]
+        database: Place,
     },
     /// Emulate browsers
     Browse {
@@ -93,12 +117,22 @@ enum Command {
 enum Error {
     #[error("the database: {0}")]
     Database(#[from] sqlx::Error),
+    #[error(transparent)]
+    Instance(#[from] database::private::Error),
+    #[error("orders do not add up")]
+    Audit,
     #[error("cannot serve at {0}: {1}")]
     Serve(SocketAddr, std::io::Error),
 }
 
 async fn carry_out(command: Command) -> Result<(), Error> {
     match command {
+        Command::Database { kind, folder, port } => {
+            let instance = Instance::start(kind, &folder, port).await?;
+            println!("{}", instance.url);
+            let _ = tokio::signal::ctrl_c().await;
+            Ok(())
+        }
         Command::Load { database, items, browsers, seed } => {
             let today_s =
                 SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -118,6 +152,14 @@ async fn carry_out(command: Command) -> Result<(), Error> {
                 let _ = tokio::signal::ctrl_c().await;
             };
             server.serve(listen, stop).await.map_err(|error| Error::Serve(listen, error))
+        }
+        Command::Audit { database } => {
+            let found = database::audit::audit(&Database::open(&database, 1).await?).await?;
+            println!("{} confirmed orders, {} defects", found.orders, found.defects.len());
+            for defect in &found.defects {
+                println!("{defect}");
+            }
+            if found.defects.is_empty() { Ok(()) } else { Err(Error::Audit) }
         }
         Command::Browse {
             at,

@@ -151,12 +151,19 @@ const TABLES: [Table; 9] = [
     },
     Table {
         name: "order_line",
-        columns: "orders, number, item, quantity, discount_percent, comment",
+        columns: "orders, number, item, quantity, price_cents, discount_percent, comment",
         count: |shop| shop.scale.orders(),
         rows: |shop, id| {
             let lines = shop.order(id).lines.into_iter().zip(1_u8..);
             let row_of = |(line, number): (fabricmark_bookstore::Line, u8)| {
-                let mut row = row![id, number, line.item, line.quantity, line.discount_percent];
+                let mut row = row![
+                    id,
+                    number,
+                    line.item,
+                    line.quantity,
+                    line.price_cents,
+                    line.discount_percent
+                ];
                 row.push(text(line.comment));
                 row
             };
@@ -264,7 +271,7 @@ async fn batch(
             let mut text = String::new();
             for row in rows {
                 // No text of a row has a tab, a line break or a backslash.
-                write_row(&mut text, &row, "\t", |out, text| out.push_str(text), "\\N");
+                write_row(&mut text, &row, "\t", String::push_str, "\\N");
                 text.push('\n');
             }
             let mut copy = pool.copy_in_raw(&format!("COPY {name} ({columns}) FROM STDIN")).await?;

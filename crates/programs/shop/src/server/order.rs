@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::extract::{Form, Path, State};
 use axum::response::Response;
 use fabricmark_bookstore::{CARDS, COUNTRIES, SHIPPINGS, STATES, tax_cents};
+use sqlx::error::DatabaseError;
 
 use super::page::{Admin, Buy, Cart, CartLine, Entry, Failed, Inquiry, Order, Register, price};
 use super::session::{Session, now_s};
@@ -300,7 +301,7 @@ pub async fn confirm(
 }
 
 fn is_duplicate(error: &sqlx::Error) -> bool {
-    error.as_database_error().is_some_and(|error| error.is_unique_violation())
+    error.as_database_error().is_some_and(DatabaseError::is_unique_violation)
 }
 
 async fn earlier(
@@ -379,11 +380,10 @@ async fn add_line(
     line: &CartLine,
     discount_percent: i64,
 ) -> Result<(), Refused> {
-    let add =
-        sql!("INSERT INTO order_line VALUES (" [1] ", " [2] ", " [3] ", " [4] ", " [5] ", '')");
-    let (item, quantity) = (line.item, line.quantity);
+    let add = sql!("INSERT INTO order_line VALUES (" [1] ", " [2] ", " [3] ", " [4] ", " [5] ", " [6] ", '')");
+    let (item, quantity, paid) = (line.item, line.quantity, line.price_cents);
     account
-        .of(async { change_in!(open, add, order, number, item, quantity, discount_percent) })
+        .of(async { change_in!(open, add, order, number, item, quantity, paid, discount_percent) })
         .await?;
     // Below ten copies, 21 come from the publisher (TPC-W 1.8, clause 2.7). Orders of more come with a multiple.
     let sell = sql!("UPDATE item SET stock = CASE WHEN stock - " [1] " >= 10 THEN stock - " [2] " ELSE stock - " [3]
@@ -412,7 +412,7 @@ async fn shown(
     else {
         return Err(Refused::NotFound);
     };
-    let find = sql!("SELECT l.item, i.title, l.quantity, i.price_cents FROM order_line l JOIN item i ON i.id = l.item \
+    let find = sql!("SELECT l.item, i.title, l.quantity, l.price_cents FROM order_line l JOIN item i ON i.id = l.item \
                      WHERE l.orders = " [1] " ORDER BY l.number");
     let lines = lines(account.of(async { rows!(&server.database, LineRow, find, order) }).await?);
     Ok(Order {
