@@ -1,33 +1,33 @@
-//! An emulated browser: one user after the other, each with a session of requests and pauses.
+//! An emulated browser: a sequence of user sessions, each with requests and think times.
 
 use fabricmark_units::{Instant, Nanos, Stream};
 
 use crate::{
-    COUNTRIES, Interaction, Mix, Page, SHIPPINGS, SUBJECTS, Scale, last_name, of_customers,
-    of_items, password, title_word, user_name,
+    COUNTRIES, Interaction, Mix, Page, SHIPPINGS, SUBJECTS, Scale, last_name, nurand_customer,
+    nurand_item, password, title_word, user_name,
 };
 
-/// What a browser does next.
+/// The next page that a browser asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Visit {
-    /// The interaction to which it counts.
+pub struct PageRequest {
+    /// The web interaction.
     pub interaction: Interaction,
-    /// Pause before it: the time in which the user reads the page before.
+    /// Think time before the request.
     pub think: Nanos,
-    /// Whether a new user begins, without cookies and connections.
-    pub is_first: bool,
-    /// Path and query.
+    /// Whether it is the first request of a session: the client has no cookies, cached images and open connections.
+    pub starts_session: bool,
+    /// Request target: path and query (RFC 9112, section 3.2.1).
     pub path: String,
-    /// Fields of a form that is sent (POST); `None` for GET.
+    /// Fields of the form in a POST request; `None` for GET.
     pub form: Option<Vec<(String, String)>>,
 }
 
-/// How users behave.
+/// The workload of a browser.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Behaviour {
-    /// Which page follows which.
+pub struct Workload {
+    /// Mix of web interactions.
     pub mix: Mix,
-    /// Size of the shop that they visit.
+    /// Size of the shop.
     pub scale: Scale,
     /// Mean of the think time, which is exponential and at most ten times as long (TPC-W 1.8, clause 5.3.2.1: 7 s).
     pub think: Nanos,
@@ -42,10 +42,10 @@ const KNOWN_PERCENT: u64 = 80;
 /// First think times are uniform up to this time, so that browsers do not start at once (University of Wisconsin).
 const FIRST_THINK: Nanos = Nanos::from_secs(20);
 
-/// A browser with its user.
+/// An emulated browser (TPC-W's EB).
 #[derive(Debug)]
 pub struct Browser {
-    behaviour: Behaviour,
+    workload: Workload,
     random: Stream,
     at: Option<Interaction>,
     /// When the session ends, at the next visit of Home.
@@ -64,32 +64,32 @@ enum User {
 
 impl Browser {
     /// The browser `number` of a run.
-    pub fn new(behaviour: Behaviour, seed: u64, number: u32) -> Self {
+    pub fn new(workload: Workload, seed: u64, number: u32) -> Self {
         let random = Stream::new(seed, &format!("browser {number}"));
         let (at, session_ends, user) = (None, Instant(0), User::New);
-        Self { behaviour, random, at, session_ends, user, book: 1 }
+        Self { workload, random, at, session_ends, user, book: 1 }
     }
 
-    /// What the user does after `page`, which arrived at `now`. After a page that failed, a new session begins.
-    pub fn next(&mut self, now: Instant, page: Option<&Page>) -> Visit {
+    /// The request that follows `page`, which was complete at `now`; `None` for a page that failed: a new session begins.
+    pub fn next(&mut self, now: Instant, page: Option<&Page>) -> PageRequest {
         let empty = Page::default();
         let next = match (self.at, page) {
-            (Some(at), Some(_)) => self.behaviour.mix.next(at, &mut self.random),
+            (Some(at), Some(_)) => self.workload.mix.next(at, &mut self.random),
             _ => Interaction::Home,
         };
         let is_over = next == Interaction::Home && now >= self.session_ends;
-        let is_first = self.at.is_none() || page.is_none() || is_over;
+        let starts_session = self.at.is_none() || page.is_none() || is_over;
         let think = self.think();
-        if is_first {
+        if starts_session {
             self.begin(now);
         }
         let from = self.at.replace(next);
         let (path, form) = self.request(next, from, page.unwrap_or(&empty));
-        Visit { interaction: next, think, is_first, path, form }
+        PageRequest { interaction: next, think, starts_session, path, form }
     }
 
     fn think(&mut self) -> Nanos {
-        let mean = self.behaviour.think.0 as f64;
+        let mean = self.workload.think.0 as f64;
         if self.at.is_none() {
             let first = mean / 7e9 * FIRST_THINK.0 as f64;
             return Nanos((first * self.random.unit()) as u64);
@@ -101,7 +101,7 @@ impl Browser {
         let length = SESSION.0 as f64 * self.random.exponential().min(4.0);
         self.session_ends = Instant(now.0.saturating_add(length as u64));
         self.user = if self.random.below(100) < KNOWN_PERCENT {
-            User::Known(of_customers(self.behaviour.scale.customers(), &mut self.random))
+            User::Known(nurand_customer(self.workload.scale.customers(), &mut self.random))
         } else {
             User::New
         };
@@ -132,7 +132,7 @@ impl Browser {
             Interaction::OrderDisplay => {
                 let customer = match self.user {
                     User::Known(customer) => customer,
-                    User::New => of_customers(self.behaviour.scale.customers(), &mut self.random),
+                    User::New => nurand_customer(self.workload.scale.customers(), &mut self.random),
                 };
                 (
                     "/orders".to_owned(),
@@ -157,14 +157,14 @@ impl Browser {
     /// One of the books of a page, or any.
     fn choose(&mut self, books: &[u32]) -> u32 {
         match books.len() {
-            0 => of_items(self.behaviour.scale.items, &mut self.random),
+            0 => nurand_item(self.workload.scale.items, &mut self.random),
             many => books[self.random.below(many as u64) as usize],
         }
     }
 
     /// By author, title or subject, each as often.
     fn search(&mut self) -> String {
-        let scale = self.behaviour.scale;
+        let scale = self.workload.scale;
         let mut below = |bound: u32| self.random.below(u64::from(bound)) as u32;
         let (by, what) = match below(3) {
             0 => ("author", last_name(below(scale.author_keys()))),
@@ -247,15 +247,15 @@ fn signed<const N: usize>(page: &Page, fields: [(&str, String); N]) -> Vec<(Stri
 mod tests {
     use super::*;
 
-    const BEHAVIOUR: Behaviour = Behaviour {
+    const WORKLOAD: Workload = Workload {
         mix: Mix::Shopping,
         scale: Scale { items: 1_000, browsers: 10 },
         think: Nanos::from_secs(7),
     };
 
     /// Visits of a browser whose pages arrive at once.
-    fn visits(count: usize) -> Vec<Visit> {
-        let mut browser = Browser::new(BEHAVIOUR, 1, 0);
+    fn visits(count: usize) -> Vec<PageRequest> {
+        let mut browser = Browser::new(WORKLOAD, 1, 0);
         let page = Page { books: vec![5, 6], token: Some("t".to_owned()), ..Page::default() };
         let mut now = Instant(0);
         let mut visits = vec![browser.next(now, None)];
@@ -272,7 +272,7 @@ mod tests {
         for interaction in Interaction::ALL {
             let count = visits.iter().filter(|visit| visit.interaction == interaction).count();
             let (percent, published) =
-                (count as f64 / 2e3, BEHAVIOUR.mix.published_percent(interaction));
+                (count as f64 / 2e3, WORKLOAD.mix.published_percent(interaction));
             // As for drawn pages: ten standard deviations of independent draws.
             let bound = 10.0 * (published * (100.0 - published) / 2e5).sqrt();
             assert!((percent - published).abs() < bound, "{interaction}: {percent}");
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn sessions_last_a_quarter_of_an_hour_on_average_and_begin_at_home() {
         let visits = visits(400_000);
-        let firsts: Vec<_> = visits.iter().filter(|visit| visit.is_first).collect();
+        let firsts: Vec<_> = visits.iter().filter(|visit| visit.starts_session).collect();
         assert!(firsts.iter().all(|visit| visit.interaction == Interaction::Home));
         let visits_each = visits.len() as f64 / firsts.len() as f64;
         // 15 min are 129 visits, less those above 60 min, plus those until the next visit of Home.
@@ -300,10 +300,10 @@ mod tests {
 
     #[test]
     fn a_page_that_failed_begins_a_new_session() {
-        let mut browser = Browser::new(BEHAVIOUR, 1, 0);
+        let mut browser = Browser::new(WORKLOAD, 1, 0);
         browser.next(Instant(0), None);
         let visit = browser.next(Instant(1), None);
-        assert!(visit.is_first && visit.interaction == Interaction::Home, "{visit:?}");
+        assert!(visit.starts_session && visit.interaction == Interaction::Home, "{visit:?}");
     }
 
     #[test]
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn browsers_of_one_seed_differ_from_each_other_and_not_from_themselves() {
         let of = |number| {
-            let mut browser = Browser::new(BEHAVIOUR, 7, number);
+            let mut browser = Browser::new(WORKLOAD, 7, number);
             (0..50).map(|_| browser.next(Instant(0), Some(&Page::default()))).collect::<Vec<_>>()
         };
         assert_eq!(of(3), of(3));

@@ -1,10 +1,10 @@
-//! The 14 pages of the shop.
+//! The 14 web interactions.
 
 use std::fmt;
 
 use fabricmark_units::Nanos;
 
-/// A page that a user asks for, with all that it takes: TPC-W's web interaction.
+/// A web interaction of TPC-W: all requests that display one page, including those for its images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names are those of TPC-W")]
 pub enum Interaction {
@@ -63,7 +63,7 @@ impl Interaction {
         }
     }
 
-    /// Limit of the 90th percentile of its response time (TPC-W 1.8).
+    /// Limit of the 90th percentile of its response time (a results script with "Official TPC-W Spec v1.8").
     pub fn limit(self) -> Nanos {
         Nanos::from_secs(match self {
             Self::NewProducts | Self::BestSellers | Self::BuyConfirm => 5,

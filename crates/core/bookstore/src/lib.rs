@@ -1,7 +1,7 @@
 //! A bookstore workload derived from TPC-W, not comparable with published TPC results.
 //!
-//! [`Mix`] says which page a user visits next, [`Browser`] which requests that makes, [`Scale`] how large the shop is,
-//! and [`Shop`] what is in its tables: each row is a function of a seed and the row's number. Nothing here does I/O.
+//! [`Mix`] is the Markov chain of web interactions, [`Browser`] an emulated browser that walks it, [`Scale`] the size of the
+//! shop, and [`Shop`] the rows of its tables, each a function of a seed and the row's number. Nothing here does I/O.
 //!
 //! Facts are from the specification of TPC-W, version 1.8 (19 February 2002), as quoted by code that cites its clauses
 //! (the University of Wisconsin's Java implementation and a results script derived from it).
@@ -15,14 +15,14 @@ mod shop;
 mod skew;
 mod word;
 
-pub use browser::{Behaviour, Browser, Visit};
+pub use browser::{Browser, PageRequest, Workload};
 pub use interaction::Interaction;
 pub use mix::Mix;
 pub use page::Page;
 pub use scale::Scale;
 pub use shop::{
     Address, Author, BINDINGS, CARDS, COUNTRIES, Customer, Item, Line, Order, SHIPPINGS, STATES,
-    SUBJECTS, Shop, tax_cents,
+    SUBJECTS, Shop, shipping_cents, stock_after, tax_cents,
 };
-pub use skew::{of_customers, of_items};
+pub use skew::{nurand_customer, nurand_item};
 pub use word::{last_name, password, title_word, user_name};

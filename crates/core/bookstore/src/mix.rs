@@ -1,4 +1,4 @@
-//! Mixes: how often users visit each page, and which page follows which.
+//! Mixes of web interactions: their shares, and the Markov chains that produce them.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,6 +1,7 @@
 //! How large a shop is.
 
-/// Size of a shop. The other tables follow from the number of items and of browsers (TPC-W 1.8, clause 4.3).
+/// Size of a shop. The sizes of the other tables follow from it, as in the
+/// University of Wisconsin's implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     /// Books, at most 10,000,000.

@@ -49,7 +49,8 @@ pub const STATES: [&str; 4] = ["Processing", "Shipped", "Pending", "Denied"];
 /// Kinds of credit cards.
 pub const CARDS: [&str; 5] = ["Visa", "Mastercard", "Discover", "Amex", "Diners"];
 
-/// A shop whose rows can be generated in any order.
+/// A shop whose rows can be generated in any order. Ranges of numbers are those of the University of Wisconsin's
+/// `TPCW_Populate`, except prices (there up to $999.99) and dates.
 #[derive(Clone, Copy, Debug)]
 pub struct Shop {
     /// How large it is.
@@ -281,6 +282,7 @@ impl Shop {
         let sub_total_cents =
             lines.iter().map(|line| line.price_cents * i64::from(line.quantity)).sum();
         let tax_cents = tax_cents(sub_total_cents);
+        let copies = lines.iter().map(|line| i64::from(line.quantity)).sum();
         let addresses = u64::from(self.scale.addresses());
         Order {
             id,
@@ -288,7 +290,7 @@ impl Shop {
             at_s,
             sub_total_cents,
             tax_cents,
-            total_cents: sub_total_cents + tax_cents,
+            total_cents: sub_total_cents + tax_cents + shipping_cents(copies),
             shipping: random.below(SHIPPINGS.len() as u64) as u8,
             shipped_s: at_s + between(&mut random, 0, 7) * DAY_S,
             billing_address: 1 + random.below(addresses) as u32,
@@ -323,9 +325,22 @@ fn others(id: u32, items: u32, random: &mut Stream) -> [u32; 5] {
     chosen
 }
 
-/// Sales tax on a sum: 8.25 % (TPC-W 1.8, clause 2.6), rounded to whole cents, halves up.
+/// Sales tax on a sum: 8.25 % (the University of Wisconsin's `Cart`), rounded to whole cents, halves up.
 pub fn tax_cents(sub_total_cents: i64) -> i64 {
     (sub_total_cents * 825 + 5_000) / 10_000
+}
+
+/// Shipping costs of an order: $3, and $1 for each copy (the University of Wisconsin's `Cart`).
+pub fn shipping_cents(copies: i64) -> i64 {
+    300 + 100 * copies
+}
+
+/// Stock of a book after copies of it were sold. If fewer than 10 would remain, 21 copies are added (the University of
+/// Wisconsin's `TPCW_Database`), or the smallest multiple of that with which 10 remain.
+pub fn stock_after(stock: i64, sold: i64) -> i64 {
+    let left = stock - sold;
+    let missing = (10 - left).max(0);
+    left + (missing + 20) / 21 * 21
 }
 
 fn between(random: &mut Stream, from: i64, to: i64) -> i64 {
@@ -378,7 +393,9 @@ mod tests {
             assert!((1..=5).contains(&order.lines.len()), "{order:?}");
             let sum: i64 =
                 order.lines.iter().map(|line| line.price_cents * i64::from(line.quantity)).sum();
-            assert_eq!((order.sub_total_cents, order.total_cents), (sum, sum + tax_cents(sum)));
+            let copies = order.lines.iter().map(|line| i64::from(line.quantity)).sum();
+            let total = sum + tax_cents(sum) + shipping_cents(copies);
+            assert_eq!((order.sub_total_cents, order.total_cents), (sum, total));
             assert!(order.at_s <= i64::from(SHOP.today) * DAY_S, "{order:?}");
         }
     }
@@ -396,6 +413,14 @@ mod tests {
             let bound = 4.0 * (percent * (100.0 - percent) / 20_000_f64).sqrt();
             assert!((share - percent).abs() < bound, "{kib} KiB: {share} %");
         }
+    }
+
+    #[test]
+    fn stock_is_refilled_when_fewer_than_ten_copies_would_remain() {
+        let after = [(30, 20), (30, 21), (10, 1), (10, 22), (10, 99)]
+            .map(|(stock, sold)| stock_after(stock, sold));
+        assert_eq!(after, [10, 30, 30, 30, 16]);
+        assert!((0..300).all(|sold| (10..31).contains(&stock_after(20, sold))));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use fabricmark_units::Stream;
 
 /// A customer from 1 to `customers`; some are chosen far more often than others.
-pub fn of_customers(customers: u32, random: &mut Stream) -> u32 {
+pub fn nurand_customer(customers: u32, random: &mut Stream) -> u32 {
     let a = match customers {
         0..10_000 => 1023,
         10_000..40_000 => 4095,
@@ -19,7 +19,7 @@ pub fn of_customers(customers: u32, random: &mut Stream) -> u32 {
 }
 
 /// An item from 1 to `items`; some are chosen far more often than others.
-pub fn of_items(items: u32, random: &mut Stream) -> u32 {
+pub fn nurand_item(items: u32, random: &mut Stream) -> u32 {
     let a = match items {
         0..10_000 => 63,
         10_000..100_000 => 511,
@@ -46,7 +46,7 @@ mod tests {
         let mut random = Stream::new(1, "items");
         let mut counts = vec![0_u32; 1001];
         for _ in 0..1_000_000 {
-            counts[of_items(1000, &mut random) as usize] += 1;
+            counts[nurand_item(1000, &mut random) as usize] += 1;
         }
         assert_eq!(counts[0], 0);
         // A number whose low six bits are set is drawn 64 times as often as one whose low six bits are not.
@@ -58,7 +58,7 @@ mod tests {
     fn every_size_of_a_shop_has_a_choice() {
         let mut random = Stream::new(1, "sizes");
         for customers in [1, 2880, 9_999, 28_800, 288_000, 2_880_000, 288_000_000] {
-            let chosen = of_customers(customers, &mut random);
+            let chosen = nurand_customer(customers, &mut random);
             assert!((1..=customers).contains(&chosen), "{chosen} of {customers}");
         }
     }

@@ -1,6 +1,6 @@
 //! Countries of addresses.
 
-/// 92 countries, as in TPC-W.
+/// Countries; TPC-W has 92, too, among them some that no longer exist.
 pub const COUNTRIES: [&str; 92] = [
     "Algeria",
     "Argentina",
