@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use fabricmark_bookstore::{Behaviour, Browser, Page, Visit};
+use fabricmark_bookstore::{Browser, Page, PageRequest, Workload};
 use fabricmark_units::{self as units};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
@@ -15,36 +13,36 @@ use hyper::header::{CONTENT_TYPE, COOKIE, HOST, SET_COOKIE};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::summary::{Sample, Tiers};
 
-/// How a load is offered.
+/// A load of emulated browsers.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
+    /// Address and port of the shop.
     pub at: SocketAddr,
     pub browsers: u32,
-    pub behaviour: Behaviour,
+    pub workload: Workload,
     pub seed: u64,
-    pub ramp_up: Duration,
-    pub measure: Duration,
-    pub ramp_down: Duration,
+    pub duration: Duration,
     /// Whether images of pages are fetched.
     pub images: bool,
 }
 
-/// Connections of a browser to the shop, as many as the University of Wisconsin's.
+/// Connections of a browser to the shop: as many as the University of Wisconsin's browser has.
 const CONNECTIONS: usize = 4;
 
 /// Longest page or image.
 const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// How long a browser waits for an answer.
+/// How long a browser waits for a page.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 
-/// Why a visit failed.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-enum Failed {
+pub enum RequestError {
     #[error("{0}")]
     Connect(#[from] std::io::Error),
     #[error("{0}")]
@@ -55,50 +53,65 @@ enum Failed {
     Status(StatusCode),
     #[error("the request cannot be written: {0}")]
     Request(String),
-    #[error("no answer within 60 s")]
+    #[error("no page within 60 s")]
     Late,
 }
 
-/// Runs browsers until the time is over, or `stop` is set; returns the samples with times since the start.
-pub async fn browse(load: Load, stop: Arc<AtomicBool>) -> Vec<Sample> {
+/// Runs browsers for the duration, or until `stop` is ready. Returns a sample of each web interaction, with times since
+/// the start, and when the run ended.
+pub async fn browse(load: Load, stop: impl Future<Output = ()>) -> (Vec<Sample>, Duration) {
     let began = Instant::now();
-    let ends = began + load.ramp_up + load.measure + load.ramp_down;
+    let (cancel, cancelled) = watch::channel(false);
     let mut browsers = JoinSet::new();
     for number in 0..load.browsers {
-        browsers.spawn(one(load, number, began, ends, stop.clone()));
+        browsers.spawn(one(load, number, began, cancelled.clone()));
     }
-    browsers.join_all().await.into_iter().flatten().collect()
+    tokio::pin!(stop);
+    let (mut samples, mut is_stopped) = (Vec::new(), false);
+    loop {
+        tokio::select! {
+            ended = browsers.join_next() => match ended {
+                Some(ended) => samples.extend(ended.unwrap_or_default()),
+                None => break,
+            },
+            () = &mut stop, if !is_stopped => {
+                is_stopped = true;
+                let _ = cancel.send(true);
+            }
+        }
+    }
+    (samples, began.elapsed().min(load.duration))
 }
 
+/// The samples of one browser. Its last response may be later than the duration.
 async fn one(
     load: Load,
     number: u32,
     began: Instant,
-    ends: Instant,
-    stop: Arc<AtomicBool>,
+    mut cancelled: watch::Receiver<bool>,
 ) -> Vec<Sample> {
-    let mut browser = Browser::new(load.behaviour, load.seed, number);
-    let mut window = Window::new(load);
+    let mut browser = Browser::new(load.workload, load.seed, number);
+    let mut context = BrowserContext::new(load);
     let mut samples = Vec::new();
     let mut page: Option<Page> = None;
-    let now = || units::Instant(began.elapsed().as_nanos() as u64);
     loop {
-        let visit = browser.next(now(), page.as_ref());
-        let think = Duration::from(visit.think);
-        let left = ends.saturating_duration_since(Instant::now());
-        if think >= left || stop.load(Relaxed) {
+        let now = units::Instant(began.elapsed().as_nanos() as u64);
+        let request = browser.next(now, page.as_ref());
+        let think = Duration::from(request.think);
+        if began.elapsed() + think >= load.duration {
             return samples;
         }
-        tokio::time::sleep(think).await;
-        if visit.is_first {
-            window = Window::new(load);
+        tokio::select! {
+            () = tokio::time::sleep(think) => {}
+            _ = cancelled.wait_for(|is_cancelled| *is_cancelled) => return samples,
+        }
+        if request.starts_session {
+            context = BrowserContext::new(load);
         }
         let at = began.elapsed();
-        let result = tokio::time::timeout(ANSWERS_WITHIN, window.visit(&visit))
-            .await
-            .unwrap_or(Err(Failed::Late));
+        let result = tokio::time::timeout(ANSWERS_WITHIN, context.get_page(&request)).await;
         let response = began.elapsed() - at;
-        let (error, tiers, bytes) = match result {
+        let (error, tiers, bytes) = match result.unwrap_or(Err(RequestError::Late)) {
             Ok((found, tiers, bytes)) => {
                 page = Some(found);
                 (None, tiers, bytes)
@@ -108,34 +121,44 @@ async fn one(
                 (Some(error.to_string()), Tiers::default(), 0)
             }
         };
-        samples.push(Sample { interaction: visit.interaction, at, response, error, tiers, bytes });
+        samples.push(Sample {
+            interaction: request.interaction,
+            at,
+            response,
+            error,
+            tiers,
+            bytes,
+        });
     }
 }
 
-/// What a browser keeps in a session: connections, a cookie, images.
-struct Window {
+/// State of a browser during a session: connections, cookie, cached images.
+pub struct BrowserContext {
     load: Load,
     connections: [Option<SendRequest<Full<Bytes>>>; CONNECTIONS],
     cookie: Option<String>,
-    seen: BTreeSet<String>,
+    cached: BTreeSet<String>,
 }
 
-impl Window {
-    fn new(load: Load) -> Self {
+impl BrowserContext {
+    pub fn new(load: Load) -> Self {
         Self {
             load,
             connections: [const { None }; CONNECTIONS],
             cookie: None,
-            seen: BTreeSet::new(),
+            cached: BTreeSet::new(),
         }
     }
 
     /// Fetches a page and its images; returns the page, the time that the tiers report, and the bytes of all.
-    async fn visit(&mut self, visit: &Visit) -> Result<(Page, Tiers, u64), Failed> {
+    async fn get_page(
+        &mut self,
+        request: &PageRequest,
+    ) -> Result<(Page, Tiers, u64), RequestError> {
         let mut first = self.connections[0].take();
         let answer = self
             .load
-            .get(&mut first, &visit.path, visit.form.as_ref(), self.cookie.as_deref())
+            .get(&mut first, &request.path, request.form.as_ref(), self.cookie.as_deref())
             .await?;
         self.connections[0] = first;
         if let Some(cookie) = answer.cookie {
@@ -149,12 +172,12 @@ impl Window {
         Ok((page, answer.tiers, bytes))
     }
 
-    /// Fetches the images that the browser does not have, over all connections at once.
-    async fn images(&mut self, page: &Page) -> Result<u64, Failed> {
+    /// Fetches the images that are not cached, over all connections at once.
+    async fn images(&mut self, page: &Page) -> Result<u64, RequestError> {
         let wanted: Vec<String> = page
             .images
             .iter()
-            .filter(|image| self.seen.insert((*image).clone()))
+            .filter(|image| self.cached.insert((*image).clone()))
             .cloned()
             .collect();
         let load = self.load;
@@ -171,12 +194,12 @@ impl Window {
                 for path in mine {
                     bytes += load.get(&mut connection, &path, None, None).await?.body.len() as u64;
                 }
-                Ok::<_, Failed>((place, connection, bytes))
+                Ok::<_, RequestError>((place, connection, bytes))
             });
         }
         let mut bytes = 0;
         while let Some(fetched) = fetches.join_next().await {
-            let fetched = fetched.map_err(|error| Failed::Request(error.to_string()))?;
+            let fetched = fetched.map_err(|error| RequestError::Request(error.to_string()))?;
             let (place, connection, more) = fetched?;
             self.connections[place] = connection;
             bytes += more;
@@ -200,7 +223,7 @@ impl Load {
         path: &str,
         form: Option<&Vec<(String, String)>>,
         cookie: Option<&str>,
-    ) -> Result<Answer, Failed> {
+    ) -> Result<Answer, RequestError> {
         let mut request = Request::builder().uri(path).header(HOST, self.at.to_string());
         if let Some(cookie) = cookie {
             request = request.header(COOKIE, cookie);
@@ -211,13 +234,13 @@ impl Load {
                     .method(Method::POST)
                     .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
                 serde_urlencoded::to_string(fields)
-                    .map_err(|error| Failed::Request(error.to_string()))?
+                    .map_err(|error| RequestError::Request(error.to_string()))?
             }
             None => String::new(),
         };
         let request = request
             .body(Full::new(Bytes::from(body)))
-            .map_err(|error| Failed::Request(error.to_string()))?;
+            .map_err(|error| RequestError::Request(error.to_string()))?;
         let kept = match connection.take() {
             Some(mut open) => open.ready().await.is_ok().then_some(open),
             None => None,
@@ -235,10 +258,13 @@ impl Load {
         let sender = connection.insert(usable);
         let response = sender.send_request(request).await?;
         let (parts, body) = response.into_parts();
-        let body =
-            Limited::new(body, BODY_BYTES_MAX).collect().await.map_err(Failed::Body)?.to_bytes();
+        let body = Limited::new(body, BODY_BYTES_MAX)
+            .collect()
+            .await
+            .map_err(RequestError::Body)?
+            .to_bytes();
         if parts.status != StatusCode::OK {
-            return Err(Failed::Status(parts.status));
+            return Err(RequestError::Status(parts.status));
         }
         let text = |name| {
             parts
@@ -253,5 +279,35 @@ impl Load {
             .and_then(|value| value.to_str().ok())
             .map(Tiers::read);
         Ok(Answer { body, cookie, tiers: tiers.unwrap_or_default() })
+    }
+}
+
+#[cfg(test)]
+impl BrowserContext {
+    /// Sends a form, or a GET request if it has no fields; returns the token of the page.
+    pub async fn send(
+        &mut self,
+        path: &str,
+        fields: &[(&str, &str)],
+    ) -> Result<String, RequestError> {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let form = (!fields.is_empty()).then(|| fields.iter().map(owned).collect());
+        let request = PageRequest {
+            interaction: fabricmark_bookstore::Interaction::Home,
+            think: units::Nanos(0),
+            starts_session: false,
+            path: path.to_owned(),
+            form,
+        };
+        let (page, ..) = self.get_page(&request).await?;
+        Ok(page.token.unwrap_or_default())
+    }
+
+    pub fn cookie(&self) -> Option<&str> {
+        self.cookie.as_deref()
+    }
+
+    pub fn set_cookie(&mut self, cookie: &str) {
+        self.cookie = Some(cookie.to_owned());
     }
 }

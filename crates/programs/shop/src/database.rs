@@ -1,16 +1,17 @@
 //! The shop's database: MariaDB or PostgreSQL.
 
 pub mod audit;
+pub mod instance;
 pub mod load;
-pub mod private;
 pub mod schema;
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::mysql::{MySqlConnectOptions, MySqlPool, MySqlPoolOptions};
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::mysql::{MySqlConnectOptions, MySqlPool};
+use sqlx::pool::PoolOptions;
+use sqlx::postgres::{PgConnectOptions, PgPool};
 
 /// A pool of connections to the database.
 #[derive(Clone, Debug)]
@@ -19,31 +20,47 @@ pub enum Database {
     PostgreSql(PgPool),
 }
 
-/// Where a database is: `mariadb://user@host:port/name` or `postgresql://user@host:port/name`.
+/// Address of a database: `mariadb://USER@HOST:PORT/NAME` or `postgresql://USER@HOST:PORT/NAME`.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub struct Url {
+    text: String,
+    options: Options,
+}
+
+#[derive(Clone, Debug)]
+enum Options {
     MariaDb(Box<MySqlConnectOptions>),
     PostgreSql(Box<PgConnectOptions>),
 }
 
-impl FromStr for Place {
+impl FromStr for Url {
     type Err = String;
 
-    fn from_str(url: &str) -> Result<Self, String> {
-        let wrong = |error: sqlx::Error| format!("`{url}` is no address of a database: {error}");
-        match url.split_once("://") {
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |error: sqlx::Error| format!("`{text}` is no address of a database: {error}");
+        let options = match text.split_once("://") {
             Some(("mariadb" | "mysql", _)) => {
-                let options = MySqlConnectOptions::from_str(url).map_err(wrong)?;
-                // Settings of a session cost a statement each when it connects; the defaults are those wanted.
-                Ok(Self::MariaDb(Box::new(options.timezone(None))))
+                let options = MySqlConnectOptions::from_str(text).map_err(wrong)?;
+                // Setting the time zone of a session would cost a statement; no column depends on it.
+                Options::MariaDb(Box::new(options.timezone(None)))
             }
             Some(("postgresql" | "postgres", _)) => {
-                Ok(Self::PostgreSql(Box::new(PgConnectOptions::from_str(url).map_err(wrong)?)))
+                Options::PostgreSql(Box::new(PgConnectOptions::from_str(text).map_err(wrong)?))
             }
-            _ => Err(format!(
-                "`{url}` is no address of a database: use mariadb://... or postgresql://..."
-            )),
-        }
+            _ => {
+                return Err(format!(
+                    "`{text}` is no address of a database: use mariadb://USER@HOST:PORT/NAME or \
+                     postgresql://USER@HOST:PORT/NAME"
+                ));
+            }
+        };
+        Ok(Self { text: text.to_owned(), options })
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.text)
     }
 }
 
@@ -52,27 +69,32 @@ const CONNECTS_WITHIN: Duration = Duration::from_secs(10);
 
 impl Database {
     /// Opens a pool of at most `connections`.
-    pub async fn open(place: &Place, connections: u32) -> Result<Self, sqlx::Error> {
-        // Without a test of each connection before its use, which costs a round trip; a broken one fails one request.
-        Ok(match place {
-            Place::MariaDb(options) => Self::MariaDb(
-                MySqlPoolOptions::new()
-                    .max_connections(connections)
-                    .acquire_timeout(CONNECTS_WITHIN)
-                    .test_before_acquire(false)
-                    .connect_with(options.as_ref().clone())
-                    .await?,
-            ),
-            Place::PostgreSql(options) => Self::PostgreSql(
-                PgPoolOptions::new()
-                    .max_connections(connections)
-                    .acquire_timeout(CONNECTS_WITHIN)
-                    .test_before_acquire(false)
-                    .connect_with(options.as_ref().clone())
-                    .await?,
-            ),
+    pub async fn open(url: &Url, connections: u32) -> Result<Self, sqlx::Error> {
+        Ok(match &url.options {
+            Options::MariaDb(options) => {
+                Self::MariaDb(pool(connections).connect_with(options.as_ref().clone()).await?)
+            }
+            Options::PostgreSql(options) => {
+                Self::PostgreSql(pool(connections).connect_with(options.as_ref().clone()).await?)
+            }
         })
     }
+
+    /// Begins a transaction.
+    pub async fn begin(&self) -> Result<Transaction, sqlx::Error> {
+        Ok(match self {
+            Self::MariaDb(pool) => Transaction::MariaDb(pool.begin().await?),
+            Self::PostgreSql(pool) => Transaction::PostgreSql(pool.begin().await?),
+        })
+    }
+}
+
+/// Connections are not tested before their use, which would cost a round trip; a broken one fails one request.
+fn pool<DB: sqlx::Database>(connections: u32) -> PoolOptions<DB> {
+    PoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(CONNECTS_WITHIN)
+        .test_before_acquire(false)
 }
 
 /// A transaction; dropped without [`Self::commit`], it is rolled back.
@@ -80,15 +102,6 @@ impl Database {
 pub enum Transaction {
     MariaDb(sqlx::Transaction<'static, sqlx::MySql>),
     PostgreSql(sqlx::Transaction<'static, sqlx::Postgres>),
-}
-
-impl Database {
-    pub async fn begin(&self) -> Result<Transaction, sqlx::Error> {
-        Ok(match self {
-            Self::MariaDb(pool) => Transaction::MariaDb(pool.begin().await?),
-            Self::PostgreSql(pool) => Transaction::PostgreSql(pool.begin().await?),
-        })
-    }
 }
 
 impl Transaction {
@@ -100,23 +113,14 @@ impl Transaction {
     }
 }
 
-impl fmt::Display for Database {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::MariaDb(_) => "MariaDB",
-            Self::PostgreSql(_) => "PostgreSQL",
-        })
-    }
-}
-
-/// A statement in the dialects of both databases.
+/// An SQL statement for both databases.
 #[derive(Clone, Copy, Debug)]
 pub struct Sql {
     pub mariadb: &'static str,
     pub postgresql: &'static str,
 }
 
-/// A statement; `[1]` is its first parameter.
+/// An SQL statement for both databases; `[1]` stands for its first parameter, `?` or `$1`.
 macro_rules! sql {
     (@mariadb $number:literal) => { "?" };
     ($($text:literal $([$number:literal])?)*) => {
@@ -128,66 +132,64 @@ macro_rules! sql {
 }
 pub(crate) use sql;
 
-/// Rows of a statement as tuples.
-macro_rules! rows {
-    ($database:expr, $row:ty, $sql:expr $(, $bind:expr)*) => {
-        match $database {
-            $crate::database::Database::MariaDb(pool) => {
-                sqlx::query_as::<_, $row>($sql.mariadb)$(.bind($bind))*.fetch_all(pool).await
+/// A future of the rows of a statement, as tuples. The first word is the type of what it runs on.
+macro_rules! fetch {
+    (Database, $on:expr, $row:ty, $sql:expr $(, $bind:expr)*) => {
+        async {
+            match &$on {
+                $crate::database::Database::MariaDb(pool) => {
+                    sqlx::query_as::<_, $row>($sql.mariadb)$(.bind($bind))*.fetch_all(pool).await
+                }
+                $crate::database::Database::PostgreSql(pool) => {
+                    sqlx::query_as::<_, $row>($sql.postgresql)$(.bind($bind))*.fetch_all(pool).await
+                }
             }
-            $crate::database::Database::PostgreSql(pool) => {
-                sqlx::query_as::<_, $row>($sql.postgresql)$(.bind($bind))*.fetch_all(pool).await
+        }
+    };
+    (Transaction, $on:expr, $row:ty, $sql:expr $(, $bind:expr)*) => {
+        async {
+            match &mut $on {
+                $crate::database::Transaction::MariaDb(open) => {
+                    sqlx::query_as::<_, $row>($sql.mariadb)$(.bind($bind))*.fetch_all(&mut **open).await
+                }
+                $crate::database::Transaction::PostgreSql(open) => {
+                    sqlx::query_as::<_, $row>($sql.postgresql)$(.bind($bind))*.fetch_all(&mut **open).await
+                }
             }
         }
     };
 }
-pub(crate) use rows;
+pub(crate) use fetch;
 
-/// Carries out a statement; returns how many rows it changed.
-macro_rules! change {
-    ($database:expr, $sql:expr $(, $bind:expr)*) => {
-        match $database {
-            $crate::database::Database::MariaDb(pool) => {
-                sqlx::query($sql.mariadb)$(.bind($bind))*.execute(pool).await.map(|done| done.rows_affected())
+/// A future of the number of rows that a statement changes, as [`fetch!`].
+macro_rules! execute {
+    (Database, $on:expr, $sql:expr $(, $bind:expr)*) => {
+        async {
+            match &$on {
+                $crate::database::Database::MariaDb(pool) => {
+                    let done = sqlx::query($sql.mariadb)$(.bind($bind))*.execute(pool).await;
+                    done.map(|done| done.rows_affected())
+                }
+                $crate::database::Database::PostgreSql(pool) => {
+                    let done = sqlx::query($sql.postgresql)$(.bind($bind))*.execute(pool).await;
+                    done.map(|done| done.rows_affected())
+                }
             }
-            $crate::database::Database::PostgreSql(pool) => {
-                sqlx::query($sql.postgresql)$(.bind($bind))*.execute(pool).await.map(|done| done.rows_affected())
+        }
+    };
+    (Transaction, $on:expr, $sql:expr $(, $bind:expr)*) => {
+        async {
+            match &mut $on {
+                $crate::database::Transaction::MariaDb(open) => {
+                    let done = sqlx::query($sql.mariadb)$(.bind($bind))*.execute(&mut **open).await;
+                    done.map(|done| done.rows_affected())
+                }
+                $crate::database::Transaction::PostgreSql(open) => {
+                    let done = sqlx::query($sql.postgresql)$(.bind($bind))*.execute(&mut **open).await;
+                    done.map(|done| done.rows_affected())
+                }
             }
         }
     };
 }
-pub(crate) use change;
-
-/// [`rows!`] inside a transaction.
-macro_rules! rows_in {
-    ($transaction:expr, $row:ty, $sql:expr $(, $bind:expr)*) => {
-        match $transaction {
-            $crate::database::Transaction::MariaDb(open) => {
-                sqlx::query_as::<_, $row>($sql.mariadb)$(.bind($bind))*.fetch_all(&mut **open).await
-            }
-            $crate::database::Transaction::PostgreSql(open) => {
-                sqlx::query_as::<_, $row>($sql.postgresql)$(.bind($bind))*.fetch_all(&mut **open).await
-            }
-        }
-    };
-}
-pub(crate) use rows_in;
-
-/// [`change!`] inside a transaction.
-macro_rules! change_in {
-    ($transaction:expr, $sql:expr $(, $bind:expr)*) => {
-        match $transaction {
-            $crate::database::Transaction::MariaDb(open) => sqlx::query($sql.mariadb)
-                $(.bind($bind))*
-                .execute(&mut **open)
-                .await
-                .map(|done| done.rows_affected()),
-            $crate::database::Transaction::PostgreSql(open) => sqlx::query($sql.postgresql)
-                $(.bind($bind))*
-                .execute(&mut **open)
-                .await
-                .map(|done| done.rows_affected()),
-        }
-    };
-}
-pub(crate) use change_in;
+pub(crate) use execute;

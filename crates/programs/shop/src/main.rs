@@ -1,9 +1,13 @@
-//! The tiers of a bookstore derived from TPC-W, and its emulated browsers.
+//! `fabricmark-shop`: the tiers of a bookstore derived from TPC-W, and its emulated browsers.
+//!
+//! Start reading at `server.rs`, the application server; `browse.rs` emulates browsers, whose behaviour is in the crate
+//! `bookstore`.
 
 #![expect(clippy::print_stderr, clippy::print_stdout, reason = "this is the program: it prints")]
 
 mod browse;
 mod database;
+mod options;
 mod password;
 mod server;
 mod summary;
@@ -11,193 +15,138 @@ mod summary;
 mod tests;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use fabricmark_bookstore::{Shop, Workload};
+use tokio::signal::unix::{SignalKind, signal};
 
 use browse::Load;
-use clap::{Parser, Subcommand};
-use database::private::{Instance, Kind};
-use database::{Database, Place};
-use fabricmark_bookstore::{Behaviour, Mix, Scale, Shop};
-use fabricmark_units::Nanos;
+use database::instance::{self, Instance};
+use database::{Database, Url, audit, load};
+use options::{BrowseOptions, Command, DatabaseOptions, Options};
 use server::Server;
 
-/// The three tiers of a bookstore derived from TPC-W, and its emulated browsers.
-#[derive(Debug, Parser)]
-struct Options {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Run a private database until Ctrl-C, in a folder and at a port of 127.0.0.1
-    Database {
-        /// mariadb or postgresql
-        #[arg(long, default_value = "mariadb")]
-        kind: Kind,
-        /// Empty folder
-        #[arg(long)]
-        folder: PathBuf,
-        /// Port
-        #[arg(long)]
-        port: u16,
-    },
-    /// Create the tables and fill them
-    Load {
-        /// mariadb://USER@HOST:PORT/NAME or postgresql://USER@HOST:PORT/NAME
-        #[arg(long)]
-        database: Place,
-        /// Books
-        #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=i64::from(Scale::ITEMS_MAX)))]
-        items: u32,
-        /// Emulated browsers for which there are customers
-        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(Scale::BROWSERS_MAX)))]
-        browsers: u32,
-        /// Seed of the rows
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-    },
-    /// Serve the pages of the shop
-    Serve {
-        /// mariadb://USER@HOST:PORT/NAME or postgresql://USER@HOST:PORT/NAME
-        #[arg(long)]
-        database: Place,
-        /// Address and port
-        #[arg(long, default_value = "127.0.0.1:8080")]
-        listen: SocketAddr,
-        /// Connections to the database
-        #[arg(long, default_value_t = 16)]
-        pool: u32,
-    },
-    /// Check that the orders of the shop add up
-    Audit {
-        /// mariadb://USER@HOST:PORT/NAME or postgresql://USER@HOST:PORT/NAME
-        #[arg(long)]
-        database: Place,
-    },
-    /// Emulate browsers
-    Browse {
-        /// Address and port of the shop
-        #[arg(long, default_value = "127.0.0.1:8080")]
-        at: SocketAddr,
-        /// Browsers at once
-        #[arg(long, default_value_t = 100)]
-        browsers: u32,
-        /// browsing, shopping or ordering
-        #[arg(long, default_value = "shopping")]
-        mix: Mix,
-        /// Books of the shop
-        #[arg(long, default_value_t = 10_000)]
-        items: u32,
-        /// Browsers for which the shop has customers
-        #[arg(long, default_value_t = 100)]
-        customers_of: u32,
-        /// Mean think time
-        #[arg(long, default_value = "7s")]
-        think: Nanos,
-        /// Time before the measurement
-        #[arg(long, default_value = "20s")]
-        ramp_up: Nanos,
-        /// Measurement window
-        #[arg(long, default_value = "60s")]
-        measure: Nanos,
-        /// Fetch the images of each page
-        #[arg(long)]
-        images: bool,
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-    },
-}
-
+/// Failures of commands; docs/exit-codes.md has their exit codes.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("the database: {0}")]
-    Database(#[from] sqlx::Error),
+    #[error("cannot connect to {0}: {1}")]
+    Connect(Url, sqlx::Error),
+    #[error("cannot load the database: {0}")]
+    Load(#[from] load::Error),
+    #[error(
+        "the database has no shop, or is damaged: {0}; create and load one: fabricmark-shop load"
+    )]
+    NoShop(sqlx::Error),
+    #[error("cannot check the database: {0}")]
+    Audit(sqlx::Error),
+    #[error("{0} kinds of inconsistencies")]
+    Inconsistent(usize),
     #[error(transparent)]
-    Instance(#[from] database::private::Error),
-    #[error("orders do not add up")]
-    Audit,
+    Instance(#[from] instance::Error),
     #[error("cannot serve at {0}: {1}")]
     Serve(SocketAddr, std::io::Error),
+    #[error("cannot handle SIGTERM: {0}")]
+    Signal(std::io::Error),
+    #[error("no web interaction succeeded: is the shop at {0}? Start one: fabricmark-shop serve")]
+    NoShopAt(SocketAddr),
 }
 
-async fn carry_out(command: Command) -> Result<(), Error> {
-    match command {
-        Command::Database { kind, folder, port } => {
-            let instance = Instance::start(kind, &folder, port).await?;
-            println!("{}", instance.url);
-            let _ = tokio::signal::ctrl_c().await;
-            Ok(())
-        }
-        Command::Load { database, items, browsers, seed } => {
-            let today_s =
-                SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-            let shop =
-                Shop { scale: Scale { items, browsers }, seed, today: (today_s / 86_400) as i32 };
-            let began = Instant::now();
-            let database = Database::open(&database, 8).await?;
-            let progress = |done, all| eprintln!("{done} of {all} batches");
-            database::load::load(&database, shop, progress).await?;
-            eprintln!("loaded in {:.1} s", began.elapsed().as_secs_f64());
-            Ok(())
-        }
-        Command::Serve { database, listen, pool } => {
-            let database = Database::open(&database, pool).await?;
-            let server = Server::new(database).await?;
-            let stop = async {
-                let _ = tokio::signal::ctrl_c().await;
-            };
-            server.serve(listen, stop).await.map_err(|error| Error::Serve(listen, error))
-        }
-        Command::Audit { database } => {
-            let found = database::audit::audit(&Database::open(&database, 1).await?).await?;
-            println!("{} confirmed orders, {} defects", found.orders, found.defects.len());
-            for defect in &found.defects {
-                println!("{defect}");
-            }
-            if found.defects.is_empty() { Ok(()) } else { Err(Error::Audit) }
-        }
-        Command::Browse {
-            at,
-            browsers,
-            mix,
-            items,
-            customers_of,
-            think,
-            ramp_up,
-            measure,
-            images,
-            seed,
-        } => {
-            let scale = Scale { items, browsers: customers_of };
-            let behaviour = Behaviour { mix, scale, think };
-            let (ramp_up, measure) = (ramp_up.into(), measure.into());
-            let ramp_down = Duration::from_secs(2);
-            let load = Load { at, browsers, behaviour, seed, ramp_up, measure, ramp_down, images };
-            let stop = Arc::new(AtomicBool::new(false));
-            let told = stop.clone();
-            tokio::spawn(async move {
-                let _ = tokio::signal::ctrl_c().await;
-                told.store(true, Relaxed);
-            });
-            let samples = browse::browse(load, stop).await;
-            print!("{}", summary::table(&samples, ramp_up, ramp_up + measure));
-            Ok(())
+impl Error {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Connect(..) | Self::NoShopAt(_) => 65,
+            Self::Instance(instance::Error::Missing { .. }) => 66,
+            _ => 67,
         }
     }
 }
 
+async fn open(options: &DatabaseOptions, connections: u32) -> Result<Database, Error> {
+    let url = &options.database;
+    Database::open(url, connections).await.map_err(|error| Error::Connect(url.clone(), error))
+}
+
+/// Waits for Ctrl-C or SIGTERM.
+fn stop() -> Result<impl Future<Output = ()>, Error> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signal)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signal)?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+async fn carry_out(command: Command) -> Result<(), Error> {
+    match command {
+        Command::Database { engine, folder, port } => {
+            let stop = stop()?;
+            let instance = Instance::start(engine, &folder, port).await?;
+            println!("{}", instance.url);
+            stop.await;
+        }
+        Command::Load { database, scale, seed } => {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let shop = Shop { scale: scale.into(), seed, today: (since.as_secs() / 86_400) as i32 };
+            let began = Instant::now();
+            let progress = |done, all| eprintln!("loaded {done} of {all} batches");
+            load::load(&open(&database, load::LOADERS).await?, shop, progress).await?;
+            eprintln!("loaded in {:.1} s", began.elapsed().as_secs_f64());
+        }
+        Command::Serve { database, listen, pool } => {
+            let server = Server::new(open(&database, pool).await?).await.map_err(Error::NoShop)?;
+            server.serve(listen, stop()?).await.map_err(|error| Error::Serve(listen, error))?;
+        }
+        Command::Audit { database } => {
+            let found = audit::audit(&open(&database, 1).await?).await.map_err(Error::Audit)?;
+            println!("{} confirmed orders", found.orders);
+            found.inconsistencies.iter().for_each(|one| println!("{one}"));
+            if !found.inconsistencies.is_empty() {
+                return Err(Error::Inconsistent(found.inconsistencies.len()));
+            }
+        }
+        Command::Browse(options) => browse(options).await?,
+    }
+    Ok(())
+}
+
+async fn browse(options: BrowseOptions) -> Result<(), Error> {
+    let BrowseOptions { at, browsers, mix, scale, think, ramp_up, measure, images, seed } = options;
+    let workload = Workload { mix, scale: scale.into(), think };
+    let (from, to) = (ramp_up.into(), (ramp_up + measure).into());
+    let load = Load { at, browsers, workload, seed, duration: to, images };
+    let (samples, ended) = browse::browse(load, stop()?).await;
+    if samples.iter().all(|sample| sample.error.is_some()) {
+        return Err(Error::NoShopAt(at));
+    }
+    if ended <= from {
+        eprintln!("interrupted before the measurement window");
+        return Ok(());
+    }
+    print!("{}", summary::table(&samples, from, to.min(ended)));
+    Ok(())
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
-    match carry_out(Options::parse().command).await {
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(error) => {
+            let is_answer =
+                matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            let _ = error.print();
+            return if is_answer { ExitCode::SUCCESS } else { ExitCode::from(64) };
+        }
+    };
+    match carry_out(options.command).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("fabricmark-shop: {error}");
-            ExitCode::from(67)
+            ExitCode::from(error.exit_code())
         }
     }
 }

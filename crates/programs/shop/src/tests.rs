@@ -1,77 +1,173 @@
-//! The shop with a real database, visited by emulated browsers.
+//! The shop with a real database.
 
+use std::future::pending;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fabricmark_bookstore::{Behaviour, Interaction, Mix, Scale, Shop};
+use fabricmark_bookstore::{Interaction, Mix, Scale, Shop, Workload, stock_after};
 use fabricmark_units::Nanos;
 
-use crate::browse::{Load, browse};
-use crate::database::Database;
+use crate::browse::{BrowserContext, Load, browse};
 use crate::database::audit::audit;
-use crate::database::load::load;
-use crate::database::private::{Error, Instance, Kind};
+use crate::database::instance::{Engine, Error, Instance};
+use crate::database::{Database, fetch, load, sql};
 use crate::server::Server;
 
-const SCALE: Scale = Scale { items: 1_000, browsers: 1 };
+const SHOP: Shop = Shop { scale: Scale { items: 1_000, browsers: 1 }, seed: 1, today: 20_000 };
 
 fn free() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-async fn users_of_all_kinds_buy_and_the_orders_add_up(kind: Kind) {
+/// A served shop of 1,000 books.
+struct Served {
+    database: Database,
+    load: Load,
+    _instance: Instance,
+    _folder: tempfile::TempDir,
+}
+
+/// `None` if the database is not installed, which is reported as a skipped test.
+async fn served(engine: Engine) -> Option<Served> {
     let folder = tempfile::tempdir().unwrap();
-    let instance = match Instance::start(kind, folder.path(), free().port()).await {
+    let instance = match Instance::start(engine, folder.path(), free().port()).await {
         Err(missing @ Error::Missing { .. }) => {
             fabricmark_testkit::skip("the shop with a real database", &missing.to_string());
-            return;
+            return None;
         }
         started => started.unwrap(),
     };
-    let database = Database::open(&instance.place, 8).await.unwrap();
-    load(&database, Shop { scale: SCALE, seed: 1, today: 20_000 }, |_, _| ()).await.unwrap();
+    let database = Database::open(&instance.url, 8).await.unwrap();
+    load::load(&database, SHOP, |_, _| ()).await.unwrap();
+    let again = load::load(&database, SHOP, |_, _| ()).await.unwrap_err();
+    assert!(again.to_string().contains("already has a shop"), "{again}");
     let at = free();
-    let server = Server::new(database.clone()).await.unwrap();
-    let serving = tokio::spawn(server.serve(at, std::future::pending()));
-    let behaviour = Behaviour { mix: Mix::Ordering, scale: SCALE, think: Nanos::from_millis(20) };
+    tokio::spawn(Server::new(database.clone()).await.unwrap().serve(at, pending()));
+    let workload =
+        Workload { mix: Mix::Ordering, scale: SHOP.scale, think: Nanos::from_millis(20) };
     let load = Load {
         at,
         browsers: 20,
-        behaviour,
+        workload,
         seed: 1,
-        ramp_up: Duration::from_millis(500),
-        measure: Duration::from_secs(4),
-        ramp_down: Duration::ZERO,
+        duration: Duration::from_secs(4),
         images: false,
     };
-    let samples = browse(load, Arc::new(AtomicBool::new(false))).await;
-    serving.abort();
-    let errors: Vec<_> = samples
-        .iter()
-        .filter_map(|sample| Some((sample.interaction, sample.error.as_ref()?)))
-        .collect();
-    assert!(errors.is_empty(), "{errors:?}");
-    let bought =
-        samples.iter().filter(|sample| sample.interaction == Interaction::BuyConfirm).count();
-    let found = audit(&database).await.unwrap();
-    assert!(bought > 10, "{bought}");
-    assert_eq!((found.orders, &found.defects[..]), (bought as i64, &[][..]), "{bought} bought");
-    for interaction in Interaction::ALL {
-        // The rarest are one of 900 visits.
-        let is_rare = Mix::Ordering.published_percent(interaction) < 0.5;
-        let visits = samples.iter().filter(|sample| sample.interaction == interaction).count();
-        assert!(is_rare || visits > 0, "{interaction}");
+    Some(Served { database, load, _instance: instance, _folder: folder })
+}
+
+impl Served {
+    /// Every confirmed order of the browsers is in the database once, and is consistent.
+    async fn browsers_buy(&self) {
+        let (samples, _) = browse(self.load, pending()).await;
+        let failed =
+            samples.iter().filter_map(|sample| Some((sample.interaction, sample.error.as_ref()?)));
+        assert_eq!(failed.collect::<Vec<_>>(), []);
+        let bought =
+            samples.iter().filter(|sample| sample.interaction == Interaction::BuyConfirm).count();
+        assert!(bought > 10, "{bought}");
+        let found = audit(&self.database).await.unwrap();
+        assert_eq!((found.orders, &found.inconsistencies[..]), (bought as i64, &[][..]));
+        for interaction in Interaction::ALL {
+            // The rarest are one of 900.
+            let is_rare = Mix::Ordering.published_percent(interaction) < 0.5;
+            let is_there = samples.iter().any(|sample| sample.interaction == interaction);
+            assert!(is_rare || is_there, "{interaction}");
+        }
+    }
+
+    async fn stock(&self, item: i64) -> i64 {
+        let find = sql!("SELECT stock FROM item WHERE id = "[1]);
+        fetch!(Database, self.database, (i64,), find, item).await.unwrap()[0].0
+    }
+
+    /// An order takes its copies from the stock, which is refilled, alike in both databases.
+    async fn stock_is_refilled(&self) {
+        let before = self.stock(7).await;
+        let mut client = BrowserContext::new(self.load);
+        let token = client.send("/book/7", &[]).await.unwrap();
+        client.send("/cart", &[("token", &token), ("add", "7")]).await.unwrap();
+        client.send("/cart", &[("token", &token), ("quantity-7", "99")]).await.unwrap();
+        let sign_in = [("token", &token[..]), ("user", "OG"), ("password", "og")];
+        let token = client.send("/buy", &sign_in).await.unwrap();
+        let pay = [("token", &token[..]), ("card", "4111111111111111"), ("holder", "A Reader")];
+        client.send("/confirm", &pay).await.unwrap();
+        assert_eq!(self.stock(7).await, stock_after(before, 99), "of {before}");
+    }
+
+    /// Forged, malformed and oversized requests are refused, with their status.
+    async fn forged_requests_are_refused(&self) {
+        let mut client = BrowserContext::new(self.load);
+        let token = client.send("/book/7", &[]).await.unwrap();
+        let token = &token[..];
+        let long = "x".repeat(100_000);
+        for (path, fields, status) in [
+            // Without the token, or with that of another session.
+            ("/cart", &[("add", "7")][..], 403),
+            ("/cart", &[("token", "00000000000000000000000000000000"), ("add", "7")], 403),
+            ("/cart", &[("token", token), ("add", "1001")], 404),
+            ("/cart", &[("token", token), ("quantity-7", "100")], 422),
+            ("/cart", &[("token", token), ("quantity-7", "-1")], 422),
+            ("/cart", &[("token", token), ("x", &long)], 422),
+            ("/buy", &[("token", token), ("user", "OG' OR '1'='1"), ("password", "x")], 403),
+            ("/buy", &[("token", token), ("user", "OG"), ("password", "wrong")], 403),
+            ("/buy", &[("token", token), ("first-name", "A")], 422),
+            ("/confirm", &[("token", token), ("card", "4111111111111111"), ("holder", "A")], 403),
+            ("/orders", &[("token", token), ("user", "OG"), ("password", "")], 403),
+            ("/admin/7", &[("token", token), ("price", "1e9")], 422),
+            ("/book/0", &[], 404),
+            ("/book/seven", &[], 404),
+            ("/new/24", &[], 404),
+            ("/search/results?by=title", &[], 404),
+            ("/search/results?by=price&for=1", &[], 404),
+        ] {
+            let refused = client.send(path, fields).await.unwrap_err().to_string();
+            assert!(refused.contains(&status.to_string()), "{path} {fields:?}: {refused}");
+        }
+        // A cookie of another key, or with another customer.
+        let own = client.cookie().unwrap().to_owned();
+        let (signed, mac) = own.rsplit_once('.').unwrap();
+        let mut parts: Vec<_> = signed.split('.').collect();
+        parts[1] = "1";
+        for forged in [
+            format!("{}.{mac}", parts.join(".")),
+            own.replace(&mac[..4], "0000"),
+            "session=x".to_owned(),
+        ] {
+            client.set_cookie(&forged);
+            let pay = [("token", token), ("card", "4111111111111111"), ("holder", "A")];
+            let refused = client.send("/confirm", &pay).await.unwrap_err().to_string();
+            assert!(refused.contains("403"), "{forged}: {refused}");
+        }
+    }
+
+    /// 100 different books fit into a cart.
+    async fn carts_are_bounded(&self) {
+        let mut client = BrowserContext::new(self.load);
+        let token = client.send("/", &[]).await.unwrap();
+        for item in 1..=100 {
+            client.send("/cart", &[("token", &token), ("add", &item.to_string())]).await.unwrap();
+        }
+        let refused = client.send("/cart", &[("token", &token), ("add", "101")]).await.unwrap_err();
+        assert!(refused.to_string().contains("422"), "{refused}");
+        client.send("/cart", &[("token", &token), ("add", "100")]).await.unwrap();
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn users_of_all_kinds_buy_and_the_orders_add_up_in_mariadb() {
-    users_of_all_kinds_buy_and_the_orders_add_up(Kind::MariaDb).await;
+async fn the_shop_sells_refuses_and_adds_up(engine: Engine) {
+    let Some(shop) = served(engine).await else { return };
+    shop.browsers_buy().await;
+    shop.stock_is_refilled().await;
+    shop.forged_requests_are_refused().await;
+    shop.carts_are_bounded().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn users_of_all_kinds_buy_and_the_orders_add_up_in_postgresql() {
-    users_of_all_kinds_buy_and_the_orders_add_up(Kind::PostgreSql).await;
+async fn the_shop_sells_refuses_and_adds_up_in_mariadb() {
+    the_shop_sells_refuses_and_adds_up(Engine::MariaDb).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shop_sells_refuses_and_adds_up_in_postgresql() {
+    the_shop_sells_refuses_and_adds_up(Engine::PostgreSql).await;
 }

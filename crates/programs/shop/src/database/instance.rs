@@ -9,23 +9,23 @@ use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use super::{Database, Place};
+use super::{Database, Url};
 
-/// Which database.
+/// A database program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Engine {
     MariaDb,
     PostgreSql,
 }
 
-impl FromStr for Kind {
+impl FromStr for Engine {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "mariadb" => Ok(Self::MariaDb),
             "postgresql" => Ok(Self::PostgreSql),
-            _ => Err(format!("`{text}` is no database: use mariadb or postgresql")),
+            _ => Err(format!("`{text}` is no database engine: use mariadb or postgresql")),
         }
     }
 }
@@ -39,29 +39,27 @@ pub enum Error {
     Folder(PathBuf, io::Error),
     #[error("{program} failed:\n{said}")]
     Failed { program: &'static str, said: String },
-    #[error("the database does not answer within {0:?}: {1}")]
+    #[error("the database does not answer within {0:?}: {1}; see the file log in its folder")]
     Silent(Duration, sqlx::Error),
 }
 
-/// A running instance; it ends when this is dropped. Its folder stays.
+/// A running instance. It is killed when this is dropped; its folder stays.
 #[derive(Debug)]
 pub struct Instance {
     child: Child,
-    /// Where it is.
-    pub url: String,
-    /// The same, read.
-    pub place: Place,
+    /// Its address.
+    pub url: Url,
 }
 
 /// User and group `nobody` of Debian. Neither database runs as root.
 const NOBODY: u32 = 65_534;
 
-/// How long an instance may take to answer: MariaDB's first start creates its logs.
+/// How long an instance may take to answer: an estimate for a slow disk (it takes below 1 s here).
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
 impl Instance {
     /// Creates an instance in an empty folder, and starts it at a port of 127.0.0.1.
-    pub async fn start(kind: Kind, folder: &Path, port: u16) -> Result<Self, Error> {
+    pub async fn start(engine: Engine, folder: &Path, port: u16) -> Result<Self, Error> {
         let wrong = |error| Error::Folder(folder.to_owned(), error);
         let data = folder.join("data");
         fs::create_dir_all(&data).map_err(wrong)?;
@@ -80,8 +78,8 @@ impl Instance {
             command
         };
         let log = fs::File::create(folder.join("log")).map_err(wrong)?;
-        let (mut server, url) = match kind {
-            Kind::MariaDb => {
+        let (mut server, url) = match engine {
+            Engine::MariaDb => {
                 let install = find("mariadb-install-db", "mariadb-server-core")?;
                 let mut create = unprivileged(&install);
                 create.arg("--no-defaults").arg(format!("--datadir={}", data.display()));
@@ -107,7 +105,7 @@ impl Instance {
                 ]);
                 (server, format!("mariadb://shop@127.0.0.1:{port}/shop"))
             }
-            Kind::PostgreSql => {
+            Engine::PostgreSql => {
                 let mut create = unprivileged(&find("initdb", "postgresql")?);
                 create
                     .args(["--auth=trust", "--username=shop", "--encoding=UTF8", "--pgdata"])
@@ -127,11 +125,11 @@ impl Instance {
             }
         };
         let again = log.try_clone().map_err(wrong)?;
-        let program = if kind == Kind::MariaDb { "mariadbd" } else { "postgres" };
+        let program = if engine == Engine::MariaDb { "mariadbd" } else { "postgres" };
         let failed = |error: io::Error| Error::Failed { program, said: error.to_string() };
         let child = server.stdout(log).stderr(again).spawn().map_err(failed)?;
-        let place = url.parse().map_err(|said| Error::Failed { program, said })?;
-        let mut instance = Self { child, url, place };
+        let url = url.parse().map_err(|said| Error::Failed { program, said })?;
+        let mut instance = Self { child, url };
         instance.wait(program, folder).await?;
         Ok(instance)
     }
@@ -140,7 +138,7 @@ impl Instance {
     async fn wait(&mut self, program: &'static str, folder: &Path) -> Result<(), Error> {
         let until = Instant::now() + ANSWERS_WITHIN;
         loop {
-            let Err(error) = Database::open(&self.place, 1).await else { return Ok(()) };
+            let Err(error) = Database::open(&self.url, 1).await else { return Ok(()) };
             if let Ok(Some(_)) = self.child.try_wait() {
                 let said = fs::read_to_string(folder.join("log")).unwrap_or_default();
                 return Err(Error::Failed { program, said });

@@ -1,4 +1,4 @@
-//! Fills the tables.
+//! Loads the rows of the tables.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use fabricmark_bookstore::{COUNTRIES, Shop, password};
 use sqlx::postgres::PgPoolCopyExt;
 
-use super::schema::execute;
+use super::schema::run;
 use super::{Database, schema};
 use crate::password::hash;
 
@@ -16,7 +16,7 @@ use crate::password::hash;
 enum Value {
     Number(i64),
     Text(String),
-    Absent,
+    Null,
 }
 
 /// A table and how its rows are made.
@@ -145,7 +145,7 @@ const TABLES: [Table; 9] = [
                 order.billing_address
             ]);
             row.extend(row![order.shipping_address, order.state]);
-            row.push(Value::Absent);
+            row.push(Value::Null);
             vec![row]
         },
     },
@@ -191,16 +191,27 @@ const TABLES: [Table; 9] = [
 /// Numbers of a batch: about a megabyte of text, well below the largest packet of MariaDB (16 MiB).
 const BATCH: u32 = 2_000;
 
-/// Loads that run at once. The database works while the next batch is written.
-const LOADERS: usize = 4;
+/// Batches that are loaded at once, each over a connection of its own.
+pub const LOADERS: u32 = 4;
 
-/// Creates the tables and fills them. Calls `progress` with the rows that are loaded, and all of them.
+/// Why a database was not loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("it already has a shop: drop the database, create it again, and load it")]
+    HasShop,
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+/// Creates the tables and fills them. Calls `progress` with the numbers of loaded batches and of all.
 pub async fn load(
     database: &Database,
     shop: Shop,
     progress: impl Fn(u64, u64) + Send + Sync,
-) -> Result<(), sqlx::Error> {
-    schema::migrate(database).await?;
+) -> Result<(), Error> {
+    if !schema::migrate(database).await? {
+        return Err(Error::HasShop);
+    }
     let batches: Vec<(usize, u32)> = (0..TABLES.len())
         .flat_map(|table| {
             (1..=(TABLES[table].count)(&shop))
@@ -265,7 +276,7 @@ async fn batch(
                 );
                 statement.push(')');
             }
-            execute(database, statement).await
+            run(database, statement).await
         }
         Database::PostgreSql(pool) => {
             let mut text = String::new();
@@ -286,7 +297,7 @@ fn write_row(
     row: &[Value],
     between: &str,
     quoted: impl Fn(&mut String, &str),
-    absent: &str,
+    null: &str,
 ) {
     for (place, value) in row.iter().enumerate() {
         if place > 0 {
@@ -297,7 +308,7 @@ fn write_row(
                 let _ = write!(out, "{number}");
             }
             Value::Text(text) => quoted(out, text),
-            Value::Absent => out.push_str(absent),
+            Value::Null => out.push_str(null),
         }
     }
 }

@@ -1,198 +1,172 @@
-//! The interactions that order.
+//! The web interactions of ordering.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
-use axum::extract::{Form, Path, State};
 use axum::response::Response;
-use fabricmark_bookstore::{CARDS, COUNTRIES, SHIPPINGS, STATES, tax_cents};
+use fabricmark_bookstore::{
+    CARDS, COUNTRIES, SHIPPINGS, STATES, shipping_cents, stock_after, tax_cents,
+};
 use sqlx::error::DatabaseError;
 
-use super::page::{Admin, Buy, Cart, CartLine, Entry, Failed, Inquiry, Order, Register, price};
+use super::PageError;
+use super::context::{Context, Id, Post};
+use super::page::{Admin, Buy, Cart, CartLine, Entry, Inquiry, Message, Order, Register, price};
 use super::session::{Session, now_s};
-use super::{Account, Refused, Server};
-use crate::database::{Sql, Transaction, change, change_in, rows, rows_in, sql};
+use crate::database::{Sql, Transaction, execute, fetch, sql};
 use crate::password::hash;
 
-/// Most different books in a cart (TPC-W 1.8, clause 2.4), and most copies of each.
+/// Most different books in a cart, and most copies of each: limits of this shop.
 const LINES_MAX: usize = 100;
 const COPIES_MAX: i64 = 99;
-
-type Fields = Form<Vec<(String, String)>>;
-
-/// Fields of a form by name.
-fn by_name(fields: &[(String, String)]) -> HashMap<&str, &str> {
-    fields.iter().map(|(name, value)| (name.as_str(), value.trim())).collect()
-}
 
 /// Item, title, copies, price in cents.
 type LineRow = (i64, String, i64, i64);
 
 fn lines(rows: Vec<LineRow>) -> Vec<CartLine> {
-    rows.into_iter()
-        .map(|(item, title, quantity, price_cents)| CartLine { item, title, quantity, price_cents })
-        .collect()
+    let line =
+        |(item, title, quantity, price_cents)| CartLine { item, title, quantity, price_cents };
+    rows.into_iter().map(line).collect()
 }
 
-fn sum_cents(lines: &[CartLine]) -> i64 {
-    lines.iter().map(|line| line.price_cents * line.quantity).sum()
+/// Amounts of a cart or an order.
+struct Amounts {
+    sub_total_cents: i64,
+    tax_cents: i64,
+    shipping_cents: i64,
 }
 
-const CART: Sql = sql!("SELECT l.item, i.title, l.quantity, i.price_cents FROM cart_line l JOIN item i ON i.id = l.item \
-                        WHERE l.cart = " [1] " ORDER BY l.item");
+impl Amounts {
+    fn of(lines: &[CartLine]) -> Self {
+        let sub_total_cents = lines.iter().map(|line| line.price_cents * line.quantity).sum();
+        let shipping_cents = shipping_cents(lines.iter().map(|line| line.quantity).sum());
+        Self { sub_total_cents, tax_cents: tax_cents(sub_total_cents), shipping_cents }
+    }
 
-async fn lines_of(
-    server: &Server,
-    session: &Session,
-    account: &Account,
-) -> Result<Vec<CartLine>, Refused> {
-    Ok(lines(account.of(async { rows!(&server.database, LineRow, CART, &session.id) }).await?))
+    fn total_cents(&self) -> i64 {
+        self.sub_total_cents + self.tax_cents + self.shipping_cents
+    }
 }
 
-async fn show_cart(
-    server: &Server,
-    session: &Session,
-    account: &Account,
-) -> Result<Response, Refused> {
-    let lines = lines_of(server, session, account).await?;
-    let sub_total = price(sum_cents(&lines));
-    account.close_for(&Cart { token: session.token(server), lines, sub_total }, session, server)
+async fn cart_lines(context: &Context) -> Result<Vec<CartLine>, PageError> {
+    let find = sql!("SELECT l.item, i.title, l.quantity, i.price_cents FROM cart_line l JOIN item i ON i.id = l.item \
+                     WHERE l.cart = " [1] " ORDER BY l.item");
+    let cart = &context.session.id;
+    Ok(lines(context.timed(fetch!(Database, context.server.database, LineRow, find, cart)).await?))
 }
 
-pub async fn cart(
-    State(server): State<Arc<Server>>,
-    session: Session,
-) -> Result<Response, Refused> {
-    show_cart(&server, &session, &Account::open()).await
+pub async fn cart(context: Context) -> Result<Response, PageError> {
+    let lines = cart_lines(&context).await?;
+    let sub_total = price(Amounts::of(&lines).sub_total_cents);
+    context.respond(&Cart { token: context.token(), lines, sub_total })
 }
 
-pub async fn change_cart(
-    State(server): State<Arc<Server>>,
-    session: Session,
-    Form(fields): Fields,
-) -> Result<Response, Refused> {
-    let account = Account::open();
-    session.check(&server, by_name(&fields).get("token").copied())?;
-    let wrong = Refused::Form("a number of copies is from 0 to 99");
-    for (name, value) in &fields {
+pub async fn change_cart(post: Post) -> Result<Response, PageError> {
+    for (name, value) in post.fields() {
         if name == "add" {
-            let item: i64 = value.parse().map_err(|_| Refused::NotFound)?;
-            let have = lines_of(&server, &session, &account).await?;
-            let copies = have.iter().find(|line| line.item == item).map_or(0, |line| line.quantity);
-            if copies >= COPIES_MAX || (copies == 0 && have.len() >= LINES_MAX) {
-                return Err(Refused::FullCart);
-            }
-            // Only books that exist.
-            const ADD: Sql = Sql {
-                mariadb: "INSERT INTO cart_line SELECT ?, id, 1 FROM item WHERE id = ? \
-                          ON DUPLICATE KEY UPDATE quantity = quantity + 1",
-                postgresql: "INSERT INTO cart_line SELECT $1, id, 1 FROM item WHERE id = $2 \
-                             ON CONFLICT (cart, item) DO UPDATE SET quantity = cart_line.quantity + 1",
-            };
-            if account.of(async { change!(&server.database, ADD, &session.id, item) }).await? == 0 {
-                return Err(Refused::NotFound);
-            }
+            add_to_cart(&post.context, value.parse().map_err(|_| PageError::NotFound)?).await?;
         } else if let Some(item) = name.strip_prefix("quantity-") {
-            let item: i64 = item.parse().map_err(|_| Refused::NotFound)?;
-            match value.parse::<i64>() {
-                Ok(0) => {
-                    let remove = sql!("DELETE FROM cart_line WHERE cart = " [1] " AND item = " [2]);
-                    account
-                        .of(async { change!(&server.database, remove, &session.id, item) })
-                        .await?;
-                }
-                Ok(copies @ 1..=COPIES_MAX) => {
-                    let set = sql!("UPDATE cart_line SET quantity = " [1] " WHERE cart = " [2] " AND item = " [3]);
-                    account
-                        .of(async { change!(&server.database, set, copies, &session.id, item) })
-                        .await?;
-                }
-                _ => return Err(wrong),
-            }
+            let item = item.parse().map_err(|_| PageError::NotFound)?;
+            set_copies(&post.context, item, value).await?;
         }
     }
-    show_cart(&server, &session, &account).await
+    cart(post.context).await
 }
 
-pub async fn register(
-    State(server): State<Arc<Server>>,
-    session: Session,
-) -> Result<Response, Refused> {
-    Account::open().close_for(&Register { token: session.token(&server) }, &session, &server)
-}
-
-/// The customer whose user name and password these are.
-async fn signed_in(
-    server: &Server,
-    account: &Account,
-    user: &str,
-    password: &str,
-) -> Result<i64, Refused> {
-    let find = sql!("SELECT id, password FROM customer WHERE user_name = "[1]);
-    let found = account.of(async { rows!(&server.database, (i64, String), find, user) }).await?;
-    let customer = found.into_iter().find(|(_, kept)| *kept == hash(user, password));
-    customer.map(|(id, _)| id).ok_or(Refused::SignIn)
-}
-
-/// Creates a customer.
-async fn registered(
-    server: &Server,
-    account: &Account,
-    fields: &HashMap<&str, &str>,
-) -> Result<i64, Refused> {
-    let text = |name: &str, most: usize, wrong: &'static str| {
-        let value = fields.get(name).copied().unwrap_or_default();
-        if value.is_empty() || value.chars().count() > most {
-            Err(Refused::Form(wrong))
-        } else {
-            Ok(value)
-        }
+async fn add_to_cart(context: &Context, item: i64) -> Result<(), PageError> {
+    let have = cart_lines(context).await?;
+    let copies = have.iter().find(|line| line.item == item).map_or(0, |line| line.quantity);
+    if copies >= COPIES_MAX || (copies == 0 && have.len() >= LINES_MAX) {
+        return Err(PageError::FullCart);
+    }
+    // A book that does not exist adds no row.
+    const ADD: Sql = Sql {
+        mariadb: "INSERT INTO cart_line SELECT ?, id, 1 FROM item WHERE id = ? \
+                  ON DUPLICATE KEY UPDATE quantity = quantity + 1",
+        postgresql: "INSERT INTO cart_line SELECT $1, id, 1 FROM item WHERE id = $2 \
+                     ON CONFLICT (cart, item) DO UPDATE SET quantity = cart_line.quantity + 1",
     };
-    let first = text("first-name", 20, "the first name has 1 to 20 letters")?;
-    let last = text("last-name", 20, "the last name has 1 to 20 letters")?;
-    let street = text("street", 60, "the street has 1 to 60 letters")?;
-    let city = text("city", 40, "the city has 1 to 40 letters")?;
-    let postal_code = text("postal-code", 10, "the postal code has 1 to 10 letters")?;
-    let email = text("email", 60, "the e-mail address has 1 to 60 letters")?;
-    let password = text("new-password", 60, "the password has 8 to 60 letters")?;
-    let country: i64 = fields.get("country").and_then(|country| country.parse().ok()).unwrap_or(0);
-    if password.chars().count() < 8 || !(1..=COUNTRIES.len() as i64).contains(&country) {
-        return Err(Refused::Form(
-            "the password has 8 to 60 letters, and the country is one of the list",
-        ));
+    let (database, cart) = (&context.server.database, &context.session.id);
+    match context.timed(execute!(Database, *database, ADD, cart, item)).await? {
+        0 => Err(PageError::NotFound),
+        _ => Ok(()),
+    }
+}
+
+async fn set_copies(context: &Context, item: i64, copies: &str) -> Result<(), PageError> {
+    let (database, cart) = (&context.server.database, &context.session.id);
+    match copies.parse::<i64>() {
+        Ok(0) => {
+            let remove = sql!("DELETE FROM cart_line WHERE cart = " [1] " AND item = " [2]);
+            context.timed(execute!(Database, *database, remove, cart, item)).await?;
+        }
+        Ok(copies @ 1..=COPIES_MAX) => {
+            let set = sql!("UPDATE cart_line SET quantity = " [1] " WHERE cart = " [2] " AND item = " [3]);
+            context.timed(execute!(Database, *database, set, copies, cart, item)).await?;
+        }
+        _ => return Err(PageError::Form("the number of copies is from 0 to 99")),
+    }
+    Ok(())
+}
+
+pub async fn register(context: Context) -> Result<Response, PageError> {
+    context.respond(&Register { token: context.token() })
+}
+
+/// The customer with the user name and password of a form.
+async fn sign_in(post: &Post) -> Result<i64, PageError> {
+    let (user, given) = (post.field("user"), hash(post.field("user"), post.field("password")));
+    let find = sql!("SELECT id, password FROM customer WHERE user_name = "[1]);
+    let context = &post.context;
+    let found =
+        context.timed(fetch!(Database, context.server.database, (i64, String), find, user)).await?;
+    let customer = found.into_iter().find(|(_, kept)| *kept == given);
+    customer.map(|(id, _)| id).ok_or(PageError::SignIn)
+}
+
+/// Creates the customer of a form.
+async fn create_customer(post: &Post) -> Result<i64, PageError> {
+    let first = post.text("first-name", 20, "the first name has 1 to 20 characters")?;
+    let last = post.text("last-name", 20, "the last name has 1 to 20 characters")?;
+    let street = post.text("street", 60, "the street has 1 to 60 characters")?;
+    let city = post.text("city", 40, "the city has 1 to 40 characters")?;
+    let postal_code = post.text("postal-code", 10, "the postal code has 1 to 10 characters")?;
+    let email = post.text("email", 60, "the e-mail address has 1 to 60 characters")?;
+    let password = post.text("new-password", 60, "the password has 8 to 60 characters")?;
+    if password.chars().count() < 8 {
+        return Err(PageError::Form("the password has 8 to 60 characters"));
+    }
+    let country: i64 = post.field("country").parse().unwrap_or(0);
+    if !(1..=COUNTRIES.len() as i64).contains(&country) {
+        return Err(PageError::Form("the country is one of the list"));
     }
     let user = format!("N{}", &Session::new(None)?.id[..16]);
-    let today = now_s() as i64 / 86_400;
-    let mut open = account.of(server.database.begin()).await?;
+    let (kept, today) = (hash(&user, password), now_s() as i64 / 86_400);
+    let context = &post.context;
+    let mut open = context.timed(context.server.database.begin()).await?;
     let add_address = sql!("INSERT INTO address (street, city, state, postal_code, country) VALUES (" [1] ", " [2] ", '', " [3]
                            ", " [4] ") RETURNING id");
-    let address = account
-        .of(async { rows_in!(&mut open, (i64,), add_address, street, city, postal_code, country) })
-        .await?;
-    let address = address.first().map_or(0, |row| row.0);
+    let added = fetch!(Transaction, open, (i64,), add_address, street, city, postal_code, country);
+    let address = context.timed(added).await?.first().map_or(0, |row| row.0);
     let add = sql!("INSERT INTO customer (user_name, password, first_name, last_name, address, phone, email, since, \
                     discount_percent, balance_cents, spent_cents, born, notes) VALUES (" [1] ", " [2] ", " [3] ", " [4] ", " [5]
                    ", '', " [6] ", " [7] ", 0, 0, 0, 0, '') RETURNING id");
-    let kept = hash(&user, password);
-    let added = account
-        .of(async {
-            rows_in!(&mut open, (i64,), add, &user, &kept, first, last, address, email, today)
-        })
-        .await?;
-    account.of(open.commit()).await?;
-    added.first().map(|row| row.0).ok_or(Refused::Form("the customer was not created"))
+    let added =
+        fetch!(Transaction, open, (i64,), add, &user, &kept, first, last, address, email, today);
+    let id = context.timed(added).await?.first().map_or(0, |row| row.0);
+    context.timed(open.commit()).await?;
+    Ok(id)
 }
 
-/// First name, last name, discount, address number, street, city, postal code.
-type CustomerRow = (String, String, i64, i64, String, String, String);
+/// First name, last name, user name, discount, address number, street, city, postal code.
+type CustomerRow = (String, String, String, i64, i64, String, String, String);
 
-async fn customer(server: &Server, account: &Account, id: i64) -> Result<CustomerRow, Refused> {
+async fn customer(context: &Context, id: i64) -> Result<CustomerRow, PageError> {
     let find = sql!(
-        "SELECT c.first_name, c.last_name, c.discount_percent, a.id, a.street, a.city, a.postal_code \
-                     FROM customer c JOIN address a ON a.id = c.address WHERE c.id = "[1]
+        "SELECT c.first_name, c.last_name, c.user_name, c.discount_percent, a.id, a.street, a.city, \
+                     a.postal_code FROM customer c JOIN address a ON a.id = c.address WHERE c.id = "
+            [1]
     );
-    let found = account.of(async { rows!(&server.database, CustomerRow, find, id) }).await?;
-    found.into_iter().next().ok_or(Refused::Anonymous)
+    let found =
+        context.timed(fetch!(Database, context.server.database, CustomerRow, find, id)).await?;
+    found.into_iter().next().ok_or(PageError::Anonymous)
 }
 
 /// Reduces prices by a customer's discount.
@@ -203,307 +177,296 @@ fn discounted(mut lines: Vec<CartLine>, percent: i64) -> Vec<CartLine> {
     lines
 }
 
-pub async fn buy(
-    State(server): State<Arc<Server>>,
-    session: Session,
-    Form(fields): Fields,
-) -> Result<Response, Refused> {
-    let account = Account::open();
-    let fields = by_name(&fields);
-    session.check(&server, fields.get("token").copied())?;
-    let id = match fields.get("user") {
-        Some(user) => {
-            let password = fields.get("password").copied().unwrap_or_default();
-            signed_in(&server, &account, user, password).await?
-        }
-        None => registered(&server, &account, &fields).await?,
+pub async fn buy(mut post: Post) -> Result<Response, PageError> {
+    let id = if post.field("user").is_empty() {
+        create_customer(&post).await?
+    } else {
+        sign_in(&post).await?
     };
-    // Whoever knew the number of the session before signing in does not know this one.
-    let own = Session::new(Some(id))?;
+    // A new session, against session fixation; it takes the cart.
+    let before = std::mem::replace(&mut post.context.session, Session::new(Some(id))?);
+    let context = post.context;
     let take = sql!("UPDATE cart_line SET cart = " [1] " WHERE cart = " [2]);
-    account.of(async { change!(&server.database, take, &own.id, &session.id) }).await?;
-    let (first, last, discount_percent, _, street, city, postal_code) =
-        customer(&server, &account, id).await?;
-    let lines = discounted(lines_of(&server, &own, &account).await?, discount_percent);
+    let (new, old) = (&context.session.id, &before.id);
+    context.timed(execute!(Database, context.server.database, take, new, old)).await?;
+    let (first, last, user_name, discount_percent, _, street, city, postal_code) =
+        customer(&context, id).await?;
+    let lines = discounted(cart_lines(&context).await?, discount_percent);
     if lines.is_empty() {
-        return Err(Refused::EmptyCart);
+        return Err(PageError::EmptyCart);
     }
-    let sub_total_cents = sum_cents(&lines);
-    let tax = tax_cents(sub_total_cents);
+    let amounts = Amounts::of(&lines);
     let page = Buy {
-        token: own.token(&server),
+        token: context.token(),
         name: format!("{first} {last}"),
+        user_name,
         address: format!("{street}, {postal_code} {city}"),
         lines,
-        sub_total: price(sub_total_cents),
+        sub_total: price(amounts.sub_total_cents),
         discount_percent,
-        tax: price(tax),
-        total: price(sub_total_cents + tax),
+        tax: price(amounts.tax_cents),
+        shipping_costs: price(amounts.shipping_cents),
+        total: price(amounts.total_cents()),
     };
-    account.close_for(&page, &own, &server)
+    context.respond(&page)
 }
 
-/// What is paid with.
-struct Card<'a> {
-    kind: i64,
+/// Card and way of shipping of an order.
+struct Payment<'a> {
+    /// Places in [`CARDS`] and [`SHIPPINGS`].
+    card: i64,
+    shipping: i64,
     last_digits: &'a str,
     holder: &'a str,
-    shipping: i64,
 }
 
-impl<'a> Card<'a> {
-    fn of(fields: &HashMap<&str, &'a str>) -> Result<Self, Refused> {
+impl<'a> Payment<'a> {
+    fn of(post: &'a Post) -> Result<Self, PageError> {
+        // The first one, if a form does not say.
         let place = |name: &str, count: usize| {
-            let place = fields.get(name).map_or(Ok(0), |value| value.parse::<i64>()).ok()?;
-            (0..count as i64).contains(&place).then_some(place)
+            let text = Some(post.field(name)).filter(|text| !text.is_empty()).unwrap_or("0");
+            text.parse::<i64>().ok().filter(|place| (0..count as i64).contains(place))
         };
-        let kind =
-            place("kind", CARDS.len()).ok_or(Refused::Form("the card is one of the list"))?;
+        let card =
+            place("kind", CARDS.len()).ok_or(PageError::Form("the card is one of the list"))?;
         let shipping = place("shipping", SHIPPINGS.len())
-            .ok_or(Refused::Form("the shipping is one of the list"))?;
-        let number = fields.get("card").copied().unwrap_or_default();
+            .ok_or(PageError::Form("the way of shipping is one of the list"))?;
+        let number = post.field("card");
+        // ISO/IEC 7812: at most 19 digits.
         if !(12..=19).contains(&number.len()) || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(Refused::Form("a card number has 12 to 19 digits"));
+            return Err(PageError::Form("a card number has 12 to 19 digits"));
         }
-        let holder = fields.get("holder").copied().unwrap_or_default();
-        if holder.is_empty() || holder.chars().count() > 45 {
-            return Err(Refused::Form("the name on the card has 1 to 45 letters"));
-        }
-        Ok(Self { kind, last_digits: &number[number.len() - 4..], holder, shipping })
+        let holder = post.text("holder", 45, "the name on the card has 1 to 45 characters")?;
+        Ok(Self { card, shipping, last_digits: &number[number.len() - 4..], holder })
     }
 }
 
-pub async fn confirm(
-    State(server): State<Arc<Server>>,
-    session: Session,
-    Form(fields): Fields,
-) -> Result<Response, Refused> {
-    let account = Account::open();
-    let fields = by_name(&fields);
-    session.check(&server, fields.get("token").copied())?;
-    let id = session.customer.ok_or(Refused::Anonymous)?;
-    let card = Card::of(&fields)?;
-    let customer = customer(&server, &account, id).await?;
-    // The number of the session names the order, too: who sends the form again gets the same order.
-    let order = match earlier(&server, &account, &session.id).await? {
+pub async fn confirm(mut post: Post) -> Result<Response, PageError> {
+    let context = &post.context;
+    let id = context.session.customer.ok_or(PageError::Anonymous)?;
+    let payment = Payment::of(&post)?;
+    // The id of the session identifies the order: a form that is sent again yields the same order.
+    let order = match placed_before(context).await? {
         Some(order) => order,
-        None => match place(&server, &account, &session, id, &customer, &card).await {
+        None => match place_order(context, id, &payment).await {
             // Sent twice at once: the other one came first.
-            Err(Refused::Database(error)) if is_duplicate(&error) => {
-                earlier(&server, &account, &session.id).await?.ok_or(Refused::EmptyCart)?
+            Err(PageError::Database(error)) if is_duplicate(&error) => {
+                placed_before(context).await?.ok_or(PageError::EmptyCart)?
             }
             placed => placed?,
         },
     };
-    let own = Session::new(Some(id))?;
-    let page = shown(&server, &account, order, "Thank you").await?;
-    account.close_for(&page, &own, &server)
+    post.context.session = Session::new(Some(id))?;
+    let page = order_page(&post.context, order, "Thank you").await?;
+    post.context.respond(&page)
 }
 
 fn is_duplicate(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(DatabaseError::is_unique_violation)
 }
 
-async fn earlier(
-    server: &Server,
-    account: &Account,
-    confirmation: &str,
-) -> Result<Option<i64>, Refused> {
+/// The order of this session, if it has been placed.
+async fn placed_before(context: &Context) -> Result<Option<i64>, PageError> {
     let find = sql!("SELECT id FROM orders WHERE confirmation = "[1]);
-    let found = account.of(async { rows!(&server.database, (i64,), find, confirmation) }).await?;
+    let (database, confirmation) = (&context.server.database, &context.session.id);
+    let found = context.timed(fetch!(Database, *database, (i64,), find, confirmation)).await?;
     Ok(found.first().map(|row| row.0))
 }
 
-/// Places an order: all of it, or nothing.
-async fn place(
-    server: &Server,
-    account: &Account,
-    session: &Session,
-    id: i64,
-    customer: &CustomerRow,
-    card: &Card<'_>,
-) -> Result<i64, Refused> {
-    let mut open = account.of(server.database.begin()).await?;
+/// Places an order in one transaction: order, lines, payment, stock, empty cart.
+async fn place_order(context: &Context, id: i64, payment: &Payment<'_>) -> Result<i64, PageError> {
+    let (.., discount_percent, address, _, _, _) = customer(context, id).await?;
+    let mut open = context.timed(context.server.database.begin()).await?;
+    // Rows are locked in the order of their numbers, so that two orders do not wait for each other.
     let lock = sql!("SELECT l.item, i.title, l.quantity, i.price_cents FROM cart_line l JOIN item i ON i.id = l.item \
                      WHERE l.cart = " [1] " ORDER BY l.item FOR UPDATE");
-    let found = account.of(async { rows_in!(&mut open, LineRow, lock, &session.id) }).await?;
-    let lines = discounted(lines(found), customer.2);
+    let confirmation = &context.session.id;
+    let found = context.timed(fetch!(Transaction, open, LineRow, lock, confirmation)).await?;
+    let lines = discounted(lines(found), discount_percent);
     if lines.is_empty() {
-        return Err(Refused::EmptyCart);
+        return Err(PageError::EmptyCart);
     }
-    let sub_total_cents = sum_cents(&lines);
-    let tax = tax_cents(sub_total_cents);
-    let at_s = now_s() as i64;
+    let amounts = Amounts::of(&lines);
+    let (sub_total_cents, tax_cents, total_cents) =
+        (amounts.sub_total_cents, amounts.tax_cents, amounts.total_cents());
+    let (at_s, shipping) = (now_s() as i64, payment.shipping);
     let add = sql!("INSERT INTO orders (customer, at_s, sub_total_cents, tax_cents, total_cents, shipping, shipped_s, \
                     billing_address, shipping_address, state, confirmation) VALUES (" [1] ", " [2] ", " [3] ", " [4] ", " [5]
                    ", " [6] ", 0, " [7] ", " [8] ", 0, " [9] ") RETURNING id");
-    let total_cents = sub_total_cents + tax;
-    let (address, shipping, confirmation) = (customer.3, card.shipping, &session.id);
-    let added = account.of(async {
-        rows_in!(
-            &mut open,
-            (i64,),
-            add,
-            id,
-            at_s,
-            sub_total_cents,
-            tax,
-            total_cents,
-            shipping,
-            address,
-            address,
-            confirmation
-        )
-    });
-    let order = added.await?.first().map_or(0, |row| row.0);
+    let added = fetch!(
+        Transaction,
+        open,
+        (i64,),
+        add,
+        id,
+        at_s,
+        sub_total_cents,
+        tax_cents,
+        total_cents,
+        shipping,
+        address,
+        address,
+        confirmation
+    );
+    let order = context.timed(added).await?.first().map_or(0, |row| row.0);
     for (line, number) in lines.iter().zip(1_i64..) {
-        add_line(account, &mut open, order, number, line, customer.2).await?;
+        add_line(context, &mut open, order, number, line, discount_percent).await?;
     }
     let pay = sql!("INSERT INTO payment VALUES (" [1] ", " [2] ", " [3] ", " [4] ", " [5] ", " [6] ", " [7] ")");
-    let (kind, digits, holder) = (card.kind, card.last_digits, card.holder);
-    account
-        .of(async {
-            change_in!(&mut open, pay, order, kind, digits, holder, confirmation, total_cents, at_s)
-        })
-        .await?;
+    let Payment { card, last_digits, holder, .. } = payment;
+    let paid = execute!(
+        Transaction,
+        open,
+        pay,
+        order,
+        card,
+        last_digits,
+        holder,
+        confirmation,
+        total_cents,
+        at_s
+    );
+    context.timed(paid).await?;
     let empty = sql!("DELETE FROM cart_line WHERE cart = "[1]);
-    account.of(async { change_in!(&mut open, empty, confirmation) }).await?;
-    account.of(open.commit()).await?;
+    context.timed(execute!(Transaction, open, empty, confirmation)).await?;
+    context.timed(open.commit()).await?;
     Ok(order)
 }
 
 async fn add_line(
-    account: &Account,
+    context: &Context,
     open: &mut Transaction,
     order: i64,
     number: i64,
     line: &CartLine,
     discount_percent: i64,
-) -> Result<(), Refused> {
+) -> Result<(), PageError> {
+    let &CartLine { item, quantity, price_cents, .. } = line;
     let add = sql!("INSERT INTO order_line VALUES (" [1] ", " [2] ", " [3] ", " [4] ", " [5] ", " [6] ", '')");
-    let (item, quantity, paid) = (line.item, line.quantity, line.price_cents);
-    account
-        .of(async { change_in!(open, add, order, number, item, quantity, paid, discount_percent) })
-        .await?;
-    // Below ten copies, 21 come from the publisher (TPC-W 1.8, clause 2.7). Orders of more come with a multiple.
-    let sell = sql!("UPDATE item SET stock = CASE WHEN stock - " [1] " >= 10 THEN stock - " [2] " ELSE stock - " [3]
-                    " + 21 * ((" [4] " - stock + 10 + 20) / 21) END WHERE id = " [5]);
-    account
-        .of(async { change_in!(open, sell, quantity, quantity, quantity, quantity, item) })
-        .await?;
+    let added = execute!(
+        Transaction,
+        *open,
+        add,
+        order,
+        number,
+        item,
+        quantity,
+        price_cents,
+        discount_percent
+    );
+    context.timed(added).await?;
+    // The row is locked: nobody else sells a copy before this transaction ends.
+    let find = sql!("SELECT stock FROM item WHERE id = "[1]);
+    let found = context.timed(fetch!(Transaction, *open, (i64,), find, item)).await?;
+    let stock = stock_after(found.first().map_or(0, |row| row.0), quantity);
+    let set = sql!("UPDATE item SET stock = " [1] " WHERE id = " [2]);
+    context.timed(execute!(Transaction, *open, set, stock, item)).await?;
     Ok(())
 }
 
-/// State, sum, tax, total, shipping, last digits of the card.
+/// State, sum, tax, total, way of shipping, last digits of the card.
 type OrderRow = (i64, i64, i64, i64, i64, String);
 
-async fn shown(
-    server: &Server,
-    account: &Account,
+async fn order_page(
+    context: &Context,
     order: i64,
     heading: &'static str,
-) -> Result<Order, Refused> {
+) -> Result<Order, PageError> {
     let find = sql!(
         "SELECT o.state, o.sub_total_cents, o.tax_cents, o.total_cents, o.shipping, p.last_digits FROM orders o \
                      JOIN payment p ON p.orders = o.id WHERE o.id = "[1]
     );
-    let found = account.of(async { rows!(&server.database, OrderRow, find, order) }).await?;
+    let found =
+        context.timed(fetch!(Database, context.server.database, OrderRow, find, order)).await?;
     let Some((state, sub_total, tax, total, shipping, last_digits)) = found.into_iter().next()
     else {
-        return Err(Refused::NotFound);
+        return Err(PageError::NotFound);
     };
     let find = sql!("SELECT l.item, i.title, l.quantity, l.price_cents FROM order_line l JOIN item i ON i.id = l.item \
                      WHERE l.orders = " [1] " ORDER BY l.number");
-    let lines = lines(account.of(async { rows!(&server.database, LineRow, find, order) }).await?);
+    let found =
+        context.timed(fetch!(Database, context.server.database, LineRow, find, order)).await?;
     Ok(Order {
         heading,
         number: order,
         state: STATES.get(state as usize).copied().unwrap_or_default(),
-        lines,
+        lines: lines(found),
         sub_total: price(sub_total),
         tax: price(tax),
+        shipping_costs: price(total - sub_total - tax),
         total: price(total),
         shipping: SHIPPINGS.get(shipping as usize).copied().unwrap_or_default(),
         last_digits,
     })
 }
 
-pub async fn inquiry(
-    State(server): State<Arc<Server>>,
-    session: Session,
-) -> Result<Response, Refused> {
-    Account::open().close_for(&Inquiry { token: session.token(&server) }, &session, &server)
+pub async fn inquiry(context: Context) -> Result<Response, PageError> {
+    context.respond(&Inquiry { token: context.token() })
 }
 
-pub async fn display(
-    State(server): State<Arc<Server>>,
-    session: Session,
-    Form(fields): Fields,
-) -> Result<Response, Refused> {
-    let account = Account::open();
-    let fields = by_name(&fields);
-    session.check(&server, fields.get("token").copied())?;
-    let (user, password) = (fields.get("user").copied(), fields.get("password").copied());
-    let id = signed_in(&server, &account, user.unwrap_or_default(), password.unwrap_or_default())
-        .await?;
+pub async fn display(post: Post) -> Result<Response, PageError> {
+    let id = sign_in(&post).await?;
+    let context = &post.context;
     let find = sql!("SELECT MAX(id) FROM orders WHERE customer = "[1]);
-    let found = account.of(async { rows!(&server.database, (Option<i64>,), find, id) }).await?;
-    let Some(order) = found.first().and_then(|row| row.0) else {
-        let page = Failed { message: "You have not bought anything yet." };
-        return account.close_for(&page, &session, &server);
-    };
-    let page = shown(&server, &account, order, "Your last order").await?;
-    account.close_for(&page, &session, &server)
+    let found =
+        context.timed(fetch!(Database, context.server.database, (Option<i64>,), find, id)).await?;
+    match found.first().and_then(|row| row.0) {
+        Some(order) => context.respond(&order_page(context, order, "Your last order").await?),
+        None => context.respond(&Message {
+            heading: "No order",
+            message: "You have not bought anything yet.",
+        }),
+    }
 }
 
-async fn entry(server: &Server, account: &Account, id: i64) -> Result<Entry, Refused> {
+/// Title, author's first and last name, price.
+type ItemRow = (String, String, String, i64);
+
+pub async fn admin(context: Context, Id(id): Id) -> Result<Response, PageError> {
     let find = sql!(
-        "SELECT i.title, a.first_name, a.last_name, i.price_cents FROM item i JOIN author a ON a.id = i.author \
-                     WHERE i.id = "[1]
+        "SELECT i.title, a.first_name, a.last_name, i.price_cents FROM item i \
+                     JOIN author a ON a.id = i.author WHERE i.id = "[1]
     );
-    let found = account
-        .of(async { rows!(&server.database, (String, String, String, i64), find, id) })
-        .await?;
-    let (title, first, last, price_cents) = found.into_iter().next().ok_or(Refused::NotFound)?;
-    Ok(Entry { id, title, author: format!("{first} {last}"), price_cents })
+    let found = context.timed(fetch!(Database, context.server.database, ItemRow, find, id)).await?;
+    let (title, first, last, price_cents) = found.into_iter().next().ok_or(PageError::NotFound)?;
+    let entry = Entry { id, title, author: format!("{first} {last}"), price_cents };
+    context.respond(&Admin { token: context.token(), entry })
 }
 
-pub async fn admin(
-    State(server): State<Arc<Server>>,
-    session: Session,
-    Path(id): Path<i64>,
-) -> Result<Response, Refused> {
-    let account = Account::open();
-    let entry = entry(&server, &account, id).await?;
-    account.close_for(&Admin { token: session.token(&server), entry }, &session, &server)
-}
-
-pub async fn change_item(
-    State(server): State<Arc<Server>>,
-    session: Session,
-    Path(id): Path<i64>,
-    Form(fields): Fields,
-) -> Result<Response, Refused> {
-    let account = Account::open();
-    let fields = by_name(&fields);
-    session.check(&server, fields.get("token").copied())?;
-    let cents = fields.get("price").and_then(|price| cents(price));
-    let cents = cents.ok_or(Refused::Form("a price is from 0.01 to 9999.99"))?;
+pub async fn change_item(id: Id, post: Post) -> Result<Response, PageError> {
+    let cents =
+        cents(post.field("price")).ok_or(PageError::Form("a price is from 0.01 to 9999.99"))?;
     let set = sql!("UPDATE item SET price_cents = " [1] " WHERE id = " [2]);
-    account.of(async { change!(&server.database, set, cents, id) }).await?;
-    let entry = entry(&server, &account, id).await?;
-    account.close_for(&Admin { token: session.token(&server), entry }, &session, &server)
+    let context = post.context;
+    context.timed(execute!(Database, context.server.database, set, cents, id.0)).await?;
+    admin(context, id).await
 }
 
 /// An amount such as 12.30 in cents.
 fn cents(text: &str) -> Option<i64> {
     let (dollars, rest) = text.split_once('.').unwrap_or((text, "00"));
-    let is_number = |part: &str, most| {
-        (1..=most).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit())
-    };
-    if !is_number(dollars, 4) || !is_number(rest, 2) || rest.len() != 2 {
+    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if !(1..=4).contains(&dollars.len())
+        || rest.len() != 2
+        || !is_number(dollars)
+        || !is_number(rest)
+    {
         return None;
     }
     let cents = dollars.parse::<i64>().ok()? * 100 + rest.parse::<i64>().ok()?;
     (cents > 0).then_some(cents)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_price_has_dollars_and_cents() {
+        let prices = ["12.30", "7", "0.01", "9999.99"].map(cents);
+        assert_eq!(prices, [Some(1230), Some(700), Some(1), Some(999_999)]);
+        for wrong in ["", ".5", "0", "0.00", "-1", "1.5", "12345", "1.234", "1e3"] {
+            assert_eq!(cents(wrong), None, "{wrong}");
+        }
+    }
 }

@@ -64,10 +64,11 @@ pub struct Search {
     pub promotions: Vec<Entry>,
 }
 
-/// A request that gets no page.
+/// A message, such as that of an error.
 #[derive(Debug, Template)]
-#[template(path = "failed.html")]
-pub struct Failed<'a> {
+#[template(path = "message.html")]
+pub struct Message<'a> {
+    pub heading: &'a str,
     pub message: &'a str,
 }
 
@@ -112,11 +113,13 @@ pub struct Register {
 pub struct Buy {
     pub token: String,
     pub name: String,
+    pub user_name: String,
     pub address: String,
     pub lines: Vec<CartLine>,
     pub sub_total: String,
     pub discount_percent: i64,
     pub tax: String,
+    pub shipping_costs: String,
     pub total: String,
 }
 
@@ -130,6 +133,7 @@ pub struct Order {
     pub lines: Vec<CartLine>,
     pub sub_total: String,
     pub tax: String,
+    pub shipping_costs: String,
     pub total: String,
     pub shipping: &'static str,
     pub last_digits: String,

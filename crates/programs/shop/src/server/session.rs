@@ -1,35 +1,33 @@
 //! Sessions: a signed cookie, so that browsing needs no statement.
 
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
 use axum::http::header::COOKIE;
-use axum::http::request::Parts;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-use super::{Refused, Server};
+use super::Server;
 
-/// Lifetime of a session in seconds: TPC-W's longest.
+/// Lifetime of a session in seconds: as long as the longest of an emulated browser.
 const LASTS_S: u64 = 60 * 60;
 
 /// Name of the cookie.
 const NAME: &str = "session";
 
-/// A visitor's session.
+/// A client's session.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Number of the session and of its cart, in hexadecimal.
+    /// 128 random bits in hexadecimal; also the id of the session's cart.
     pub id: String,
     /// The customer who has signed in.
     pub customer: Option<i64>,
-    /// Whether the visitor does not have the cookie yet.
+    /// Whether its cookie has not been sent yet.
     is_new: bool,
 }
 
 impl Session {
-    /// A session with a new number: what anybody knew of the one before is worth nothing.
+    /// A session with a new random id. Signing in starts one, against session fixation.
     pub fn new(customer: Option<i64>) -> std::io::Result<Self> {
         let mut bytes = [0; 16];
         let mut filled = 0;
@@ -42,7 +40,7 @@ impl Session {
         Ok(Self { id: hex(&bytes), customer, is_new: true })
     }
 
-    /// The value of Set-Cookie; `None` if the visitor has it.
+    /// The value of Set-Cookie; `None` if the client has it.
     pub fn cookie(&self, server: &Server) -> Option<String> {
         let expires_s = now_s() + LASTS_S;
         let signed = format!("{}.{}.{expires_s}", self.id, self.customer.unwrap_or(0));
@@ -52,15 +50,26 @@ impl Session {
         })
     }
 
-    /// The token of forms that this session sends.
+    /// The CSRF token of forms of this session.
     pub fn token(&self, server: &Server) -> String {
         mac(&server.key, "form", &self.id)
     }
 
-    /// Refuses a form without this session's token: another site may have sent it.
-    pub fn check(&self, server: &Server, token: Option<&str>) -> Result<(), Refused> {
-        let given = token.unwrap_or_default();
-        if is_mac(&server.key, "form", &self.id, given) { Ok(()) } else { Err(Refused::Token) }
+    /// Whether this is the token of the session. Another site does not know it (cross-site request forgery).
+    pub fn has_token(&self, server: &Server, given: &str) -> bool {
+        is_mac(&server.key, "form", &self.id, given)
+    }
+
+    /// The session of a request's cookie; a new one if there is none that is valid.
+    pub fn of_request(headers: &HeaderMap, server: &Server) -> std::io::Result<Self> {
+        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut pairs = cookies
+            .flat_map(|value| value.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='));
+        let found = pairs.find(|(name, _)| *name == NAME);
+        found
+            .and_then(|(_, value)| Self::of_cookie(server, value))
+            .map_or_else(|| Self::new(None), Ok)
     }
 
     /// The session of a cookie, if this server has signed it and it has not expired.
@@ -74,22 +83,6 @@ impl Session {
         let customer = Some(customer.parse().ok()?).filter(|customer| *customer > 0);
         let is_valid = expires_s.parse::<u64>().ok()? > now_s();
         is_valid.then(|| Self { id: id.to_owned(), customer, is_new: false })
-    }
-}
-
-impl FromRequestParts<Arc<Server>> for Session {
-    type Rejection = Refused;
-
-    async fn from_request_parts(parts: &mut Parts, server: &Arc<Server>) -> Result<Self, Refused> {
-        let cookies = parts.headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut pairs = cookies
-            .flat_map(|value| value.split(';'))
-            .filter_map(|pair| pair.trim().split_once('='));
-        let found = pairs.find(|(name, _)| *name == NAME);
-        match found.and_then(|(_, value)| Self::of_cookie(server, value)) {
-            Some(session) => Ok(session),
-            None => Ok(Self::new(None)?),
-        }
     }
 }
 
@@ -111,7 +104,7 @@ fn mac(key: &[u8], purpose: &str, text: &str) -> String {
     hex(&keyed(key, purpose, text).finalize().into_bytes()[..16])
 }
 
-/// Whether `given` is the [`mac`]; takes as long for a wrong one.
+/// Whether `given` is the [`mac`], compared in constant time.
 fn is_mac(key: &[u8], purpose: &str, text: &str, given: &str) -> bool {
     let bytes: Option<Vec<u8>> = (given.len() == 32 && given.is_ascii())
         .then(|| {

@@ -1,0 +1,122 @@
+//! Commands and options.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::builder::RangedU64ValueParser;
+use clap::{Parser, Subcommand, value_parser};
+use fabricmark_bookstore::{Mix, Scale};
+use fabricmark_units::Nanos;
+
+use crate::database::Url;
+use crate::database::instance::Engine;
+
+/// The tiers of a bookstore derived from TPC-W, not comparable with published TPC results, and its emulated browsers.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub struct Options {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a private database until Ctrl-C; prints its address
+    Database {
+        /// mariadb or postgresql
+        #[arg(long, default_value = "mariadb")]
+        engine: Engine,
+        /// Empty folder for its data; as root, of user nobody
+        #[arg(long)]
+        folder: PathBuf,
+        /// TCP port on 127.0.0.1
+        #[arg(long)]
+        port: u16,
+    },
+    /// Create the tables and load their rows
+    Load {
+        #[command(flatten)]
+        database: DatabaseOptions,
+        #[command(flatten)]
+        scale: ScaleOptions,
+        /// Seed of the rows
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Serve the pages until Ctrl-C
+    Serve {
+        #[command(flatten)]
+        database: DatabaseOptions,
+        /// Address and port to listen on
+        #[arg(long, default_value = "127.0.0.1:8080")]
+        listen: SocketAddr,
+        /// Most connections to the database
+        #[arg(long, default_value_t = 16, value_parser = value_parser!(u32).range(1..))]
+        pool: u32,
+    },
+    /// Check that confirmed orders, payments and stock are consistent
+    Audit {
+        #[command(flatten)]
+        database: DatabaseOptions,
+    },
+    /// Emulate browsers, and print response times by web interaction
+    Browse(BrowseOptions),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct DatabaseOptions {
+    /// mariadb://USER@HOST:PORT/NAME or postgresql://USER@HOST:PORT/NAME
+    #[arg(long)]
+    pub database: Url,
+}
+
+/// Size of the shop.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct ScaleOptions {
+    /// Number of books of the shop
+    #[arg(long, default_value_t = 10_000, value_parser = upto(Scale::ITEMS_MAX))]
+    items: u32,
+    /// Number of browsers for which the shop has customers: 2,880 each
+    #[arg(long, default_value_t = 100, value_parser = upto(Scale::BROWSERS_MAX))]
+    customers_for: u32,
+}
+
+impl From<ScaleOptions> for Scale {
+    fn from(ScaleOptions { items, customers_for }: ScaleOptions) -> Self {
+        Self { items, browsers: customers_for }
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BrowseOptions {
+    /// Address and port of the shop
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    pub at: SocketAddr,
+    /// Number of emulated browsers
+    #[arg(long, default_value_t = 100, value_parser = upto(Scale::BROWSERS_MAX))]
+    pub browsers: u32,
+    /// Mix of web interactions: browsing, shopping or ordering
+    #[arg(long, default_value = "shopping")]
+    pub mix: Mix,
+    #[command(flatten)]
+    pub scale: ScaleOptions,
+    /// Mean think time
+    #[arg(long, default_value = "7s")]
+    pub think: Nanos,
+    /// Time before the measurement window
+    #[arg(long, default_value = "20s")]
+    pub ramp_up: Nanos,
+    /// Length of the measurement window
+    #[arg(long, default_value = "60s")]
+    pub measure: Nanos,
+    /// Also fetch the images of each page
+    #[arg(long)]
+    pub images: bool,
+    /// Seed of the browsers' choices and think times
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+fn upto(most: u32) -> RangedU64ValueParser<u32> {
+    RangedU64ValueParser::new().range(1..=u64::from(most))
+}
