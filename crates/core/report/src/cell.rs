@@ -3,7 +3,7 @@
 use fabricmark_plan::{Figure, Limit as Allows, Pattern, Point};
 use fabricmark_record::{Bottleneck, Drops, Provenance, Record};
 use fabricmark_stats::{Estimate, StopRule, median};
-use fabricmark_wire::{Ceiling, Kind};
+use fabricmark_wire::{Ceiling, Kind, exceeds};
 
 use crate::number;
 use crate::runs::{Runs, failure};
@@ -120,6 +120,11 @@ impl<'a> Cell<'a> {
         let of_datagrams = flows().filter(|flow| is_stream && flow.tcp.is_none());
         let loss =
             Loss::sum(of_datagrams.map(|flow| Loss { sent: flow.sent.calls, drops: flow.drops }));
+        let message_limit = limit(first.filter(|_| has_ceiling).and_then(message_limit));
+        // So does a mean above the ceiling of separate writes: full segments hold few payloads that are just shorter.
+        let is_above = |limit: &Limit| exceeds(limit.share, 1.0, 0, 1.0);
+        let is_merged = tcp.iter().any(|tcp| tcp.is_merged())
+            || !tcp.is_empty() && message_limit.as_ref().is_some_and(is_above);
         Self {
             point,
             missing: value.is_none().then(|| why_missing(runs)),
@@ -129,8 +134,8 @@ impl<'a> Cell<'a> {
                 .and_then(|record| record.figures.get(figure))
                 .map(|figure| figure.provenance),
             limit: limit(first.and_then(|record| hard_limit(record, figure))),
-            message_limit: limit(first.filter(|_| has_ceiling).and_then(message_limit)),
-            is_merged: has_ceiling && tcp.iter().any(|tcp| tcp.is_merged()),
+            message_limit,
+            is_merged: has_ceiling && is_merged,
             writes_per_segment: (is_train && !tcp.is_empty()).then(|| {
                 tcp.iter().map(|tcp| tcp.writes_per_segment).sum::<f64>() / tcp.len() as f64
             }),

@@ -33,6 +33,30 @@ fn the_summary_is_the_stored_one() {
     assert_snapshot("quick.json", include_str!("../snapshots/quick.json"), &found);
 }
 
+/// Full segments of 1,448 bytes hold 1.02 payloads of 1,400: fewer than the counters tell apart from noise.
+#[test]
+fn a_goodput_above_the_ceiling_of_separate_writes_shows_that_writes_were_merged() {
+    let plan = "title = 't'\n[factors]\npattern = 'stream'\ntransport = 'tcp'\npayload = 1400\nfamily = 4\n\
+                [settings]\nlink = 'ethernet:1G'\ncongestion = 'cubic'\n[stop]\nruns = 4\n";
+    let mut made = Fabricated::of_plan(plan, Size::Full, &[], 7);
+    let mut merged = |share: f64| {
+        for record in &mut made.records {
+            let separate =
+                |ceiling: &&fabricmark_wire::Ceiling| ceiling.inputs.contains_key("payload_bytes");
+            let ceiling = record.limits.ceilings.iter().find(separate).unwrap();
+            let value = share * ceiling.goodput_bps.as_f64();
+            record
+                .figures
+                .set(Figure::Goodput, Some(Sourced { value, provenance: Provenance::Emulated }));
+            for flow in &mut record.flows {
+                flow.tcp.as_mut().unwrap().merging = 1.02;
+            }
+        }
+        text(&made.experiment(), 100).contains("/ merged")
+    };
+    assert_eq!([merged(0.999), merged(1.0001), merged(1.001)], [false, false, true]);
+}
+
 #[test]
 fn the_gain_of_more_flows_and_where_they_saturate_are_shown() {
     let plan = "title = 't'\n[factors]\npattern = 'stream'\ntransport = 'tcp'\npayload = [64, 65536]\nfamily = 4\n\
