@@ -49,8 +49,8 @@ pub enum RequestError {
     Http(#[from] hyper::Error),
     #[error("{0}")]
     Body(Box<dyn std::error::Error + Send + Sync>),
-    #[error("the answer was {0}")]
-    Status(StatusCode),
+    #[error("{path}: {status}")]
+    Status { path: String, status: StatusCode },
     #[error("the request cannot be written: {0}")]
     Request(String),
     #[error("no page within 60 s")]
@@ -264,7 +264,7 @@ impl Load {
             .map_err(RequestError::Body)?
             .to_bytes();
         if parts.status != StatusCode::OK {
-            return Err(RequestError::Status(parts.status));
+            return Err(RequestError::Status { path: path.to_owned(), status: parts.status });
         }
         let text = |name| {
             parts

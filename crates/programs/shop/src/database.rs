@@ -12,6 +12,7 @@ use std::time::Duration;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPool};
 use sqlx::pool::PoolOptions;
 use sqlx::postgres::{PgConnectOptions, PgPool};
+use sqlx::{ConnectOptions, Connection};
 
 /// A pool of connections to the database.
 #[derive(Clone, Debug)]
@@ -70,6 +71,11 @@ const CONNECTS_WITHIN: Duration = Duration::from_secs(10);
 impl Database {
     /// Opens a pool of at most `connections`.
     pub async fn open(url: &Url, connections: u32) -> Result<Self, sqlx::Error> {
+        // A pool tries again until its time is over, and then does not say why.
+        match &url.options {
+            Options::MariaDb(options) => options.connect().await?.close().await?,
+            Options::PostgreSql(options) => options.connect().await?.close().await?,
+        }
         Ok(match &url.options {
             Options::MariaDb(options) => {
                 Self::MariaDb(pool(connections).connect_with(options.as_ref().clone()).await?)

@@ -50,14 +50,16 @@ enum Error {
     Serve(SocketAddr, std::io::Error),
     #[error("cannot handle SIGTERM: {0}")]
     Signal(std::io::Error),
-    #[error("no web interaction succeeded: is the shop at {0}? Start one: fabricmark-shop serve")]
-    NoShopAt(SocketAddr),
+    #[error("no web interaction with the shop at {at} succeeded, for example: {example}")]
+    NoShopAt { at: SocketAddr, example: String },
+    #[error("no web interaction was completed: use a longer --measure, or a shorter --think")]
+    TooShort,
 }
 
 impl Error {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Connect(..) | Self::NoShopAt(_) => 65,
+            Self::Connect(..) | Self::NoShopAt { .. } => 65,
             Self::Instance(instance::Error::Missing { .. }) => 66,
             _ => 67,
         }
@@ -121,7 +123,8 @@ async fn browse(options: BrowseOptions) -> Result<(), Error> {
     let load = Load { at, browsers, workload, seed, duration: to, images };
     let (samples, ended) = browse::browse(load, stop()?).await;
     if samples.iter().all(|sample| sample.error.is_some()) {
-        return Err(Error::NoShopAt(at));
+        let example = samples.into_iter().find_map(|sample| sample.error);
+        return Err(example.map_or(Error::TooShort, |example| Error::NoShopAt { at, example }));
     }
     if ended <= from {
         eprintln!("interrupted before the measurement window");
