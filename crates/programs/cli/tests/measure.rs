@@ -366,6 +366,10 @@ fn what_cannot_be_measured_is_refused_with_what_could() {
         ("burst loopback --rate 1M", &["use pace=closed"]),
         ("stream loopback --transport smoke", &["tcp", "udp"]),
         ("stream loopback --vs speed=9", &["unknown factor", "payload"]),
+        (
+            "stream loopback --vs path=splice",
+            &["nothing to compare with", "--vs path=... --vs path=splice"],
+        ),
         ("stream loopback --vs path=copy --vs path=copy", &["the same point", "label=a"]),
         ("stream loopback --path gso", &["use transport=udp"]),
         ("rr loopback --timestamps software --outstanding 2", &["use outstanding=1"]),

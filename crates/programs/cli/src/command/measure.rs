@@ -177,6 +177,13 @@ const LONGEST: Nanos = Nanos::from_secs(3600);
 fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     let variants: Vec<Where> =
         options.vs.iter().map(|text| overlay(text)).collect::<Result<_, _>>()?;
+    if let ([one], [text]) = (&variants[..], &options.vs[..]) {
+        let baseline: Vec<String> = one.keys().map(|factor| format!("{factor}=...")).collect();
+        return Err(Failure::input(format!(
+            "--vs {text}: there is nothing to compare with; give the baseline first: --vs {} --vs {text}",
+            baseline.join(",")
+        )));
+    }
     let mut base = options.levels.0.clone();
     if target.topology.is_some() {
         let of_links =
