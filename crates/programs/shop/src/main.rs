@@ -60,7 +60,7 @@ impl Error {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Connect(..) | Self::NoShopAt { .. } => 65,
-            Self::Instance(instance::Error::Missing { .. }) => 66,
+            Self::Instance(instance::Error::Missing { .. } | instance::Error::Closed(_)) => 66,
             _ => 67,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -37,6 +37,10 @@ pub enum Error {
     Missing { program: &'static str, package: &'static str },
     #[error("{0}: {1}")]
     Folder(PathBuf, io::Error),
+    #[error(
+        "user nobody, as whom the database runs, cannot enter {0}: choose a folder elsewhere, such as below /var/tmp"
+    )]
+    Closed(PathBuf),
     #[error("{program} failed:\n{said}")]
     Failed { program: &'static str, said: String },
     #[error("the database does not answer within {0:?}: {1}; see the file log in its folder")]
@@ -61,10 +65,16 @@ impl Instance {
     /// Creates an instance in an empty folder, and starts it at a port of 127.0.0.1.
     pub async fn start(engine: Engine, folder: &Path, port: u16) -> Result<Self, Error> {
         let wrong = |error| Error::Folder(folder.to_owned(), error);
+        fs::create_dir_all(folder.join("data")).map_err(wrong)?;
+        let folder = &folder.canonicalize().map_err(wrong)?;
         let data = folder.join("data");
-        fs::create_dir_all(&data).map_err(wrong)?;
         let is_root = rustix::process::geteuid().is_root();
         if is_root {
+            let is_closed =
+                |path: &&Path| fs::metadata(path).is_ok_and(|found| found.mode() & 0o001 == 0);
+            if let Some(closed) = folder.ancestors().skip(1).find(is_closed) {
+                return Err(Error::Closed(closed.to_owned()));
+            }
             for path in [folder, &data] {
                 chown(path, Some(NOBODY), Some(NOBODY)).map_err(wrong)?;
             }
