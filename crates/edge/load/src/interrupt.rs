@@ -41,7 +41,7 @@ struct State {
     has_orders: bool,
     has_left: bool,
     /// The load thread of a run that starts and ends together with others, until it has ended.
-    together: Option<Pid>,
+    aligned: Option<Pid>,
     /// Its scheduling before it got real-time priority, while it has that.
     before: Option<sys::Scheduling>,
 }
@@ -66,7 +66,7 @@ impl Interrupter {
     /// Gives the calling thread real-time priority until [`Self::started`], and again from the end of the run until
     /// [`Self::ended`]: its run starts and ends together with others.
     pub(crate) fn start_together(&self) {
-        self.lock().hurry(gettid());
+        self.lock().raise_priority(gettid());
     }
 
     /// Sets the end of the run.
@@ -76,14 +76,14 @@ impl Interrupter {
 
     /// Reports that the load thread has started.
     pub(crate) fn started(&self) {
-        self.lock().calm();
+        self.lock().restore_priority();
     }
 
     /// Reports that the load thread has ended, although it may still wait for the other end.
     pub(crate) fn ended(&self) {
         let mut state = self.lock();
-        state.calm();
-        state.together = None;
+        state.restore_priority();
+        state.aligned = None;
     }
 
     /// Lets the run continue beyond its time.
@@ -130,8 +130,8 @@ impl Interrupter {
             }
             if state.ends.take_if(|ends| *ends <= now).is_some() {
                 stop.store(true, Relaxed);
-                if let Some(thread) = state.together {
-                    state.hurry(thread);
+                if let Some(thread) = state.aligned {
+                    state.raise_priority(thread);
                 }
                 state.order(now);
             }
@@ -154,16 +154,16 @@ impl Interrupter {
 
 impl State {
     /// Gives a load thread real-time priority.
-    fn hurry(&mut self, thread: Pid) {
-        self.together = Some(thread);
+    fn raise_priority(&mut self, thread: Pid) {
+        self.aligned = Some(thread);
         self.before.get_or_insert_with(|| sys::scheduling(Some(thread)));
         sys::set_scheduling(Some(thread), REAL_TIME);
     }
 
     /// Ends the real-time priority of the load thread.
-    fn calm(&mut self) {
+    fn restore_priority(&mut self) {
         if let Some(before) = self.before.take() {
-            sys::set_scheduling(self.together, before);
+            sys::set_scheduling(self.aligned, before);
         }
     }
 
@@ -232,7 +232,7 @@ impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         self.0.tell(|state| {
             state.has_left = true;
-            state.calm();
+            state.restore_priority();
         });
     }
 }
