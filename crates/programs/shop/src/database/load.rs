@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use fabricmark_bookstore::{COUNTRIES, Shop, password};
+use fabricmark_bookstore::{COUNTRIES, Line, Shop, password};
 use sqlx::postgres::PgPoolCopyExt;
 
 use super::schema::run;
@@ -19,29 +19,40 @@ enum Value {
     Null,
 }
 
-/// A table and how its rows are made.
-struct Table {
-    name: &'static str,
-    columns: &'static str,
-    /// Rows are made from numbers from 1 to this.
-    count: fn(&Shop) -> u32,
-    /// The rows of a number.
-    rows: fn(&Shop, u32) -> Vec<Vec<Value>>,
+macro_rules! numbers {
+    ($($number:ty),*) => { $(impl From<$number> for Value {
+        fn from(number: $number) -> Self {
+            Self::Number(number.into())
+        }
+    })* };
+}
+
+numbers!(u8, u16, u32, i32, i64);
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
 }
 
 macro_rules! row {
     ($($value:expr),* $(,)?) => { vec![$(Value::from($value)),*] };
 }
 
-impl<T: Into<i64>> From<T> for Value {
-    fn from(number: T) -> Self {
-        Self::Number(number.into())
-    }
-}
-
-/// Text of a row.
-fn text(text: impl Into<String>) -> Value {
-    Value::Text(text.into())
+/// A table and how its rows are made.
+struct Table {
+    name: &'static str,
+    columns: &'static str,
+    /// Largest number from which rows are made; the smallest is 1.
+    count: fn(&Shop) -> u32,
+    /// The rows of a number.
+    rows: fn(&Shop, u32) -> Vec<Vec<Value>>,
 }
 
 const TABLES: [Table; 9] = [
@@ -49,7 +60,7 @@ const TABLES: [Table; 9] = [
         name: "country",
         columns: "id, name",
         count: |_| COUNTRIES.len() as u32,
-        rows: |_, id| vec![vec![Value::from(id), text(COUNTRIES[id as usize - 1])]],
+        rows: |_, id| vec![row![id, COUNTRIES[id as usize - 1]]],
     },
     Table {
         name: "author",
@@ -57,14 +68,7 @@ const TABLES: [Table; 9] = [
         count: |shop| shop.scale.authors(),
         rows: |shop, id| {
             let author = shop.author(id);
-            let (first, last) = (text(author.first_name), text(author.last_name));
-            vec![vec![
-                Value::from(id),
-                first,
-                last,
-                Value::from(author.born),
-                text(author.biography),
-            ]]
+            vec![row![id, author.first_name, author.last_name, author.born, author.biography]]
         },
     },
     Table {
@@ -74,17 +78,24 @@ const TABLES: [Table; 9] = [
         count: |shop| shop.scale.items,
         rows: |shop, id| {
             let item = shop.item(id);
-            let mut row = vec![Value::from(id), text(item.title)];
-            row.extend(row![item.author, item.published]);
-            row.push(text(item.publisher));
-            row.extend(row![item.subject]);
-            row.push(text(item.description));
-            row.extend(row![item.list_price_cents, item.price_cents, item.available, item.stock]);
-            row.push(text(item.isbn));
-            row.extend(row![item.pages, item.binding]);
-            row.push(text(item.dimensions));
-            row.extend(row![item.image_kib]);
-            vec![row]
+            vec![row![
+                id,
+                item.title,
+                item.author,
+                item.published,
+                item.publisher,
+                item.subject,
+                item.description,
+                item.list_price_cents,
+                item.price_cents,
+                item.available,
+                item.stock,
+                item.isbn,
+                item.pages,
+                item.binding,
+                item.dimensions,
+                item.image_kib,
+            ]]
         },
     },
     Table {
@@ -102,10 +113,14 @@ const TABLES: [Table; 9] = [
         count: |shop| shop.scale.addresses(),
         rows: |shop, id| {
             let address = shop.address(id);
-            let (street, city, state) =
-                (text(address.street), text(address.city), text(address.state));
-            let (postal_code, country) = (text(address.postal_code), Value::from(address.country));
-            vec![vec![Value::from(id), street, city, state, postal_code, country]]
+            vec![row![
+                id,
+                address.street,
+                address.city,
+                address.state,
+                address.postal_code,
+                address.country
+            ]]
         },
     },
     Table {
@@ -116,17 +131,22 @@ const TABLES: [Table; 9] = [
         rows: |shop, id| {
             let customer = shop.customer(id);
             let hash = hash(&customer.user_name, &password(id));
-            let mut row = vec![Value::from(id), text(customer.user_name), text(hash)];
-            row.extend([
-                text(customer.first_name),
-                text(customer.last_name),
-                Value::from(customer.address),
-            ]);
-            row.extend([text(customer.phone), text(customer.email)]);
-            row.extend(row![customer.since, customer.discount_percent, customer.balance_cents]);
-            row.extend(row![customer.spent_cents, customer.born]);
-            row.push(text(customer.notes));
-            vec![row]
+            vec![row![
+                id,
+                customer.user_name,
+                hash,
+                customer.first_name,
+                customer.last_name,
+                customer.address,
+                customer.phone,
+                customer.email,
+                customer.since,
+                customer.discount_percent,
+                customer.balance_cents,
+                customer.spent_cents,
+                customer.born,
+                customer.notes,
+            ]]
         },
     },
     Table {
@@ -136,15 +156,19 @@ const TABLES: [Table; 9] = [
         count: |shop| shop.scale.orders(),
         rows: |shop, id| {
             let order = shop.order(id);
-            let mut row =
-                row![id, order.customer, order.at_s, order.sub_total_cents, order.tax_cents];
-            row.extend(row![
+            let mut row = row![
+                id,
+                order.customer,
+                order.at_s,
+                order.sub_total_cents,
+                order.tax_cents,
                 order.total_cents,
                 order.shipping,
                 order.shipped_s,
-                order.billing_address
-            ]);
-            row.extend(row![order.shipping_address, order.state]);
+                order.billing_address,
+                order.shipping_address,
+                order.state,
+            ];
             row.push(Value::Null);
             vec![row]
         },
@@ -154,20 +178,18 @@ const TABLES: [Table; 9] = [
         columns: "orders, number, item, quantity, price_cents, discount_percent, comment",
         count: |shop| shop.scale.orders(),
         rows: |shop, id| {
-            let lines = shop.order(id).lines.into_iter().zip(1_u8..);
-            let row_of = |(line, number): (fabricmark_bookstore::Line, u8)| {
-                let mut row = row![
+            let row_of = |(line, number): (Line, u8)| {
+                row![
                     id,
                     number,
                     line.item,
                     line.quantity,
                     line.price_cents,
-                    line.discount_percent
-                ];
-                row.push(text(line.comment));
-                row
+                    line.discount_percent,
+                    line.comment
+                ]
             };
-            lines.map(row_of).collect()
+            shop.order(id).lines.into_iter().zip(1..).map(row_of).collect()
         },
     },
     Table {
@@ -176,14 +198,15 @@ const TABLES: [Table; 9] = [
         count: |shop| shop.scale.orders(),
         rows: |shop, id| {
             let order = shop.order(id);
-            let mut row = row![id, order.card];
-            row.extend([
-                text(order.card_last_digits),
-                text(order.card_holder),
-                text(order.authorisation),
-            ]);
-            row.extend(row![order.total_cents, order.at_s]);
-            vec![row]
+            vec![row![
+                id,
+                order.card,
+                order.card_last_digits,
+                order.card_holder,
+                order.authorisation,
+                order.total_cents,
+                order.at_s,
+            ]]
         },
     },
 ];
