@@ -141,13 +141,15 @@ fn a_killed_rank_ends_its_job_and_the_plan_goes_on() {
     }
     let _alone = alone();
     let folder = plan("", "\"shm\"", "2s");
-    // Kills a rank of the first job; ranks have the name of their program, cut to 15 characters.
+    // Kills a rank of the first job. Ranks have the name of their program, cut to 15 characters; zombies of jobs before
+    // have it too.
     let launcher = script(
         folder.path(),
         "launch",
         "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n\
          if mkdir \"$0.first\" 2>/dev/null; then\n\
-         (until pgrep -x fabricmark-mpi- >/dev/null; do :; done; sleep 1; pkill -9 -n -x fabricmark-mpi-) &\n\
+         (until pgrep -r R,S -x fabricmark-mpi- >/dev/null; do :; done; sleep 1\n\
+         pkill -9 -n -r R,S -x fabricmark-mpi-) &\n\
          fi\n\
          exec mpirun.openmpi \"$@\"",
     );
