@@ -166,7 +166,17 @@ pub(crate) fn figures(
         | Figure::OperationTimeP50
         | Figure::OperationTimeP99
         | Figure::ArrivalImbalance
-        | Figure::Overlap => None,
+        | Figure::Overlap
+        | Figure::InteractionRate
+        | Figure::ResponseTime
+        | Figure::ResponseTimeP50
+        | Figure::ResponseTimeP90
+        | Figure::WithinLimit
+        | Figure::AppTime
+        | Figure::DatabaseTime
+        | Figure::WebDemand
+        | Figure::AppDemand
+        | Figure::DatabaseDemand => None,
         Figure::SendingTime => relay.map(|_| active.counts.elapsed_ns as f64),
         Figure::ReceivingTime => relay.map(|_| passive.counts.elapsed_ns as f64),
         Figure::RelayReceivingTime => relay.map(|relay| relay.receiving_ns),
@@ -221,7 +231,7 @@ pub fn slice_rate(point: &Point, active: &Counts, passive: &Counts) -> f64 {
             active.received_per_s()
         }
         // Ranks report times.
-        Pattern::Mpi => None,
+        Pattern::Mpi | Pattern::Shop => None,
     };
     rate.unwrap_or(0.0)
 }

@@ -8,6 +8,7 @@ mod bottleneck;
 mod figures;
 mod limits;
 mod mpi;
+mod shop;
 mod validity;
 mod warnings;
 
@@ -25,6 +26,7 @@ pub use bottleneck::bottleneck;
 pub use figures::slice_rate;
 pub use limits::{bucket_bytes, limits};
 pub use mpi::{mpi_figures, mpi_warnings};
+pub use shop::shop_figures;
 pub use validity::violations;
 pub use warnings::{correlated, missed};
 

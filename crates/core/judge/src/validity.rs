@@ -13,7 +13,7 @@ use fabricmark_units::Nanos;
 use fabricmark_wire::{Kind, Stack, exceeds, frame, goodput, stream_goodput};
 
 use crate::limits::stack;
-use crate::mpi;
+use crate::{mpi, shop};
 
 /// Bucket error of a histogram, for both of two numbers that are compared.
 const BUCKETS: f64 = 2e-3;
@@ -42,6 +42,7 @@ pub fn violations(record: &Record, bucket_bytes: u64) -> Vec<String> {
     }
     let mut found = Vec::new();
     found.extend(mpi::violations(record));
+    found.extend(shop::violations(record));
     found.extend(wire(record, bucket_bytes));
     found.extend(open_exchanges(record, bucket_bytes));
     found.extend(round_trips(record));
@@ -77,6 +78,9 @@ fn apart(record: &Record) -> Option<String> {
 
 /// Why a finished run has no figure, and where packets were lost.
 fn no_figure(record: &Record) -> String {
+    if let Some(run) = &record.shop {
+        return shop::no_figure(run);
+    }
     if record.mpi.is_some() {
         return "no operation started at its common time at all ranks; use sync=barrier".to_owned();
     }

@@ -89,6 +89,8 @@ choices! {
         Burst = "burst",
         /// an operation of MPI between ranks (`benchmark`), only with `testbed = "mpi"`
         Mpi = "mpi",
+        /// emulated browsers in a bookstore (`interaction`), only with `testbed = "tiers"`
+        Shop = "shop",
     }
 }
 

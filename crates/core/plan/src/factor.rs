@@ -20,6 +20,7 @@ use crate::invalid::Invalid;
 use crate::level::{self, Field, Kind, Level, NONE};
 use crate::mpi::{Benchmark, Buffers, Collective, Datatype, MpiLibrary, MpiTransport, Root, Sync};
 use crate::pace::Pace;
+use crate::shop::{Engine, Interaction, Mix};
 use crate::transport::{Congestion, Network, Transport};
 use crate::window::Window;
 
@@ -70,13 +71,15 @@ pub enum Section {
     Rdma,
     /// MPI: the benchmark, its ranks and how they communicate.
     Mpi,
+    /// The bookstore: its browsers, data, and the links between its tiers.
+    Shop,
     /// Factors that `[[group]]` sets; no table lists them.
     Group,
 }
 
 impl Section {
     /// All tables, in the order of the page.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Required,
         Self::Traffic,
         Self::Link,
@@ -84,11 +87,13 @@ impl Section {
         Self::Socket,
         Self::Rdma,
         Self::Mpi,
+        Self::Shop,
     ];
 
-    /// Whether its factors are options of `measure`. Those of MPI are options of `fabricmark-mpi`.
+    /// Whether its factors are options of `measure`. Those of MPI are options of `fabricmark-mpi`, those
+    /// of the bookstore of `fabricmark shop`.
     pub const fn is_measured(self) -> bool {
-        !matches!(self, Self::Group | Self::Mpi)
+        !matches!(self, Self::Group | Self::Mpi | Self::Shop)
     }
 
     const fn of(self, kind: Kind) -> Spec {
@@ -231,7 +236,9 @@ fn block() -> Wait {
     Wait::Block
 }
 
-use Section::{Calls, Group as Groups, Link as EmulatedLink, Mpi, Rdma, Required, Socket, Traffic};
+use Section::{
+    Calls, Group as Groups, Link as EmulatedLink, Mpi, Rdma, Required, Shop, Socket, Traffic,
+};
 
 /// Levels of `family`.
 const FAMILIES: &[Choice] =
@@ -251,6 +258,15 @@ const CONNECT_TIMEOUT_MAX: Nanos = Nanos::from_secs(60);
 
 /// Longest emulated RTT. Linux aborts a connection after some minutes without an ACK; the RTT to the Moon is 2.6 s.
 const RTT_MAX: Nanos = Nanos::from_secs(10);
+
+/// Most emulated browsers: an arbitrary bound; the crate `bookstore` has the same.
+const BROWSERS_MAX: u64 = 10_000;
+
+/// Most books (TPC-W 1.8, clause 4.3: 10 million).
+const ITEMS_MAX: u64 = 10_000_000;
+
+/// Longest mean think time: an arbitrary bound.
+const THINK_TIME_MAX: Nanos = Nanos::from_secs(60);
 
 factors! {
     /// traffic pattern
@@ -482,7 +498,7 @@ factors! {
     HostSettings, host_settings: Option<String> = Calls.of(Kind::Grammar(host_settings::list))
         .or_none()
         .shown("{}")
-        .when(|point| !matches!(point.transport.traits().network, Network::Machine | Network::Nothing) && point.transport != Transport::Mpi)
+        .when(|point| !matches!(point.transport.traits().network, Network::Machine | Network::Nothing | Network::Foreign))
         .shared();
     /// group of flows, by the name of its `[[group]]`
     Group, group: Option<String> = Groups.of(Kind::Name).shown("{}");
@@ -537,6 +553,61 @@ factors! {
         .shown("start {}")
         .when(|point| point.collective().is_some())
         .default("`barrier`", |_| Some("barrier".to_owned()));
+    /// web interaction whose response time is reported; one run measures all of them
+    Interaction, interaction: Option<Interaction> = Shop.of(Kind::Choice(Interaction::CHOICES))
+        .shown("{}")
+        .when(|point| point.pattern == Pattern::Shop)
+        .default("`all`", |_| Some("all".to_owned()));
+    /// how often browsers visit each page
+    Mix, mix: Option<Mix> = Shop.of(Kind::Choice(Mix::CHOICES))
+        .shown("{} mix")
+        .when(|point| point.pattern == Pattern::Shop)
+        .default("`shopping`", |_| Some("shopping".to_owned()));
+    /// number of emulated browsers
+    Browsers, browsers: Option<u32> = Shop.of(Kind::Number(1, BROWSERS_MAX))
+        .shown("{} browsers")
+        .when(|point| point.pattern == Pattern::Shop)
+        .default("100", |_| Some("100".to_owned()));
+    /// mean think time of a browser between a page and its next request
+    ThinkTime, think_time: Option<Nanos> = Shop.of(Kind::Duration(Nanos(1), THINK_TIME_MAX))
+        .shown("think time {}")
+        .when(|point| point.pattern == Pattern::Shop && point.pace == Pace::Closed)
+        .default("`7s`", |_| Some("7s".to_owned()));
+    /// number of books
+    Items, items: Option<u32> = Shop.of(Kind::Number(100, ITEMS_MAX))
+        .shown("{} items")
+        .when(|point| point.pattern == Pattern::Shop)
+        .default("10000", |_| Some("10000".to_owned()));
+    /// number of browsers for which the shop has customers, 2,880 each
+    CustomersFor, customers_for: Option<u32> = Shop.of(Kind::Number(1, BROWSERS_MAX))
+        .shown("customers for {} browsers")
+        .when(|point| point.pattern == Pattern::Shop)
+        .default("100", |_| Some("100".to_owned()));
+    /// database of the shop
+    Database, database: Option<Engine> = Shop.of(Kind::Choice(Engine::CHOICES))
+        .shown("{}")
+        .when(|point| point.pattern == Pattern::Shop)
+        .default("`mariadb`", |_| Some("mariadb".to_owned()));
+    /// most connections of the application server to the database
+    Pool, pool: Option<u32> = Shop.of(Kind::Number(1, 1000))
+        .shown("pool of {}")
+        .when(|point| point.pattern == Pattern::Shop)
+        .default("16", |_| Some("16".to_owned()));
+    /// link between browsers and web server: `veth`, `ethernet:RATE` or `ipoib:4X-FDR`, with their options
+    ClientWeb, client_web: Option<Link> = Shop.of(Kind::of::<Link>())
+        .shown("client-web {}")
+        .when(|point| point.pattern == Pattern::Shop)
+        .default("`ethernet:10G`", |_| Some("ethernet:10G".to_owned()));
+    /// link between web server and application server
+    WebApp, web_app: Option<Link> = Shop.of(Kind::of::<Link>())
+        .shown("web-app {}")
+        .when(|point| point.pattern == Pattern::Shop)
+        .default("`ethernet:10G`", |_| Some("ethernet:10G".to_owned()));
+    /// link between application server and database
+    AppDb, app_db: Option<Link> = Shop.of(Kind::of::<Link>())
+        .shown("app-db {}")
+        .when(|point| point.pattern == Pattern::Shop)
+        .default("`ethernet:10G`", |_| Some("ethernet:10G".to_owned()));
 }
 
 /// Levels by factor: all or some of those that define a point.

@@ -5,7 +5,7 @@ use fabricmark_stats::{Better, LATENCY_TIE, THROUGHPUT_TIE};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::choice::Pattern::{self, Burst, Crr, Mpi, PingPing, PingPong, Rr, Stream};
+use crate::choice::Pattern::{self, Burst, Crr, Mpi, PingPing, PingPong, Rr, Shop, Stream};
 use crate::factor::Point;
 use crate::pace::Pace;
 
@@ -311,6 +311,32 @@ figures! {
         mean("arrival_imbalance_mean_ns", "arrival imbalance", &[Mpi]);
     /// share of a non-blocking collective operation that takes place during a computation, as IMB-NBC defines it: (operation alone + computation - both together) / the longer of the two
     Overlap = "overlap", rate("overlap_share", "overlap", Unit::Share, &[Mpi]);
+    /// web interactions of the bookstore that were completed per second in the measurement window
+    InteractionRate = "interaction-rate",
+        rate("interactions_per_s", "interactions", Unit::PerSecond, &[Shop]);
+    /// mean response time of a web interaction: from the first byte of the request to the last byte of the last image (TPC-W 1.8, clause 5.3.1)
+    ResponseTime = "response-time", mean("response_mean_ns", "response time", &[Shop]);
+    /// median response time of a web interaction
+    ResponseTimeP50 = "response-time-p50",
+        percentile("response_p50_ns", "response time p50", &[Shop]);
+    /// 90th percentile of the response times of a web interaction, which TPC-W limits
+    ResponseTimeP90 = "response-time-p90",
+        percentile("response_p90_ns", "response time p90", &[Shop]);
+    /// share of the web interactions within TPC-W's limit of their response time
+    WithinLimit = "within-limit", rate("within_limit_share", "within the limit", Unit::Share, &[Shop]);
+    /// mean time of a page in the application server, without its database
+    AppTime = "app-time", mean("app_mean_ns", "time in the application", &[Shop]);
+    /// mean time of a page's statements, from the application server's request to the database until its answer
+    DatabaseTime = "database-time", mean("database_mean_ns", "time for the database", &[Shop]);
+    /// service demand of the web server: CPU time in microseconds per web interaction
+    WebDemand = "web-demand",
+        cost("web_demand_us_per_transaction", "web server service demand", Unit::UsPerTransaction, &[Shop]);
+    /// service demand of the application server per web interaction
+    AppDemand = "app-demand",
+        cost("app_demand_us_per_transaction", "application service demand", Unit::UsPerTransaction, &[Shop]);
+    /// service demand of the database per web interaction
+    DatabaseDemand = "database-demand",
+        cost("database_demand_us_per_transaction", "database service demand", Unit::UsPerTransaction, &[Shop]);
 }
 
 impl Figure {
@@ -355,6 +381,7 @@ impl Figure {
             Rr | Crr if point.pace != Pace::Closed => Self::Rtt,
             Rr | Crr => Self::TransactionRate,
             Mpi => Self::OperationTime,
+            Shop => Self::ResponseTime,
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::plan::{Amount, Compare, Group, Plan, Testbed, Topology, Wire, points_
 use crate::presentation::{Drawing, Presentation, Table};
 use crate::problem::{Problems, Source};
 use crate::reading::{Reader, Section, Value};
+use crate::shop::Interaction;
 use crate::transport::Transport;
 
 /// Which version of a plan to read.
@@ -64,7 +65,8 @@ impl Reader<'_, '_> {
             name.is_some_and(|name| names.contains(&name))
         };
         let (is_in_guest, is_mpi) = (is(["guest", "mpi:guest"]), is(["mpi", "mpi:guest"]));
-        let topology = testbed.filter(|_| !is_in_guest && !is_mpi);
+        let is_tiers = is(["tiers", "tiers"]);
+        let topology = testbed.filter(|_| !is_in_guest && !is_mpi && !is_tiers);
         let topology = topology.map_or(Some(None), |value| self.topology(value));
         let seed = top.take("seed").map_or(Some(1), |value| {
             self.integer(value, 0, i64::MAX as u64, "a seed from 0 to 9223372036854775807")
@@ -132,13 +134,14 @@ impl Reader<'_, '_> {
             }
             topology => topology,
         };
-        let implied = match (is_mpi, has_file || !wires.is_empty()) {
-            (true, _) => Implied::Mpi,
-            (false, true) => Implied::Topology,
-            (false, false) => Implied::Nothing,
+        let implied = match has_file || !wires.is_empty() {
+            _ if is_mpi => Implied::Mpi,
+            _ if is_tiers => Implied::Tiers,
+            true => Implied::Topology,
+            false => Implied::Nothing,
         };
-        if is_mpi && !(wires.is_empty() && groups.is_empty()) {
-            let message = "[[wire]] and [[group]] are not supported with MPI";
+        if (is_mpi || is_tiers) && !(wires.is_empty() && groups.is_empty()) {
+            let message = "[[wire]] and [[group]] are not supported with this testbed";
             self.source.problem(0..0, message, "leave them out, or use another testbed");
         }
         let levels = self.factors(factors, settings, implied, &flows);
@@ -203,7 +206,7 @@ impl Reader<'_, '_> {
         let compared: Vec<Factor> = compare.iter().map(|compare| compare.factor).collect();
         presentation.complete(&points, &compared);
         Some(Plan {
-            testbed: if is_mpi { Testbed::Mpi } else { Testbed::Lab },
+            testbed: implied.testbed(),
             topology: topology?,
             is_in_guest,
             wires,
@@ -366,7 +369,7 @@ impl Reader<'_, '_> {
         }
         let topology = text.strip_prefix("lab:").and_then(Topology::named);
         if topology.is_none() {
-            let help = "use \"lab\", \"guest\", \"mpi\", \"mpi:guest\", or \"lab:FILE.toml:CLIENT,SERVER\" for two nodes of a topology file";
+            let help = "use \"lab\", \"guest\", \"mpi\", \"mpi:guest\", \"tiers\", or \"lab:FILE.toml:CLIENT,SERVER\" for two nodes of a topology file";
             self.source.problem(value.span(), format!("unknown testbed `{text}`"), help);
         }
         topology.map(Some)
@@ -414,17 +417,28 @@ impl Reader<'_, '_> {
         for (factor, level) in implied.levels() {
             levels.entry(*factor).or_insert_with(|| vec![((*level).to_owned(), 0..0)]);
         }
+        if implied == Implied::Tiers {
+            // A run measures all interactions.
+            let all = || Interaction::ALL.iter().map(|one| (one.to_string(), 0..0)).collect();
+            levels.entry(Factor::Interaction).or_insert_with(all);
+        }
         if implied == Implied::Mpi && !levels.contains_key(&Factor::Benchmark) {
             let help = "add benchmark = [\"PingPong\"] to [factors]";
             self.source.problem(span.clone(), "the plan has no benchmark", help);
         }
         let transports = levels.get(&Factor::Transport).into_iter().flatten();
         let other = |(level, _): &&(Level, Range<usize>)| {
-            (level == Transport::Mpi.word()) != (implied == Implied::Mpi)
+            let needs = match Transport::named(level) {
+                Some(Transport::Mpi) => Testbed::Mpi,
+                Some(Transport::Http) => Testbed::Tiers,
+                _ => Testbed::Lab,
+            };
+            needs != implied.testbed()
         };
         if let Some((level, place)) = transports.clone().find(other) {
             let message = format!("transport={level} is not supported with this testbed");
-            let help = "transport=mpi needs testbed = \"mpi\", which has no other transport";
+            let help = "transport=mpi needs testbed = \"mpi\", and http needs \"tiers\"; these have no \
+                        other transport";
             self.source.problem(place.clone(), message, help);
         }
         for factor in levels.keys().filter(|factor| factor.spec().section == PlanSection::Group) {
@@ -495,9 +509,19 @@ enum Implied {
     Topology,
     /// Ranks communicate by MPI.
     Mpi,
+    /// The tiers of the bookstore.
+    Tiers,
 }
 
 impl Implied {
+    const fn testbed(self) -> Testbed {
+        match self {
+            Self::Nothing | Self::Topology => Testbed::Lab,
+            Self::Mpi => Testbed::Mpi,
+            Self::Tiers => Testbed::Tiers,
+        }
+    }
+
     /// Levels of factors that the plan does not name.
     const fn levels(self) -> &'static [(Factor, &'static str)] {
         match self {
@@ -507,6 +531,13 @@ impl Implied {
                 (Factor::Pattern, "mpi"),
                 (Factor::Transport, "mpi"),
                 (Factor::Family, "4"),
+                (Factor::Link, "loopback"),
+            ],
+            Self::Tiers => &[
+                (Factor::Pattern, "shop"),
+                (Factor::Transport, "http"),
+                (Factor::Family, "4"),
+                (Factor::Payload, "0"),
                 (Factor::Link, "loopback"),
             ],
         }

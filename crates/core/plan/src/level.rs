@@ -14,6 +14,7 @@ use crate::choice::{
 use crate::invalid::Invalid;
 use crate::mpi::{Benchmark, Buffers, Datatype, MpiLibrary, MpiTransport, Root, Sync};
 use crate::pace::Pace;
+use crate::shop::{Engine, Interaction, Mix};
 use crate::transport::Transport;
 use crate::window::Window;
 
@@ -229,6 +230,9 @@ values! {
     Root = Root::First, Self::named, Self::to_string;
     Sync = Sync::Barrier, Self::named, Self::to_string;
     Datatype = Datatype::Byte, Self::named, Self::to_string;
+    Interaction = Interaction::All, Self::named, Self::to_string;
+    Mix = Mix::Shopping, Self::named, Self::to_string;
+    Engine = Engine::MariaDb, Self::named, Self::to_string;
 }
 
 impl<T: Field> Field for Option<T> {

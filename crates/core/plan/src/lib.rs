@@ -30,6 +30,7 @@ mod problem;
 mod reading;
 mod resolve;
 mod settings;
+mod shop;
 mod shown;
 mod slice;
 mod transport;
@@ -63,6 +64,7 @@ pub use presentation::{
 pub use problem::{Contradiction, Problem, Problems};
 pub use resolve::{check_order, resolve};
 pub use settings::{overlay, settings};
+pub use shop::{Engine, Interaction, Mix, SEGMENTS, Tier};
 pub use slice::CONTROL_RTT_MAX;
 pub use transport::{Congestion, Delivery, Headers, Network, Socket, Traits, Transport};
 pub use window::Window;

@@ -14,6 +14,7 @@
 //!    group that is compared in slices.
 //! 6. With MPI a step is a job, which has all points of the block with the same library, transport and ranks. The jobs
 //!    are in random order; the points of a job take turns.
+//!    With the bookstore a step is a run, which has all its interactions.
 //! 7. In block 0 each counted run follows a warm-up run of its point, if the plan has warm-ups. Slices and MPI jobs have none.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -222,7 +223,7 @@ pub fn block(plan: &Plan, block: u32, outcomes: &Outcomes) -> Vec<Step> {
     let mut stream = Stream::new(plan.seed, &format!("order of block {block}"));
     let mut groups = unfinished_groups(plan, block, outcomes);
     stream.shuffle(&mut groups);
-    if plan.testbed == Testbed::Mpi {
+    if matches!(plan.testbed, Testbed::Mpi | Testbed::Tiers) {
         return jobs(plan, block, &groups, outcomes, &mut stream);
     }
     let mut steps = Vec::new();
@@ -257,7 +258,8 @@ pub fn block(plan: &Plan, block: u32, outcomes: &Outcomes) -> Vec<Step> {
     steps
 }
 
-/// The MPI jobs of a block, in random order: a step for each, whose points take turns.
+/// The MPI jobs of a block, in random order: a step for each, whose points take turns. Or the runs of the bookstore: a
+/// step for each, whose points are its interactions.
 fn jobs(
     plan: &Plan,
     block: u32,
@@ -270,7 +272,11 @@ fn jobs(
         if outcomes.is_left_out(plan, point, block) {
             continue;
         }
-        let shares = |job: &&mut Vec<usize>| plan.points[job[0]].shares_job(&plan.points[point]);
+        let point_of = &plan.points[point];
+        let shares = |job: &&mut Vec<usize>| match (plan.testbed, &plan.points[job[0]]) {
+            (Testbed::Tiers, first) => first.shares_shop_run(point_of),
+            (_, first) => first.shares_job(point_of),
+        };
         match jobs.iter_mut().find(shares) {
             Some(job) => job.push(point),
             None => jobs.push(vec![point]),
@@ -281,7 +287,8 @@ fn jobs(
     let mut step = |points: Vec<usize>| {
         let first = place;
         place += points.len() as u32;
-        Step { block, place: first, points, slice: Some(plan.mpi_slice()), warm_up: false }
+        let slice = (plan.testbed == Testbed::Mpi).then(|| plan.mpi_slice());
+        Step { block, place: first, points, slice, warm_up: false }
     };
     jobs.into_iter().map(&mut step).collect()
 }

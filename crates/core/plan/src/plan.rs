@@ -138,6 +138,8 @@ pub enum Testbed {
     Hosts,
     /// Ranks that an MPI launcher starts.
     Mpi,
+    /// The tiers of a bookstore.
+    Tiers,
 }
 
 /// A topology, and which of its nodes are the ends of runs.

@@ -14,6 +14,7 @@ use crate::mpi;
 use crate::numbering::{self, NUMBERED};
 use crate::pace::Pace;
 use crate::problem::{Contradiction, refuse};
+use crate::shop;
 use crate::transport::{Congestion, Delivery, Headers, Network, Traits, Transport};
 use crate::verbs;
 
@@ -104,6 +105,7 @@ fn check(point: &Point) -> Result<(), Contradiction> {
     check_ping_ping(point)?;
     verbs::check(point)?;
     mpi::check(point)?;
+    shop::check(point)?;
     emulation::check(point)?;
     check_options(point)?;
     check_path(point)
@@ -199,7 +201,7 @@ fn check_payload(point: &Point) -> Result<(), Contradiction> {
         Headers::Udp => traits.payload_max.min(Bytes(family.udp_payload_max())),
         _ => traits.payload_max,
     };
-    if point.payload == Bytes(0) && transport != Transport::Mpi {
+    if point.payload == Bytes(0) && traits.network != Network::Foreign {
         let message = format!("payload=0 is not supported with {transport}");
         return refuse(Factor::Payload, message, "use at least 1 byte");
     }

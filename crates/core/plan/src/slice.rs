@@ -106,7 +106,7 @@ impl Plan {
         let least = match self.testbed {
             Testbed::Lab => SLICE_MIN,
             Testbed::Hosts => SLICE_MIN_OF_HOSTS,
-            Testbed::Mpi => return None,
+            Testbed::Mpi | Testbed::Tiers => return None,
         };
         let slice = points().map(|point| point.slice_wanted(fills_link)).max()?.max(least);
         let slice = Nanos(slice.0.next_multiple_of(SLICE_STEP.0));
@@ -128,9 +128,12 @@ impl Point {
             // TLS may keep accepted bytes in a record until the next call.
             Transport::Tls => !is_stream,
             Transport::Quic | Transport::Sctp | Transport::Smc | Transport::Rsocket => false,
-            Transport::Rc | Transport::Uc | Transport::Ud | Transport::Mpi | Transport::Null => {
-                false
-            }
+            Transport::Rc
+            | Transport::Uc
+            | Transport::Ud
+            | Transport::Mpi
+            | Transport::Http
+            | Transport::Null => false,
         };
         let resumes_at_full_rate = match &self.congestion {
             Some(name) if is_stream => RESUMES_AT_FULL_RATE.contains(&name.as_str()),

@@ -98,8 +98,8 @@ pub enum Network {
     Ip,
     /// The network of an RDMA adapter.
     Rdma,
-    /// Any that an MPI library supports.
-    Mpi,
+    /// Any that programs of others choose: an MPI library, or the servers of the bookstore.
+    Foreign,
 }
 
 /// Congestion control of a transport.
@@ -335,7 +335,7 @@ transports! {
     /// the transport that the MPI library uses (`mpi_transport`), only with `testbed = "mpi"`
     Mpi = "mpi", Traits {
         delivery: Delivery::Messages,
-        network: Network::Mpi,
+        network: Network::Foreign,
         socket: Socket::None,
         has_ip_options: false,
         has_dscp: false,
@@ -344,6 +344,23 @@ transports! {
         patterns: &[Pattern::Mpi],
         flows_max: 1,
         payload_max: MESSAGE_MAX_OF_MPI,
+        ..STREAM
+    };
+    /// HTTP and SQL over TCP between the tiers of the bookstore, only with `testbed = "tiers"`
+    Http = "http", Traits {
+        network: Network::Foreign,
+        socket: Socket::None,
+        has_tcp_options: false,
+        is_plain_tcp: false,
+        has_ip_options: false,
+        has_dscp: false,
+        has_connect: false,
+        has_timestamps: false,
+        congestion: Congestion::None,
+        receive_buffer: None,
+        waits: &[Wait::Block],
+        patterns: &[Pattern::Shop],
+        flows_max: 1,
         ..STREAM
     };
     /// no network: measures the overhead of the program itself

@@ -18,6 +18,7 @@ mod pacing;
 mod record;
 mod relay;
 mod series;
+mod shop;
 mod usage;
 mod warning;
 
@@ -44,6 +45,10 @@ pub use pacing::Pacing;
 pub use record::{INVALID_SHARE_MAX, Instrument, Outcome, Place, Record, SCHEMA_VERSION, schema};
 pub use relay::RelayTimes;
 pub use series::{Interval, Series, TcpSample};
+pub use shop::{
+    ApplicationTier, Audit, Browsed, BrowserLoad, DatabaseTier, InteractionResult, LoadResult,
+    ShopRun, TierCounters, TierFacts, TierLine, TierOrder,
+};
 pub use usage::{
     CpuShares, CpuUsage, EventCount, Events, MachineUsage, ProcessUsage, Usage,
     service_demand_us_per_kib, service_demand_us_per_transaction,

@@ -13,6 +13,7 @@ use crate::figure::{Figures, Limits};
 use crate::flow::{Alignment, Flow, TcpCounters};
 use crate::mpi::Mpi;
 use crate::node::Node;
+use crate::shop::ShopRun;
 use crate::warning::Warning;
 
 /// Version of the record format; readers reject newer versions.
@@ -67,6 +68,9 @@ pub struct Record {
     /// The job and its results, if ranks communicated by MPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mpi: Option<Mpi>,
+    /// The run of the bookstore, if its browsers were the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shop: Option<ShopRun>,
     /// What limited the run; absent without evidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<Bottleneck>,

@@ -185,6 +185,7 @@ impl Run<'_> {
             | Transport::Uc
             | Transport::Ud
             | Transport::Mpi
+            | Transport::Http
             | Transport::Null => {
                 Err(Failure::Protocol(format!("crr is not supported with {transport}")))
             }
@@ -211,8 +212,11 @@ impl Run<'_> {
             Transport::Udp => self.udp(socket),
             Transport::Quic => self.quic(socket),
             Transport::Rc | Transport::Uc | Transport::Ud => self.verbs(self.open(socket)?),
-            // Ranks of fabricmark-mpi, and no workers, communicate by MPI.
-            Transport::Mpi => Err(Failure::Protocol("mpi is not supported by workers".to_owned())),
+            // Those of other programs: `fabricmark-mpi` and `fabricmark-shop`.
+            Transport::Mpi | Transport::Http => Err(Failure::Protocol(format!(
+                "{} is not supported by workers",
+                self.prepare.point.transport
+            ))),
             Transport::Null => self.flows(&mut [NullFlow::default()]),
         }
     }

@@ -107,6 +107,7 @@ pub fn record(point: Point) -> Record {
         limits: Limits::default(),
         emulation: None,
         mpi: None,
+        shop: None,
         bottleneck: None,
         warnings: Vec::new(),
         outcome: Outcome::Completed,

@@ -118,6 +118,7 @@ fn quantities(point: &Point) -> &'static [Quantity] {
         Pattern::PingPong => &[Quantity::LatencyUs],
         Pattern::Crr if point.relay_buffer.is_some() => &[Quantity::SwitchingMbps],
         Pattern::Mpi => &[Quantity::GoodputMbps, Quantity::LatencyUs],
+        Pattern::Shop => &[],
         _ => &[],
     }
 }

@@ -95,7 +95,9 @@ fn kind(point: &Point) -> Option<Kind> {
         Pattern::Stream if words.rate_bps().is_some() => Kind::Rate,
         Pattern::Stream => Kind::Highest,
         Pattern::Rr | Pattern::PingPong => Kind::Delay,
-        Pattern::PingPing | Pattern::Crr | Pattern::Burst | Pattern::Mpi => return None,
+        Pattern::PingPing | Pattern::Crr | Pattern::Burst | Pattern::Mpi | Pattern::Shop => {
+            return None;
+        }
     })
 }
 

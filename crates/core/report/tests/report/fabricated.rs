@@ -233,6 +233,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
         alignment: None,
         emulation: None,
         mpi: None,
+        shop: None,
         bottleneck,
         nodes: ["a", "b"].map(node).to_vec(),
         flows: vec![Flow {
