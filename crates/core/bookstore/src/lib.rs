@@ -21,8 +21,8 @@ pub use mix::Mix;
 pub use page::Page;
 pub use scale::Scale;
 pub use shop::{
-    Address, Author, BINDINGS, CARDS, COUNTRIES, Customer, Item, Line, Order, SHIPPINGS, STATES,
-    SUBJECTS, Shop, shipping_cents, stock_after, tax_cents,
+    Address, Author, BINDINGS, CARDS, COUNTRIES, COVERS, Customer, Item, Line, Order, SHIPPINGS,
+    STATES, SUBJECTS, Shop, cover_kib, shipping_cents, stock_after, tax_cents,
 };
 pub use skew::{nurand_customer, nurand_item};
 pub use word::{last_name, password, title_word, user_name};

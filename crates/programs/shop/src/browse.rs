@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use fabricmark_bookstore::{Browser, Page, PageRequest, Workload};
-use fabricmark_units::{self as units};
+use fabricmark_units as units;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -13,7 +13,7 @@ use hyper::header::{CONTENT_TYPE, COOKIE, HOST, SET_COOKIE};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::summary::{Sample, Tiers};
@@ -23,12 +23,36 @@ use crate::summary::{Sample, Tiers};
 pub struct Load {
     /// Address and port of the shop.
     pub at: SocketAddr,
+    /// Number of browsers; in an open loop at most so many interactions are under way at once.
     pub browsers: u32,
     pub workload: Workload,
+    /// Web interactions per second of an open loop, with exponential gaps; `None`: each browser thinks between its pages.
+    pub arrivals_per_s: Option<f64>,
     pub seed: u64,
-    pub duration: Duration,
+    /// When the measurement window begins, since the start.
+    pub ramp_up: Duration,
+    /// Length of the window; the load ends with it.
+    pub window: Duration,
     /// Whether images of pages are fetched.
     pub images: bool,
+}
+
+impl Load {
+    /// Length of the load.
+    fn duration(&self) -> Duration {
+        self.ramp_up + self.window
+    }
+}
+
+/// What the browsers of a load did.
+#[derive(Debug)]
+pub struct Visits {
+    /// Every web interaction.
+    pub samples: Vec<Sample>,
+    /// When the load ended: early if it was stopped.
+    pub ended: Duration,
+    /// CPU time of this process in the window.
+    pub cpu: Duration,
 }
 
 /// Connections of a browser to the shop: as many as the University of Wisconsin's browser has.
@@ -57,79 +81,173 @@ pub enum RequestError {
     Late,
 }
 
-/// Runs browsers for the duration, or until `stop` is ready. Returns a sample of each web interaction, with times since
-/// the start, and when the run ended.
-pub async fn browse(load: Load, stop: impl Future<Output = ()>) -> (Vec<Sample>, Duration) {
+/// Runs browsers for the duration, or until `stop` is ready. `progress` gets the time since the start, about every second.
+pub async fn browse(
+    load: Load,
+    stop: impl Future<Output = ()>,
+    mut progress: impl FnMut(Duration),
+) -> Visits {
     let began = Instant::now();
     let (cancel, cancelled) = watch::channel(false);
-    let mut browsers = JoinSet::new();
-    for number in 0..load.browsers {
-        browsers.spawn(one(load, number, began, cancelled.clone()));
+    let (sender, mut samples_of) = mpsc::unbounded_channel();
+    let mut tasks = JoinSet::new();
+    match load.arrivals_per_s {
+        Some(rate) => {
+            tasks.spawn(open_loop(load, rate, began, cancelled.clone(), sender));
+        }
+        None => {
+            for number in 0..load.browsers {
+                tasks.spawn(closed_loop(load, number, began, cancelled.clone(), sender.clone()));
+            }
+            drop(sender);
+        }
     }
     tokio::pin!(stop);
     let (mut samples, mut is_stopped) = (Vec::new(), false);
+    let (mut cpu_before, mut cpu_after) = (None, None);
+    let mut tick = tokio::time::interval(Duration::from_secs(1));
+    let window_begins = tokio::time::sleep(load.ramp_up);
+    let window_ends = tokio::time::sleep(load.duration());
+    tokio::pin!(window_begins, window_ends);
     loop {
         tokio::select! {
-            ended = browsers.join_next() => match ended {
-                Some(ended) => samples.extend(ended.unwrap_or_default()),
+            sample = samples_of.recv() => match sample {
+                Some(sample) => samples.push(sample),
                 None => break,
             },
+            () = &mut window_begins, if cpu_before.is_none() => cpu_before = Some(cpu_time()),
+            () = &mut window_ends, if cpu_after.is_none() => cpu_after = Some(cpu_time()),
+            _ = tick.tick() => progress(began.elapsed()),
             () = &mut stop, if !is_stopped => {
                 is_stopped = true;
                 let _ = cancel.send(true);
             }
         }
     }
-    (samples, began.elapsed().min(load.duration))
+    let cpu =
+        cpu_after.unwrap_or_else(cpu_time).saturating_sub(cpu_before.unwrap_or_else(cpu_time));
+    Visits { samples, ended: began.elapsed().min(load.duration()), cpu }
 }
 
-/// The samples of one browser. Its last response may be later than the duration.
-async fn one(
+/// CPU time of this process so far.
+pub fn cpu_time() -> Duration {
+    let clock = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(clock.tv_sec.unsigned_abs(), clock.tv_nsec.unsigned_abs() as u32)
+}
+
+/// One browser, which thinks between its pages. Its last response may be later than the duration.
+async fn closed_loop(
     load: Load,
     number: u32,
     began: Instant,
     mut cancelled: watch::Receiver<bool>,
-) -> Vec<Sample> {
-    let mut browser = Browser::new(load.workload, load.seed, number);
-    let mut context = BrowserContext::new(load);
-    let mut samples = Vec::new();
-    let mut page: Option<Page> = None;
+    samples: mpsc::UnboundedSender<Sample>,
+) {
+    let mut visitor = Visitor::new(load, number);
     loop {
-        let now = units::Instant(began.elapsed().as_nanos() as u64);
-        let request = browser.next(now, page.as_ref());
+        let request = visitor.next(began);
         let think = Duration::from(request.think);
-        if began.elapsed() + think >= load.duration {
-            return samples;
+        if began.elapsed() + think >= load.duration() {
+            return;
         }
         tokio::select! {
             () = tokio::time::sleep(think) => {}
-            _ = cancelled.wait_for(|is_cancelled| *is_cancelled) => return samples,
+            _ = cancelled.wait_for(|is_cancelled| *is_cancelled) => return,
         }
-        if request.starts_session {
-            context = BrowserContext::new(load);
+        let sample = visitor.visit(&request, began, began.elapsed()).await;
+        let _ = samples.send(Sample { think, ..sample });
+    }
+}
+
+/// Browsers that begin their interactions at random times, whether earlier ones have been answered or not.
+async fn open_loop(
+    load: Load,
+    rate_per_s: f64,
+    began: Instant,
+    mut cancelled: watch::Receiver<bool>,
+    samples: mpsc::UnboundedSender<Sample>,
+) {
+    let mut gaps = units::Stream::new(load.seed, "arrivals");
+    let (free, mut freed) = mpsc::unbounded_channel();
+    for number in 0..load.browsers {
+        let _ = free.send(Visitor::new(load, number));
+    }
+    let mut at = Duration::ZERO;
+    loop {
+        at += Duration::from_secs_f64(gaps.exponential() / rate_per_s);
+        if at >= load.duration() {
+            return;
         }
-        let at = began.elapsed();
-        let result = tokio::time::timeout(ANSWERS_WITHIN, context.get_page(&request)).await;
-        let response = began.elapsed() - at;
-        let (error, tiers, bytes) = match result.unwrap_or(Err(RequestError::Late)) {
-            Ok((found, tiers, bytes)) => {
-                page = Some(found);
-                (None, tiers, bytes)
-            }
-            Err(error) => {
-                page = None;
-                (Some(error.to_string()), Tiers::default(), 0)
-            }
-        };
-        samples.push(Sample {
-            interaction: request.interaction,
-            at,
-            response,
-            error,
-            tiers,
-            bytes,
+        tokio::select! {
+            () = tokio::time::sleep_until((began + at).into()) => {}
+            _ = cancelled.wait_for(|is_cancelled| *is_cancelled) => return,
+        }
+        // If all are under way, the response time includes the wait for one of them.
+        let Some(mut visitor) = freed.recv().await else { return };
+        let (free, samples) = (free.clone(), samples.clone());
+        tokio::spawn(async move {
+            let request = visitor.next(began);
+            let sample = visitor.visit(&request, began, at).await;
+            let _ = samples.send(sample);
+            let _ = free.send(visitor);
         });
     }
+}
+
+/// A browser with what it remembers.
+struct Visitor {
+    load: Load,
+    browser: Browser,
+    context: BrowserContext,
+    page: Option<Page>,
+}
+
+impl Visitor {
+    fn new(load: Load, number: u32) -> Self {
+        let browser = Browser::new(load.workload, load.seed, number);
+        Self { load, browser, context: BrowserContext::new(load), page: None }
+    }
+
+    /// Its next request.
+    fn next(&mut self, began: Instant) -> PageRequest {
+        let now = units::Instant(began.elapsed().as_nanos() as u64);
+        self.browser.next(now, self.page.as_ref())
+    }
+
+    /// Carries out a request whose response time counts from `at`.
+    async fn visit(&mut self, request: &PageRequest, began: Instant, at: Duration) -> Sample {
+        if request.starts_session {
+            self.context = BrowserContext::new(self.load);
+        }
+        let result = tokio::time::timeout(ANSWERS_WITHIN, self.context.get_page(request)).await;
+        let response = began.elapsed().saturating_sub(at);
+        let (error, found) = match result.unwrap_or(Err(RequestError::Late)) {
+            Ok(found) => (None, found),
+            Err(error) => (Some(error.to_string()), Found::default()),
+        };
+        self.page = error.is_none().then_some(found.page);
+        Sample {
+            interaction: request.interaction,
+            at,
+            think: Duration::ZERO,
+            response,
+            images: found.images,
+            error,
+            tiers: found.tiers,
+            bytes: found.bytes,
+        }
+    }
+}
+
+/// A page that was fetched, with its images.
+#[derive(Debug, Default)]
+struct Found {
+    page: Page,
+    tiers: Tiers,
+    /// Bytes of page and images.
+    bytes: u64,
+    /// Time for the images.
+    images: Duration,
 }
 
 /// State of a browser during a session: connections, cookie, cached images.
@@ -150,11 +268,8 @@ impl BrowserContext {
         }
     }
 
-    /// Fetches a page and its images; returns the page, the time that the tiers report, and the bytes of all.
-    async fn get_page(
-        &mut self,
-        request: &PageRequest,
-    ) -> Result<(Page, Tiers, u64), RequestError> {
+    /// Fetches a page and its images.
+    async fn get_page(&mut self, request: &PageRequest) -> Result<Found, RequestError> {
         let mut first = self.connections[0].take();
         let answer = self
             .load
@@ -166,10 +281,11 @@ impl BrowserContext {
         }
         let page = Page::read(&String::from_utf8_lossy(&answer.body));
         let mut bytes = answer.body.len() as u64;
+        let began = Instant::now();
         if self.load.images {
             bytes += self.images(&page).await?;
         }
-        Ok((page, answer.tiers, bytes))
+        Ok(Found { page, tiers: answer.tiers, bytes, images: began.elapsed() })
     }
 
     /// Fetches the images that are not cached, over all connections at once.
@@ -282,14 +398,13 @@ impl Load {
     }
 }
 
-#[cfg(test)]
 impl BrowserContext {
-    /// Sends a form, or a GET request if it has no fields; returns the token of the page.
-    pub async fn send(
+    /// Sends a form, or a GET request if it has no fields; returns the page.
+    pub async fn fetch(
         &mut self,
         path: &str,
         fields: &[(&str, &str)],
-    ) -> Result<String, RequestError> {
+    ) -> Result<Page, RequestError> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let form = (!fields.is_empty()).then(|| fields.iter().map(owned).collect());
         let request = PageRequest {
@@ -299,8 +414,19 @@ impl BrowserContext {
             path: path.to_owned(),
             form,
         };
-        let (page, ..) = self.get_page(&request).await?;
-        Ok(page.token.unwrap_or_default())
+        Ok(self.get_page(&request).await?.page)
+    }
+}
+
+#[cfg(test)]
+impl BrowserContext {
+    /// Fetches a page; returns its token.
+    pub async fn send(
+        &mut self,
+        path: &str,
+        fields: &[(&str, &str)],
+    ) -> Result<String, RequestError> {
+        Ok(self.fetch(path, fields).await?.token.unwrap_or_default())
     }
 
     pub fn cookie(&self) -> Option<&str> {

@@ -59,9 +59,20 @@ impl FromStr for Url {
     }
 }
 
+impl Url {
+    /// The address with its password.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
 impl fmt::Display for Url {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.text)
+        // Without the password, since this is for messages.
+        let (before, after) = self.text.split_once('@').unwrap_or(("", &self.text));
+        let (scheme, user) = before.split_once("://").unwrap_or((before, ""));
+        let user = user.split_once(':').map_or(user, |(user, _)| user);
+        write!(out, "{scheme}://{user}@{after}")
     }
 }
 

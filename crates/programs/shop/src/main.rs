@@ -6,17 +6,25 @@
 #![expect(clippy::print_stderr, clippy::print_stdout, reason = "this is the program: it prints")]
 
 mod browse;
+mod check;
 mod database;
+mod folder;
 mod options;
 mod password;
+mod program;
 mod server;
+mod service;
 mod summary;
+#[expect(unsafe_code, reason = "a closure between fork and exec")]
+mod sys;
 #[cfg(test)]
 mod tests;
+mod tier;
+mod web;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -24,7 +32,7 @@ use fabricmark_bookstore::{Shop, Workload};
 use tokio::signal::unix::{SignalKind, signal};
 
 use browse::Load;
-use database::instance::{self, Instance};
+use database::instance::Instance;
 use database::{Database, Url, audit, load};
 use options::{BrowseOptions, Command, DatabaseOptions, Options};
 use server::Server;
@@ -45,22 +53,29 @@ enum Error {
     #[error("{0} kinds of inconsistencies")]
     Inconsistent(usize),
     #[error(transparent)]
-    Instance(#[from] instance::Error),
+    Program(#[from] program::Error),
+    #[error("cannot use a folder below /var/tmp: {0}")]
+    Folder(std::io::Error),
     #[error("cannot serve at {0}: {1}")]
     Serve(SocketAddr, std::io::Error),
     #[error("cannot handle SIGTERM: {0}")]
     Signal(std::io::Error),
     #[error("no web interaction with the shop at {at} succeeded, for example: {example}")]
     NoShopAt { at: SocketAddr, example: String },
+    #[error("cannot write the results: {0}")]
+    Json(serde_json::Error),
     #[error("no web interaction was completed: use a longer --measure, or a shorter --think")]
     TooShort,
 }
+
+/// Password of a database that only this host reaches.
+const PASSWORD: &str = "shop";
 
 impl Error {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Connect(..) | Self::NoShopAt { .. } => 65,
-            Self::Instance(instance::Error::Missing { .. } | instance::Error::Closed(_)) => 66,
+            Self::Program(program::Error::Missing { .. } | program::Error::Closed(_)) => 66,
             _ => 67,
         }
     }
@@ -87,13 +102,13 @@ async fn carry_out(command: Command) -> Result<(), Error> {
     match command {
         Command::Database { engine, folder, port } => {
             let stop = stop()?;
-            let instance = Instance::start(engine, &folder, port).await?;
-            println!("{}", instance.url);
+            let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
+            let instance = Instance::start(engine, &folder, at, PASSWORD).await?;
+            println!("{}", instance.url.text());
             stop.await;
         }
         Command::Load { database, scale, seed } => {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            let shop = Shop { scale: scale.into(), seed, today: (since.as_secs() / 86_400) as i32 };
+            let shop = Shop { scale: scale.into(), seed, today: tier::today() };
             let began = Instant::now();
             let progress = |done, all| eprintln!("loaded {done} of {all} batches");
             load::load(&open(&database, load::LOADERS).await?, shop, progress).await?;
@@ -112,25 +127,44 @@ async fn carry_out(command: Command) -> Result<(), Error> {
             }
         }
         Command::Browse(options) => browse(options).await?,
+        Command::Web { port, application } => {
+            let stop = stop()?;
+            let folder = folder::Folder::new().map_err(Error::Folder)?;
+            let _service = web::start(folder.path(), port, application)?;
+            stop.await;
+        }
+        Command::Tier => tier::serve().await,
     }
     Ok(())
 }
 
 async fn browse(options: BrowseOptions) -> Result<(), Error> {
-    let BrowseOptions { at, browsers, mix, scale, think, ramp_up, measure, images, seed } = options;
-    let workload = Workload { mix, scale: scale.into(), think };
-    let (from, to) = (ramp_up.into(), (ramp_up + measure).into());
-    let load = Load { at, browsers, workload, seed, duration: to, images };
-    let (samples, ended) = browse::browse(load, stop()?).await;
-    if samples.iter().all(|sample| sample.error.is_some()) {
-        let example = samples.into_iter().find_map(|sample| sample.error);
+    let BrowseOptions { at, browsers, mix, scale, think, ramp_up, measure, .. } = options;
+    let load = Load {
+        at,
+        browsers,
+        workload: Workload { mix, scale: scale.into(), think },
+        arrivals_per_s: options.arrivals,
+        seed: options.seed,
+        ramp_up: ramp_up.into(),
+        window: measure.into(),
+        images: options.images,
+    };
+    let visits = browse::browse(load, stop()?, |_| ()).await;
+    if visits.samples.iter().all(|sample| sample.error.is_some()) {
+        let example = visits.samples.into_iter().find_map(|sample| sample.error);
         return Err(example.map_or(Error::TooShort, |example| Error::NoShopAt { at, example }));
     }
-    if ended <= from {
+    if visits.ended <= load.ramp_up {
         eprintln!("interrupted before the measurement window");
         return Ok(());
     }
-    print!("{}", summary::table(&samples, from, to.min(ended)));
+    let browsed = summary::sum_up(&visits, &load);
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&browsed).map_err(Error::Json)?);
+    } else {
+        print!("{}", summary::table(&browsed));
+    }
     Ok(())
 }
 

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::builder::RangedU64ValueParser;
 use clap::{Parser, Subcommand, value_parser};
 use fabricmark_bookstore::{Mix, Scale};
+use fabricmark_plan::Engine;
 use fabricmark_units::Nanos;
 
 use crate::database::Url;
-use crate::database::instance::Engine;
 
 /// The tiers of a bookstore derived from TPC-W, not comparable with published TPC results, and its emulated browsers.
 #[derive(Debug, Parser)]
@@ -24,7 +24,7 @@ pub enum Command {
     /// Run a private database until Ctrl-C; prints its address
     Database {
         /// mariadb or postgresql
-        #[arg(long, default_value = "mariadb")]
+        #[arg(long, default_value = "mariadb", value_parser = engine)]
         engine: Engine,
         /// Empty folder for its data; as root, of user nobody
         #[arg(long)]
@@ -61,12 +61,27 @@ pub enum Command {
     },
     /// Emulate browsers, and print response times by web interaction
     Browse(BrowseOptions),
+    /// Serve images and style, and pages of an application server, by nginx until Ctrl-C
+    Web {
+        /// TCP port
+        #[arg(long)]
+        port: u16,
+        /// Address and port of the application server
+        #[arg(long)]
+        application: SocketAddr,
+    },
+    /// Carry out orders from standard input (started by `fabricmark`, not by people)
+    #[command(hide = true)]
+    Tier,
 }
+
+/// Environment variable with the address of the database, whose password others need not see.
+pub const DATABASE: &str = "FABRICMARK_SHOP_DATABASE";
 
 #[derive(Debug, clap::Args)]
 pub struct DatabaseOptions {
-    /// mariadb://USER@HOST:PORT/NAME or postgresql://USER@HOST:PORT/NAME
-    #[arg(long)]
+    /// mariadb://USER:PASSWORD@HOST:PORT/NAME or postgresql://USER:PASSWORD@HOST:PORT/NAME
+    #[arg(long, env = DATABASE, hide_env_values = true)]
     pub database: Url,
 }
 
@@ -112,9 +127,21 @@ pub struct BrowseOptions {
     /// Also fetch the images of each page
     #[arg(long)]
     pub images: bool,
+    /// Web interactions per second of an open loop, which begin at random times whether earlier ones have been answered
+    /// or not; `--browsers` are then the most at once
+    #[arg(long)]
+    pub arrivals: Option<f64>,
+    /// Print the results as JSON
+    #[arg(long)]
+    pub json: bool,
     /// Seed of the browsers' choices and think times
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+}
+
+fn engine(text: &str) -> Result<Engine, String> {
+    let wrong = || format!("`{text}` is no database engine: use mariadb or postgresql");
+    Engine::named(text).ok_or_else(wrong)
 }
 
 fn upto(most: u32) -> RangedU64ValueParser<u32> {

@@ -4,7 +4,7 @@ mod browse;
 mod context;
 mod order;
 mod page;
-mod session;
+pub mod session;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -21,7 +21,6 @@ use tokio::net::TcpListener;
 
 use crate::database::{Database, Sql, execute, fetch, sql};
 use page::Message;
-use session::Session;
 
 /// What all requests share.
 #[derive(Debug)]
@@ -48,7 +47,7 @@ impl Server {
             mariadb: "INSERT IGNORE INTO secret VALUES (1, ?)",
             postgresql: "INSERT INTO secret VALUES (1, $1) ON CONFLICT DO NOTHING",
         };
-        let secret = Session::new(None).map_err(sqlx::Error::Io)?.id;
+        let secret = session::secret().map_err(sqlx::Error::Io)?;
         execute!(Database, database, put, &secret).await?;
         let kept =
             fetch!(Database, database, (String,), sql!("SELECT value FROM secret WHERE id = 1"))

@@ -5,12 +5,14 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use fabricmark_bookstore::{Interaction, Mix, Scale, Shop, Workload, stock_after};
+use fabricmark_plan::Engine;
 use fabricmark_units::Nanos;
 
 use crate::browse::{BrowserContext, Load, browse};
 use crate::database::audit::audit;
-use crate::database::instance::{Engine, Error, Instance};
+use crate::database::instance::Instance;
 use crate::database::{Database, fetch, load, sql};
+use crate::program::Error;
 use crate::server::Server;
 
 const SHOP: Shop = Shop { scale: Scale { items: 1_000, browsers: 1 }, seed: 1, today: 20_000 };
@@ -30,7 +32,7 @@ struct Served {
 /// `None` if the database is not installed, which is reported as a skipped test.
 async fn served(engine: Engine) -> Option<Served> {
     let folder = tempfile::tempdir().unwrap();
-    let instance = match Instance::start(engine, folder.path(), free().port()).await {
+    let instance = match Instance::start(engine, folder.path(), free(), "pass").await {
         Err(missing @ Error::Missing { .. }) => {
             fabricmark_testkit::skip("the shop with a real database", &missing.to_string());
             return None;
@@ -49,8 +51,10 @@ async fn served(engine: Engine) -> Option<Served> {
         at,
         browsers: 20,
         workload,
+        arrivals_per_s: None,
         seed: 1,
-        duration: Duration::from_secs(4),
+        ramp_up: Duration::ZERO,
+        window: Duration::from_secs(4),
         images: false,
     };
     Some(Served { database, load, _instance: instance, _folder: folder })
@@ -59,7 +63,7 @@ async fn served(engine: Engine) -> Option<Served> {
 impl Served {
     /// Every confirmed order of the browsers is in the database once, and is consistent.
     async fn browsers_buy(&self) {
-        let (samples, _) = browse(self.load, pending()).await;
+        let samples = browse(self.load, pending(), |_| ()).await.samples;
         let failed =
             samples.iter().filter_map(|sample| Some((sample.interaction, sample.error.as_ref()?)));
         assert_eq!(failed.collect::<Vec<_>>(), []);
@@ -67,7 +71,7 @@ impl Served {
             samples.iter().filter(|sample| sample.interaction == Interaction::BuyConfirm).count();
         assert!(bought > 10, "{bought}");
         let found = audit(&self.database).await.unwrap();
-        assert_eq!((found.orders, &found.inconsistencies[..]), (bought as i64, &[][..]));
+        assert_eq!((found.orders, &found.inconsistencies[..]), (bought as u64, &[][..]));
         for interaction in Interaction::ALL {
             // The rarest are one of 900.
             let is_rare = Mix::Ordering.published_percent(interaction) < 0.5;

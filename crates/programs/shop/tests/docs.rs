@@ -62,7 +62,7 @@ fn the_commands_of_the_page_load_serve_browse_and_audit_a_shop() {
         return;
     }
     let _database = Running(started);
-    assert_eq!(address, format!("mariadb://shop@127.0.0.1:{}/shop\n", ports[0]));
+    assert_eq!(address, format!("mariadb://shop:shop@127.0.0.1:{}/shop\n", ports[0]));
     succeeds(load);
     let again = command(load).output().unwrap();
     assert_eq!(again.status.code(), Some(67), "{}", String::from_utf8_lossy(&again.stderr));

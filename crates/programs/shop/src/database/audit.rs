@@ -1,15 +1,8 @@
 //! Whether the orders of the shop add up.
 
-use super::{Database, Sql, fetch, sql};
+use fabricmark_record::Audit;
 
-/// Result of an audit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Audit {
-    /// Number of confirmed orders.
-    pub orders: i64,
-    /// A sentence for each kind of inconsistency.
-    pub inconsistencies: Vec<String>,
-}
+use super::{Database, Sql, fetch, sql};
 
 /// Checks all orders that were confirmed since the shop was loaded, and the stock.
 pub async fn audit(database: &Database) -> Result<Audit, sqlx::Error> {
@@ -63,7 +56,7 @@ pub async fn audit(database: &Database) -> Result<Audit, sqlx::Error> {
     if negative > 0 {
         inconsistencies.push(format!("{negative} books have a stock below 0"));
     }
-    Ok(Audit { orders, inconsistencies })
+    Ok(Audit { orders: orders.unsigned_abs(), inconsistencies })
 }
 
 /// The only number of a statement's only row.

@@ -15,6 +15,17 @@ const LASTS_S: u64 = 60 * 60;
 /// Name of the cookie.
 const NAME: &str = "session";
 
+/// 128 random bits in hexadecimal.
+pub fn secret() -> std::io::Result<String> {
+    let mut bytes = [0; 16];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let flags = rustix::rand::GetRandomFlags::empty();
+        filled += rustix::rand::getrandom(&mut bytes[filled..], flags)?;
+    }
+    Ok(hex(&bytes))
+}
+
 /// A client's session.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -29,15 +40,7 @@ pub struct Session {
 impl Session {
     /// A session with a new random id. Signing in starts one, against session fixation.
     pub fn new(customer: Option<i64>) -> std::io::Result<Self> {
-        let mut bytes = [0; 16];
-        let mut filled = 0;
-        while filled < bytes.len() {
-            filled += rustix::rand::getrandom(
-                &mut bytes[filled..],
-                rustix::rand::GetRandomFlags::empty(),
-            )?;
-        }
-        Ok(Self { id: hex(&bytes), customer, is_new: true })
+        Ok(Self { id: secret()?, customer, is_new: true })
     }
 
     /// The value of Set-Cookie; `None` if the client has it.

@@ -1,0 +1,318 @@
+//! The process of a tier, which `fabricmark` starts at the tier's node: it reads orders from standard input and prints
+//! lines, both JSON. Everything that it has started ends with its input, or with itself.
+
+use std::future::pending;
+use std::io::{BufRead, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use fabricmark_bookstore::{Mix, Scale, Shop, Workload};
+use fabricmark_plan::Engine;
+use fabricmark_record::{
+    ApplicationTier, BrowserLoad, DatabaseTier, TierCounters, TierLine, TierOrder,
+};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+
+use crate::browse::{self, Load};
+use crate::database::instance::{Instance, url};
+use crate::database::{Database, audit, load};
+use crate::folder::Folder;
+use crate::program::{self, unprivileged};
+use crate::server::session::secret;
+use crate::service::Service;
+use crate::{check, summary, web};
+
+/// Why an order failed.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error(transparent)]
+    Program(#[from] program::Error),
+    #[error("cannot use a folder below /var/tmp: {0}")]
+    Folder(std::io::Error),
+    #[error("cannot find a free port: {0}")]
+    Port(std::io::Error),
+    #[error("cannot get random bytes: {0}")]
+    Random(std::io::Error),
+    #[error("{0}")]
+    Url(String),
+    #[error("cannot connect to the database: {0}")]
+    Connect(sqlx::Error),
+    #[error("cannot load the database: {0}")]
+    Load(#[from] load::Error),
+    #[error("cannot check the database: {0}")]
+    Audit(sqlx::Error),
+    #[error("cannot start the application server: {0}")]
+    Application(std::io::Error),
+    #[error("this tier has no database")]
+    NoDatabase,
+    #[error(transparent)]
+    Check(#[from] check::Error),
+}
+
+impl Error {
+    fn is_missing(&self) -> bool {
+        matches!(self, Self::Program(program::Error::Missing { .. } | program::Error::Closed(_)))
+    }
+}
+
+/// How long a server may take to listen.
+const LISTENS_WITHIN: Duration = Duration::from_secs(30);
+
+/// Days since 1970.
+pub fn today() -> i32 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (since.as_secs() / 86_400) as i32
+}
+
+/// What a tier runs. Servers end before the folder is removed.
+#[derive(Debug, Default)]
+struct Tier {
+    instance: Option<Instance>,
+    server: Option<Service>,
+    folder: Option<Folder>,
+}
+
+/// Carries out orders until the input ends.
+pub async fn serve() {
+    let (mut orders, mut ended) = orders();
+    let mut tier = Tier::default();
+    while let Some(order) = orders.recv().await {
+        let line = tokio::select! {
+            line = tier.carry_out(order) => line,
+            _ = ended.wait_for(|has_ended| *has_ended) => return,
+        };
+        say(&line.unwrap_or_else(|error| TierLine::Failed {
+            is_missing: error.is_missing(),
+            message: error.to_string(),
+        }));
+    }
+}
+
+/// Prints a line. Whether anybody reads it shows at the input.
+fn say(line: &TierLine) {
+    if let Ok(mut text) = serde_json::to_vec(line) {
+        text.push(b'\n');
+        let _ = std::io::stdout().lock().write_all(&text);
+    }
+}
+
+/// Orders from standard input, and whether it has ended.
+fn orders() -> (mpsc::UnboundedReceiver<TierOrder>, watch::Receiver<bool>) {
+    let (sender, orders) = mpsc::unbounded_channel();
+    let (end, ended) = watch::channel(false);
+    thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            let order = serde_json::from_str(&line);
+            if !order.is_ok_and(|order| sender.send(order).is_ok()) {
+                break;
+            }
+        }
+        let _ = end.send(true);
+    });
+    (orders, ended)
+}
+
+impl Tier {
+    async fn carry_out(&mut self, order: TierOrder) -> Result<TierLine, Error> {
+        Ok(match order {
+            TierOrder::Find { engines, web } => {
+                let mut wanted = Vec::new();
+                for engine in engines {
+                    wanted.push(match engine {
+                        Engine::MariaDb => ("mariadbd", "mariadb-server-core"),
+                        Engine::PostgreSql => ("postgres", "postgresql"),
+                    });
+                }
+                wanted.extend(web.then_some(("nginx", "nginx")));
+                program::find_all(&wanted)?;
+                TierLine::Found
+            }
+            TierOrder::Database(database) => self.database(database).await?,
+            TierOrder::Application(application) => self.application(&application).await?,
+            TierOrder::Web { application } => self.web(application).await?,
+            TierOrder::Check(load) => {
+                let pages = check::check(of(load)).await?;
+                TierLine::Checked { pages: pages as u32 }
+            }
+            TierOrder::Browse(load) => {
+                let load = of(load);
+                let all = (load.ramp_up + load.window).as_secs() as u32;
+                let progress = |since: Duration| {
+                    say(&TierLine::Progress { done: since.as_secs() as u32, of: all });
+                };
+                let visits = browse::browse(load, pending(), progress).await;
+                TierLine::Browsed(Box::new(summary::sum_up(&visits, &load)))
+            }
+            TierOrder::Usage => TierLine::Usage(self.counters()),
+            TierOrder::Audit => {
+                let instance = self.instance.as_ref().ok_or(Error::NoDatabase)?;
+                let database = Database::open(&instance.url, 1).await.map_err(Error::Connect)?;
+                TierLine::Audited(audit::audit(&database).await.map_err(Error::Audit)?)
+            }
+        })
+    }
+
+    fn folder(&mut self) -> Result<&Folder, Error> {
+        if self.folder.is_none() {
+            self.folder = Some(Folder::new().map_err(Error::Folder)?);
+        }
+        self.folder.as_ref().ok_or(Error::NoDatabase)
+    }
+
+    async fn database(&mut self, order: DatabaseTier) -> Result<TierLine, Error> {
+        let port = free_port()?;
+        let password = secret().map_err(Error::Random)?;
+        let at = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
+        let folder = self.folder()?.path().join("database");
+        let instance = Instance::start(order.engine, &folder, at, &password).await?;
+        let program = instance.version.clone();
+        let database =
+            Database::open(&instance.url, load::LOADERS).await.map_err(Error::Connect)?;
+        let scale = Scale { items: order.items, browsers: order.customers_for };
+        let shop = Shop { scale, seed: order.seed, today: today() };
+        let progress = |done: u64, of: u64| {
+            say(&TierLine::Progress { done: done as u32, of: of as u32 });
+        };
+        load::load(&database, shop, progress).await?;
+        self.instance = Some(instance);
+        Ok(TierLine::Started { port, program, password: Some(password) })
+    }
+
+    async fn application(&mut self, order: &ApplicationTier) -> Result<TierLine, Error> {
+        self.server = None;
+        let port = free_port()?;
+        let database = url(order.engine, order.database, &order.password).map_err(Error::Url)?;
+        let folder = self.folder()?.path().to_owned();
+        // Its user may not be able to enter the folder of this program.
+        let program = folder.join("fabricmark-shop");
+        let own = std::env::current_exe();
+        own.and_then(|own| std::fs::copy(own, &program)).map_err(Error::Application)?;
+        let log = std::fs::File::create(folder.join("log")).map_err(Error::Folder)?;
+        let mut command = unprivileged(&program, &folder);
+        command.args(["serve", "--pool", &order.pool.to_string()]);
+        command.args(["--listen", &format!("[::]:{port}")]);
+        command.env(crate::options::DATABASE, database.text());
+        command.stdout(Stdio::null()).stderr(Stdio::from(log));
+        let service = Service::start(command).map_err(Error::Application)?;
+        let log = || std::fs::read_to_string(folder.join("log")).unwrap_or_default();
+        listens(port, "fabricmark-shop serve", &service, log).await?;
+        self.server = Some(service);
+        let program = format!("fabricmark-shop {}", env!("CARGO_PKG_VERSION"));
+        Ok(TierLine::Started { port, program, password: None })
+    }
+
+    async fn web(&mut self, application: SocketAddr) -> Result<TierLine, Error> {
+        self.server = None;
+        let port = free_port()?;
+        let folder = self.folder()?.path().to_owned();
+        let service = web::start(&folder, port, application)?;
+        let log = || std::fs::read_to_string(folder.join("error.log")).unwrap_or_default();
+        listens(port, "nginx", &service, log).await?;
+        self.server = Some(service);
+        Ok(TierLine::Started { port, program: web::version()?, password: None })
+    }
+
+    fn counters(&self) -> TierCounters {
+        let servers =
+            [self.instance.as_ref().map(|instance| &instance.service), self.server.as_ref()];
+        let mut counters =
+            devices(&std::fs::read_to_string("/proc/self/net/dev").unwrap_or_default());
+        let mut is_server = false;
+        for (cpu_ns, restarts) in servers.into_iter().flatten().map(Service::counters) {
+            is_server = true;
+            counters.cpu_ns += cpu_ns;
+            counters.restarts += restarts;
+        }
+        if !is_server {
+            counters.cpu_ns = browse::cpu_time().as_nanos() as u64;
+        }
+        counters
+    }
+}
+
+fn of(load: BrowserLoad) -> Load {
+    let mix = Mix::ALL[load.mix as usize];
+    let scale = Scale { items: load.items, browsers: load.customers_for };
+    Load {
+        at: load.web,
+        browsers: load.browsers,
+        workload: Workload { mix, scale, think: load.think_time_ns },
+        arrivals_per_s: load.arrivals_per_s,
+        seed: load.seed,
+        ramp_up: load.ramp_up_ns.into(),
+        window: load.window_ns.into(),
+        images: true,
+    }
+}
+
+fn free_port() -> Result<u16, Error> {
+    let bound = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|one| one.local_addr());
+    bound.map(|at| at.port()).map_err(Error::Port)
+}
+
+/// Waits until a server listens at a port of this host.
+async fn listens(
+    port: u16,
+    program: &'static str,
+    service: &Service,
+    log: impl Fn() -> String,
+) -> Result<(), Error> {
+    let until = Instant::now() + LISTENS_WITHIN;
+    loop {
+        let Err(error) = TcpStream::connect((IpAddr::from(Ipv4Addr::LOCALHOST), port)).await else {
+            return Ok(());
+        };
+        if service.counters().1 > 0 {
+            return Err(program::Error::Failed { program, said: log() }.into());
+        }
+        if Instant::now() > until {
+            let (within, error) = (LISTENS_WITHIN, error.to_string());
+            return Err(program::Error::Silent { program, within, error }.into());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Bytes of all devices but loopback: fields 1 and 9 after the name of a device (`proc_net_dev(5)`).
+fn devices(text: &str) -> TierCounters {
+    let mut counters = TierCounters::default();
+    let lines = text.lines().filter_map(|line| line.trim().split_once(':'));
+    for (_, fields) in lines.filter(|(name, _)| *name != "lo") {
+        let fields: Vec<u64> =
+            fields.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
+        counters.received_bytes += fields.first().unwrap_or(&0);
+        counters.sent_bytes += fields.get(8).unwrap_or(&0);
+    }
+    counters
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricmark_plan::Mix as Level;
+
+    use super::*;
+
+    #[test]
+    fn mixes_of_plans_and_of_the_workload_have_the_same_names() {
+        for mix in Level::ALL {
+            assert_eq!(Mix::ALL[*mix as usize].name(), mix.word());
+        }
+    }
+
+    #[test]
+    fn bytes_are_those_of_devices_other_than_loopback() {
+        let text = "Inter-|   Receive |  Transmit\n face |bytes packets\n    \
+                    lo:       9       0    0    0    0     0          0         0        9       0\n   \
+                    web: 10245     153    0    0    0     0          0         0  2349807     149 0\n   \
+                    app:     5       1    0    0    0     0          0         0        3       1 0\n";
+        let counted = TierCounters {
+            received_bytes: 10_250,
+            sent_bytes: 2_349_810,
+            ..TierCounters::default()
+        };
+        assert_eq!(devices(text), counted);
+    }
+}
