@@ -71,6 +71,7 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
             None => "Network namespaces on one machine".to_owned(),
         },
         Testbed::Mpi => mpi_testbed(e),
+        Testbed::Tiers => tiers(e),
         Testbed::Hosts => match (e.plan.own_ends(), e.plan.hosts_of_nodes().as_slice()) {
             (Some((one, other)), _) => format!("Two addresses of this machine, {one} and {other}"),
             (None, []) => {
@@ -346,6 +347,21 @@ fn mpi_testbed(e: &Experiment<'_>) -> String {
         [] => "MPI jobs".to_owned(),
         names => format!("MPI jobs of {} on {place}{rdma}", names.join(" and ")),
     }
+}
+
+/// Programs of the bookstore's tiers.
+fn tiers(e: &Experiment<'_>) -> String {
+    let runs = e.records.iter().filter_map(|record| record.shop.as_ref());
+    let programs = runs.flat_map(|run| &run.tiers).map(|tier| tier.program.as_str());
+    // Browsers and application server are parts of fabricmark.
+    let is_foreign = |program: &&str| !program.starts_with("fabricmark");
+    let programs: BTreeSet<&str> = programs.filter(is_foreign).collect();
+    let programs: Vec<&str> = programs.into_iter().collect();
+    format!(
+        "The tiers of a bookstore derived from TPC-W, not comparable with published TPC results, \
+         with {}, in network namespaces on one machine",
+        programs.join(" and ")
+    )
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use crate::progress::{Position, Progress};
 use crate::run::{Run, RunResult};
 use crate::settings;
 use crate::skip;
+use crate::tiers;
 
 /// Runs the rest of a plan.
 ///
@@ -47,7 +48,17 @@ pub fn run_plan(
     let mut coordinator = Coordinator::start(plan, workers)?;
     let programs = match plan.testbed {
         Testbed::Mpi => mpi::Programs::of(plan, workers.program)?,
-        Testbed::Lab | Testbed::Hosts => mpi::Programs::default(),
+        Testbed::Lab | Testbed::Hosts | Testbed::Tiers => mpi::Programs::default(),
+    };
+    let mut shop = match plan.testbed {
+        Testbed::Tiers => Some(tiers::start(
+            plan,
+            workers.program,
+            coordinator.emulator_cpu(),
+            interrupted,
+            progress,
+        )?),
+        Testbed::Lab | Testbed::Hosts | Testbed::Mpi => None,
     };
     let cpus = fabricmark_host::cpus().len();
     // Paths to other hosts do not use the emulator of this machine.
@@ -107,7 +118,10 @@ pub fn run_plan(
                 None if plan.testbed == Testbed::Mpi => {
                     mpi::run(&context, step, &coordinator, &programs, &mut history, progress)?
                 }
-                None => context.run(step, &mut coordinator, &mut history, progress)?,
+                None => match &mut shop {
+                    Some(shop) => tiers::run(&context, step, shop, &mut history, progress)?,
+                    None => context.run(step, &mut coordinator, &mut history, progress)?,
+                },
             };
             keep(&records)?;
             for record in &records {
@@ -159,6 +173,7 @@ impl Context<'_> {
             limits: Limits::default(),
             emulation: None,
             mpi: None,
+            shop: None,
             bottleneck: None,
             warnings: Vec::new(),
             outcome,

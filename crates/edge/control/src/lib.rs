@@ -32,6 +32,7 @@ mod secured;
 mod settings;
 mod skip;
 mod testbed;
+mod tiers;
 mod worker;
 
 pub use agent::{Agent, Load, Settings};
@@ -44,4 +45,5 @@ pub use mpi::check_mpi;
 pub use peer::{AgentAccess, Iperf3Access, Peer, Workers};
 pub use progress::{Position, Progress};
 pub use settings::recover_settings;
+pub use tiers::{Browse, Load as ShopLoad, Shop, Watch};
 pub use worker::work;

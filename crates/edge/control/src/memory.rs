@@ -26,7 +26,7 @@ pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(),
     // In runs to another host, this machine has one end and no emulator.
     let (copies, of_tcp) = match plan.testbed {
         Testbed::Lab => (COPIES, COPIES_OF_TCP),
-        Testbed::Hosts | Testbed::Mpi => (1, 1),
+        Testbed::Hosts | Testbed::Mpi | Testbed::Tiers => (1, 1),
     };
     let window = megabytes(bytes);
     let needed = bytes.saturating_mul(copies);

@@ -111,6 +111,15 @@ impl Progress for Line {
         }
     }
 
+    fn prepares(&mut self, what: &str, done: u32, of: u32) {
+        if self.is_terminal {
+            self.show(&format!("{what}: {} %", 100 * done / of.max(1)));
+        } else if self.job != what {
+            self.job = what.to_owned();
+            note!("{what}");
+        }
+    }
+
     fn ends(&mut self, record: &Record) {
         self.last = match &record.outcome {
             Outcome::Skipped(reason) | Outcome::Invalid(reason) => {

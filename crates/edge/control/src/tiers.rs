@@ -1,0 +1,375 @@
+//! The bookstore: a process of `fabricmark-shop` at the node of each tier, and a run for each combination of levels, which
+//! becomes a record for each web interaction.
+//!
+//! The database is loaded once, and lives as long as the plan. The application server and the web server are started for
+//! each run, so that no run inherits connections of another.
+
+mod network;
+mod process;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use fabricmark_judge::{outcome, shop_figures};
+use fabricmark_lab::Namespace;
+use fabricmark_plan::{Interaction, Mix, Pace, Plan, Point, Rate, Step, Tier};
+use fabricmark_record::{
+    ApplicationTier, Audit, Browsed, BrowserLoad, DatabaseTier, InteractionResult, Outcome,
+    Provenance, Record, ShopRun, TierCounters, TierFacts, TierLine, TierOrder,
+};
+use fabricmark_units::{Nanos, Stream};
+
+use crate::error::PlanError;
+use crate::experiment::Context;
+use crate::history::History;
+use crate::progress::Progress;
+use network::Network;
+use process::TierProcess;
+
+/// Seed of the rows: plans with other seeds share the same shop.
+const SHOP_SEED: u64 = 1;
+
+/// Whether orders go on, and who is told how far they are.
+pub struct Watch<'a> {
+    /// Set by Ctrl-C.
+    pub interrupted: &'a AtomicBool,
+    /// Gets what is being done, and how many of how many parts are done.
+    pub progress: &'a mut dyn FnMut(&str, u32, u32),
+}
+
+/// The running tiers of a bookstore. They end with this value.
+pub struct Shop {
+    // Processes end before their networks.
+    client: TierProcess,
+    web: TierProcess,
+    app: TierProcess,
+    databases: Vec<Loaded>,
+    network: Network,
+    programs: Programs,
+    /// Confirmed orders in the database at the last audit, by database.
+    orders: Vec<u64>,
+}
+
+/// Programs and versions of the tiers that are the same in all runs.
+#[derive(Default)]
+struct Programs {
+    web: String,
+    app: String,
+}
+
+/// A database with a shop.
+struct Loaded {
+    process: TierProcess,
+    holds: DatabaseTier,
+    port: u16,
+    password: String,
+    program: String,
+}
+
+/// Path of `fabricmark-shop`, which is beside this program.
+fn program(this_program: &Path) -> Result<PathBuf, PlanError> {
+    let path = this_program.with_file_name("fabricmark-shop");
+    if path.is_file() {
+        return Ok(path);
+    }
+    let message = format!("{} is missing: build it with `make shop`", path.display());
+    Err(PlanError::Missing(message))
+}
+
+/// The database that a point needs.
+fn database_of(point: &Point) -> Option<DatabaseTier> {
+    Some(DatabaseTier {
+        engine: point.database?,
+        items: point.items?,
+        customers_for: point.customers_for?,
+        seed: SHOP_SEED,
+    })
+}
+
+impl Shop {
+    /// Starts the tiers for these points, and loads each database that they need.
+    pub fn start(
+        points: &[Point],
+        this_program: &Path,
+        emulator_cpu: Option<u32>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Self, PlanError> {
+        let program = program(this_program)?;
+        let network = Network::build(points, emulator_cpu)?;
+        let start = |tier: Tier| TierProcess::start(tier, &program, network.namespace(tier));
+        let mut client = start(Tier::Client)?;
+        let (web, app) = (start(Tier::Web)?, start(Tier::App)?);
+        let mut wanted: Vec<DatabaseTier> = Vec::new();
+        for database in points.iter().filter_map(database_of) {
+            if !wanted.contains(&database) {
+                wanted.push(database);
+            }
+        }
+        let engines = wanted.iter().map(|database| database.engine).collect();
+        client.ask(&TierOrder::Find { engines, web: true }, watch.interrupted, &mut |_, _| ())?;
+        let mut databases = Vec::new();
+        for holds in wanted {
+            let mut process = start(Tier::Db)?;
+            let Watch { interrupted, progress } = watch;
+            let what = format!("loading {} books into {}", holds.items, holds.engine);
+            let line = process.ask(&TierOrder::Database(holds), interrupted, &mut |done, of| {
+                progress(&what, done, of);
+            })?;
+            let TierLine::Started { port, program, password: Some(password) } = line else {
+                return Err(process.unexpected(&line));
+            };
+            databases.push(Loaded { process, holds, port, password, program });
+        }
+        let orders = vec![0; databases.len()];
+        let programs = Programs::default();
+        Ok(Self { client, web, app, databases, network, programs, orders })
+    }
+
+    /// Starts the servers for a point; returns the load that its browsers would be.
+    pub fn prepare(&mut self, point: &Point, watch: &mut Watch<'_>) -> Result<Load, PlanError> {
+        let interrupted = watch.interrupted;
+        let quiet = &mut |_: u32, _: u32| ();
+        let wrong = || PlanError::Internal("a point of the bookstore has no database".to_owned());
+        let holds = database_of(point).ok_or_else(wrong)?;
+        let place = self.databases.iter().position(|database| database.holds == holds);
+        let place = place.ok_or_else(wrong)?;
+        let loaded = &self.databases[place];
+        let application = TierOrder::Application(ApplicationTier {
+            engine: holds.engine,
+            database: self.network.address(Tier::Db, point, loaded.port)?,
+            password: loaded.password.clone(),
+            pool: point.pool.unwrap_or(1),
+        });
+        let line = self.app.ask(&application, interrupted, quiet)?;
+        let TierLine::Started { port, program, .. } = line else {
+            return Err(self.app.unexpected(&line));
+        };
+        self.programs.app = program;
+        let application = self.network.address(Tier::App, point, port)?;
+        let line = self.web.ask(&TierOrder::Web { application }, interrupted, quiet)?;
+        let TierLine::Started { port, program, .. } = line else {
+            return Err(self.web.unexpected(&line));
+        };
+        self.programs.web = program;
+        let browsers = BrowserLoad {
+            web: self.network.address(Tier::Web, point, port)?,
+            browsers: point.browsers.unwrap_or(1),
+            mix: point.mix.unwrap_or(Mix::Shopping),
+            items: holds.items,
+            customers_for: holds.customers_for,
+            think_time_ns: point.think_time.unwrap_or(Nanos(0)),
+            arrivals_per_s: match point.pace {
+                Pace::Poisson(Rate::PerSecond(rate)) => Some(rate as f64),
+                _ => None,
+            },
+            ramp_up_ns: Nanos(0),
+            window_ns: Nanos(0),
+            seed: 1,
+        };
+        Ok(Load { database: place, browsers })
+    }
+
+    /// Fetches each page once; returns their number.
+    pub fn check(&mut self, load: &Load, watch: &mut Watch<'_>) -> Result<u32, PlanError> {
+        let order = TierOrder::Check(load.browsers);
+        let line = self.client.ask(&order, watch.interrupted, &mut |_, _| ())?;
+        let TierLine::Checked { pages } = line else { return Err(self.client.unexpected(&line)) };
+        // It buys a book.
+        self.orders[load.database] += 1;
+        Ok(pages)
+    }
+
+    /// Emulates browsers, and checks the orders.
+    pub fn browse(&mut self, load: &Load, watch: &mut Watch<'_>) -> Result<Browse, PlanError> {
+        let before = self.counters(load, watch)?;
+        let Watch { interrupted, progress } = watch;
+        let order = TierOrder::Browse(load.browsers);
+        let what = format!("{} browsers", load.browsers.browsers);
+        let line =
+            self.client.ask(&order, interrupted, &mut |done, of| progress(&what, done, of))?;
+        let TierLine::Browsed(browsed) = line else { return Err(self.client.unexpected(&line)) };
+        let after = self.counters(load, watch)?;
+        let process = &mut self.databases[load.database].process;
+        let line = process.ask(&TierOrder::Audit, watch.interrupted, &mut |_, _| ())?;
+        let TierLine::Audited(mut audit) = line else { return Err(process.unexpected(&line)) };
+        let earlier = std::mem::replace(&mut self.orders[load.database], audit.orders);
+        let Browsed { load: counted, .. } = &*browsed;
+        audit.inconsistencies.extend(missing_orders(
+            audit.orders.saturating_sub(earlier),
+            counted.confirmed,
+            counted.unconfirmed,
+        ));
+        let database = &self.databases[load.database].program;
+        let programs = ["fabricmark-shop browse", &self.programs.web, &self.programs.app, database];
+        let tiers =
+            Tier::ALL.into_iter().zip(programs).enumerate().map(|(place, (tier, program))| {
+                TierFacts {
+                    node: tier.name().to_owned(),
+                    program: program.to_owned(),
+                    counters: after[place].since(before[place]),
+                }
+            });
+        Ok(Browse { browsed: *browsed, tiers: tiers.collect(), audit })
+    }
+
+    /// Counters of all tiers, in the order of [`Tier::ALL`].
+    fn counters(
+        &mut self,
+        load: &Load,
+        watch: &mut Watch<'_>,
+    ) -> Result<[TierCounters; 4], PlanError> {
+        let database = &mut self.databases[load.database].process;
+        let mut counters = [TierCounters::default(); 4];
+        let tiers = [&mut self.client, &mut self.web, &mut self.app, database];
+        for (counted, process) in counters.iter_mut().zip(tiers) {
+            let line = process.ask(&TierOrder::Usage, watch.interrupted, &mut |_, _| ())?;
+            let TierLine::Usage(usage) = line else { return Err(process.unexpected(&line)) };
+            *counted = usage;
+        }
+        Ok(counters)
+    }
+
+    /// Namespace of the browsers; `None` if the tiers are on hosts.
+    pub fn client_namespace(&self) -> Option<&Namespace> {
+        self.network.namespace(Tier::Client)
+    }
+
+    /// Whether the links between the tiers are emulated.
+    fn provenance(&self) -> Provenance {
+        Provenance::Emulated
+    }
+}
+
+impl Drop for Shop {
+    fn drop(&mut self) {
+        // All at once: a database takes the longest.
+        let tiers = [&mut self.client, &mut self.web, &mut self.app];
+        tiers.into_iter().for_each(TierProcess::end);
+        self.databases.iter_mut().for_each(|database| database.process.end());
+    }
+}
+
+/// A load, ready to be started.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Index of the database.
+    database: usize,
+    /// The browsers; [`Shop::prepare`] leaves the times at 0.
+    pub browsers: BrowserLoad,
+}
+
+/// What a load measured.
+#[derive(Clone, Debug)]
+pub struct Browse {
+    /// What the browsers measured.
+    pub browsed: Browsed,
+    /// The tiers.
+    pub tiers: Vec<TierFacts>,
+    /// Check of the orders.
+    pub audit: Audit,
+}
+
+/// Compares the new orders of a database with those that browsers saw confirmed. An order whose confirmation was lost on
+/// its way may be in the database.
+fn missing_orders(new: u64, confirmed: u64, unconfirmed: u64) -> Option<String> {
+    if new < confirmed {
+        let lost = confirmed - new;
+        Some(format!("{lost} of {confirmed} confirmed orders are not in the database"))
+    } else if new > confirmed + unconfirmed {
+        let more = new - confirmed - unconfirmed;
+        Some(format!("the database has {more} orders more than the {confirmed} confirmed ones"))
+    } else {
+        None
+    }
+}
+
+/// Starts the tiers of a plan.
+pub(crate) fn start(
+    plan: &Plan,
+    this_program: &Path,
+    emulator_cpu: Option<u32>,
+    interrupted: &AtomicBool,
+    progress: &mut dyn Progress,
+) -> Result<Shop, PlanError> {
+    let progress = &mut |what: &str, done, of| progress.prepares(what, done, of);
+    Shop::start(&plan.points, this_program, emulator_cpu, &mut Watch { interrupted, progress })
+}
+
+/// Carries out a step, which is a run; returns a record for each of its interactions.
+pub(crate) fn run(
+    context: &Context<'_>,
+    step: &Step,
+    shop: &mut Shop,
+    history: &mut History,
+    progress: &mut dyn Progress,
+) -> Result<Vec<Record>, PlanError> {
+    let plan = context.plan;
+    let first = &plan.points[step.points[0]];
+    let started = jiff::Timestamp::now().to_string();
+    let progress = &mut |_: &str, done, of| progress.round(done, of);
+    let mut watch = Watch { interrupted: context.interrupted, progress };
+    let seed = Stream::new(plan.seed, &format!("runs of block {}", step.block)).next_u64();
+    let result = shop.prepare(first, &mut watch).and_then(|mut load| {
+        load.browsers.ramp_up_ns = plan.warm_up_ns;
+        load.browsers.window_ns = plan.duration_ns;
+        load.browsers.seed = seed;
+        shop.browse(&load, &mut watch)
+    });
+    let result = match result {
+        Err(error @ (PlanError::Interrupted | PlanError::Missing(_) | PlanError::Internal(_))) => {
+            return Err(error);
+        }
+        result => result,
+    };
+    let mut records = Vec::new();
+    for place in 0..step.points.len() {
+        let mut record = context.record(step, place, Outcome::Completed);
+        record.started.clone_from(&started);
+        record.omit_ns = plan.warm_up_ns;
+        match &result {
+            Ok(result) => fill(&mut record, result, shop.provenance()),
+            Err(error) => {
+                history.is_missing = false;
+                record.outcome = Outcome::Invalid(error.to_string());
+            }
+        }
+        history.give_up(&mut record);
+        records.push(record);
+    }
+    Ok(records)
+}
+
+/// Puts the results of a point's interaction into its record.
+fn fill(record: &mut Record, result: &Browse, provenance: Provenance) {
+    let Browse { browsed, tiers, audit } = result;
+    let of = |interaction| {
+        let found = browsed.interactions.iter().find(|(of, _)| *of == interaction);
+        found.map(|(_, result)| result.clone()).unwrap_or_default()
+    };
+    let all: InteractionResult = of(Interaction::All);
+    let run = ShopRun {
+        result: of(record.point.interaction.unwrap_or(Interaction::All)),
+        load: browsed.load.clone(),
+        interactions: all.times_ns.len(),
+        response_mean_ns: all.times_ns.mean_ns().unwrap_or_default(),
+        tiers: tiers.clone(),
+        audit: audit.clone(),
+    };
+    record.figures = shop_figures(&record.point, &run, provenance);
+    record.shop = Some(run);
+    record.outcome = outcome(record);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_confirmed_order_is_in_the_database_once() {
+        assert_eq!(missing_orders(10, 10, 0), None);
+        assert_eq!(missing_orders(11, 10, 1), None);
+        let lost = missing_orders(9, 10, 1).unwrap();
+        assert_eq!(lost, "1 of 10 confirmed orders are not in the database");
+        assert!(missing_orders(12, 10, 1).unwrap().contains("1 orders more"));
+    }
+}
