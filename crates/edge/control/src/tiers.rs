@@ -179,6 +179,14 @@ impl Shop {
         Ok(pages)
     }
 
+    /// Nodes of the servers, and their programs and versions.
+    pub fn programs(&self, load: &Load) -> [(&'static str, &str); 3] {
+        let database = &self.databases[load.database].program;
+        let programs = [self.programs.web.as_str(), &self.programs.app, database];
+        let tiers = [Tier::Web, Tier::App, Tier::Db];
+        std::array::from_fn(|place| (tiers[place].name(), programs[place]))
+    }
+
     /// Emulates browsers, and checks the orders.
     pub fn browse(&mut self, load: &Load, watch: &mut Watch<'_>) -> Result<Browse, PlanError> {
         let before = self.counters(load, watch)?;
@@ -199,17 +207,15 @@ impl Shop {
             counted.confirmed,
             counted.unconfirmed,
         ));
-        let database = &self.databases[load.database].program;
-        let programs = ["fabricmark-shop browse", &self.programs.web, &self.programs.app, database];
-        let tiers =
-            Tier::ALL.into_iter().zip(programs).enumerate().map(|(place, (tier, program))| {
-                TierFacts {
-                    node: tier.name().to_owned(),
-                    program: program.to_owned(),
-                    counters: after[place].since(before[place]),
-                }
-            });
-        Ok(Browse { browsed: *browsed, tiers: tiers.collect(), audit })
+        let browsers = (Tier::Client.name(), "fabricmark-shop browse");
+        let programs = std::iter::once(browsers).chain(self.programs(load));
+        let tiers = programs.enumerate().map(|(place, (node, program))| TierFacts {
+            node: node.to_owned(),
+            program: program.to_owned(),
+            counters: after[place].since(before[place]),
+        });
+        let tiers = tiers.collect();
+        Ok(Browse { browsed: *browsed, tiers, audit })
     }
 
     /// Counters of all tiers, in the order of [`Tier::ALL`].

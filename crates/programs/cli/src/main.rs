@@ -21,6 +21,7 @@ mod command {
     pub mod report;
     pub mod rtt;
     pub mod run;
+    pub mod shop;
     pub mod wire;
 }
 mod calibration;
@@ -68,6 +69,7 @@ fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Ceiling(options) => command::ceiling::ceiling(&options)?,
         Command::Wire(options) => command::wire::wire(&options)?,
         Command::Papers(options) => command::papers::papers(&options)?,
+        Command::Shop(command) => command::shop::shop(&command)?,
         Command::Completions { shell } => {
             let mut command = Options::command();
             clap_complete::generate(shell, &mut command, "fabricmark", &mut std::io::stdout());

@@ -6,6 +6,7 @@ pub mod lab;
 pub mod lfn;
 pub mod relay;
 pub mod rtt;
+pub mod shop;
 pub mod simulate;
 pub mod stack;
 pub mod wire;
@@ -73,6 +74,9 @@ pub enum Command {
     /// Show, check and repeat the published results of five papers
     #[command(subcommand)]
     Papers(Papers),
+    /// A bookstore with web server, application server and database in a lab, and emulated browsers
+    #[command(subcommand)]
+    Shop(shop::Shop),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -98,7 +102,7 @@ pub enum Command {
 }
 
 /// Where records are and reports go.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct Place {
     /// Folder for the store and the reports
     #[arg(long, value_name = "DIR", default_value = "fabricmark-results")]

@@ -155,3 +155,21 @@ pub fn terminal_columns() -> Option<usize> {
     let terminal = stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(stdout()).ok());
     terminal.flatten().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
+
+/// Aligns columns: each is as wide as its widest cell, and numbers are right-aligned.
+pub fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    let is_number = |column: usize| {
+        rows.iter().skip(1).all(|row| row[column].bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let numbers: [bool; N] = std::array::from_fn(is_number);
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).zip(numbers).map(|((cell, width), is_number)| {
+            if is_number { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        });
+        let cells: Vec<_> = cells.collect();
+        format!("{}\n", cells.join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}

@@ -48,7 +48,8 @@ impl Place {
         Ok(Self { folder })
     }
 
-    pub(crate) fn folder(&self) -> &Path {
+    /// The folder, which only this user can enter.
+    pub fn folder(&self) -> &Path {
         &self.folder
     }
 

@@ -121,7 +121,7 @@ fn text(report: &Report) -> String {
         [head_row.map(str::to_owned)].into_iter().chain(report.shared.iter().map(shared_row));
     let shared = match report.shared.as_slice() {
         [] => String::new(),
-        [..] => format!("\n{}", aligned(&shared.collect::<Vec<_>>())),
+        [..] => format!("\n{}", output::aligned(&shared.collect::<Vec<_>>())),
     };
     let lost: u64 =
         report.paths.iter().map(|path| path.device_drops + path.packets.refused).sum::<u64>()
@@ -134,8 +134,8 @@ fn text(report: &Report) -> String {
     } else {
         String::new()
     };
-    let rows = aligned(&rows.collect::<Vec<_>>());
-    format!("{head}{}\n{rows}{shared}{note}", aligned(&nodes))
+    let rows = output::aligned(&rows.collect::<Vec<_>>());
+    format!("{head}{}\n{rows}{shared}{note}", output::aligned(&nodes))
 }
 
 fn node_row(NodeReport { name, kind, addresses }: &NodeReport) -> [String; 3] {
@@ -167,24 +167,6 @@ fn shared_row(shared: &SharedReport) -> [String; 6] {
     let [arrived, departed, held, dropped] =
         [arrived, departed, held, dropped].map(ToString::to_string);
     [name.clone(), arrived, departed, held, dropped, does.clone()]
-}
-
-/// Aligns columns: each is as wide as its widest cell, and numbers are right-aligned.
-fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
-    let is_number = |column: usize| {
-        rows.iter().skip(1).all(|row| row[column].bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    let numbers: [bool; N] = std::array::from_fn(is_number);
-    let line = |row: &[String; N]| {
-        let cells = row.iter().zip(widths).zip(numbers).map(|((cell, width), is_number)| {
-            if is_number { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
-        });
-        let cells: Vec<_> = cells.collect();
-        format!("{}\n", cells.join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use fabricmark_record::{Calibration, CalibrationRow, Quantity, Unit};
 use fabricmark_report::bit_rate;
 
-use crate::command::lab::aligned;
+use crate::output::aligned;
 
 /// The table and its conclusions.
 pub fn text(calibration: &Calibration) -> String {

@@ -1,0 +1,154 @@
+//! `shop load --highest`: the most browsers without errors and within all limits, by bisection.
+
+use fabricmark_control::{Browse, Progress, Shop, Watch};
+use fabricmark_plan::Interaction;
+use fabricmark_units::Nanos;
+use serde_json::{Value, json};
+
+use super::{UNUSED, levels, parsed, plan_text};
+use crate::command::run::this_program;
+use crate::exit::Failure;
+use crate::interrupt::interruptions;
+use crate::options::shop::Load;
+use crate::output::{aligned, answer};
+use crate::progress::Line;
+
+/// Ratio of the lowest load that failed to the highest that passed, at which the search ends.
+const CLOSE: f64 = 1.1;
+
+/// Most runs of a search.
+const RUNS_MAX: usize = 20;
+
+/// Share of pages that TPC-W wants within the limit: its limits are of the 90th percentile.
+const WITHIN_MIN: f64 = 0.9;
+
+/// Pages of an interaction from which on its percentile counts: with fewer, a single page decides.
+const PAGES_MIN: u64 = 10;
+
+/// A run with some number of browsers.
+struct Tried {
+    browsers: u32,
+    interactions_per_s: f64,
+    /// Why it failed; `None`: it passed.
+    failure: Option<String>,
+}
+
+/// Searches for the highest load, and prints all runs.
+pub(super) fn highest(options: &Load) -> Result<(), Failure> {
+    let plan = parsed(&plan_text("Bookstore", &levels(options), UNUSED))?;
+    fabricmark_lab::acquire()?;
+    let interrupted = interruptions()?;
+    let mut line = Line::new();
+    let progress = &mut |what: &str, done, of| line.prepares(what, done, of);
+    let mut watch = Watch { interrupted: &interrupted, progress };
+    let mut shop = Shop::start(&plan.points, &this_program()?, None, &mut watch)?;
+    let mut load = shop.prepare(&plan.points[0], &mut watch)?;
+    load.browsers.ramp_up_ns = options.warm_up;
+    load.browsers.window_ns = options.duration;
+    let mut tried: Vec<Tried> = Vec::new();
+    let mut next = Some(options.tiers.browsers);
+    while let Some(browsers) = next.filter(|_| tried.len() < RUNS_MAX) {
+        load.browsers.browsers = browsers;
+        load.browsers.seed = 1 + tried.len() as u64;
+        let result = shop.browse(&load, &mut watch)?;
+        tried.push(evaluate(browsers, options.duration, &result));
+        next = next_load(&tried);
+    }
+    line.clear();
+    let is_passed = |one: &&Tried| one.failure.is_none();
+    let best = tried.iter().filter(is_passed).map(|one| one.browsers).max();
+    let rows = || {
+        let head = ["browsers", "interactions/s", "result"].map(str::to_owned);
+        let row = |one: &Tried| {
+            let result = one.failure.clone().unwrap_or_else(|| "within all limits".to_owned());
+            [one.browsers.to_string(), format!("{:.2}", one.interactions_per_s), result]
+        };
+        let rows: Vec<_> = std::iter::once(head).chain(tried.iter().map(row)).collect();
+        let best = match best {
+            Some(best) => {
+                format!("highest load without errors and within all limits: {best} browsers\n")
+            }
+            None => "no load passed: use fewer --browsers\n".to_owned(),
+        };
+        format!("{}\n{best}", aligned(&rows))
+    };
+    answer(options.json, || json_of(&tried, best), rows)
+}
+
+fn json_of(tried: &[Tried], best: Option<u32>) -> Value {
+    let run = |one: &Tried| {
+        json!({
+            "browsers": one.browsers,
+            "interactions_per_s": one.interactions_per_s,
+            "failure": one.failure,
+        })
+    };
+    json!({ "highest_browsers": best, "runs": tried.iter().map(run).collect::<Vec<_>>() })
+}
+
+/// The next number of browsers: doubled until a run fails, then between the last two.
+fn next_load(tried: &[Tried]) -> Option<u32> {
+    let passed = tried.iter().filter(|one| one.failure.is_none()).map(|one| one.browsers).max();
+    let failed = tried.iter().filter(|one| one.failure.is_some()).map(|one| one.browsers).min();
+    match (passed, failed) {
+        (Some(passed), None) => Some(2 * passed),
+        (None, Some(failed)) => Some(failed / 2).filter(|&browsers| browsers > 0),
+        (Some(passed), Some(failed)) => {
+            let middle = passed.midpoint(failed);
+            let is_close = f64::from(failed) <= CLOSE * f64::from(passed) || middle == passed;
+            (!is_close).then_some(middle)
+        }
+        (None, None) => None,
+    }
+}
+
+fn evaluate(browsers: u32, Nanos(window_ns): Nanos, result: &Browse) -> Tried {
+    let Browse { browsed, tiers, audit } = result;
+    let all = browsed.interactions.iter().find(|(of, _)| *of == Interaction::All);
+    let count = all.map_or(0, |(_, result)| result.times_ns.len());
+    let errors = all.map_or(0, |(_, result)| result.errors);
+    let late = browsed.interactions.iter().find(|(of, result)| {
+        let pages = result.times_ns.len();
+        let is_within = result.within_limit as f64 >= WITHIN_MIN * pages as f64;
+        *of != Interaction::All && pages >= PAGES_MIN && !is_within
+    });
+    let restarted = tiers.iter().find(|tier| tier.counters.restarts > 0);
+    let failure = if let Some(first) = audit.inconsistencies.first() {
+        Some(first.clone())
+    } else if let Some(tier) = restarted {
+        Some(format!("{} ended", tier.program))
+    } else if errors > 0 {
+        let example = browsed.load.errors.first().cloned().unwrap_or_default();
+        Some(format!("{errors} errors, such as {example}"))
+    } else if count == 0 {
+        Some("no interaction was completed".to_owned())
+    } else {
+        late.map(|(of, result)| {
+            let share = 100.0 * result.within_limit as f64 / result.times_ns.len() as f64;
+            format!("only {share:.1} % of {of} are within their limit")
+        })
+    };
+    Tried { browsers, interactions_per_s: count as f64 / (window_ns as f64 / 1e9), failure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_are_doubled_until_one_fails_and_then_halve_the_gap() {
+        let tried = |all: &[(u32, bool)]| {
+            let one = |&(browsers, passes): &(u32, bool)| Tried {
+                browsers,
+                interactions_per_s: 1.0,
+                failure: (!passes).then(String::new),
+            };
+            next_load(&all.iter().map(one).collect::<Vec<_>>())
+        };
+        assert_eq!(tried(&[(100, true)]), Some(200));
+        assert_eq!(tried(&[(100, false)]), Some(50));
+        assert_eq!(tried(&[(1, false)]), None);
+        assert_eq!(tried(&[(100, true), (200, true), (400, false)]), Some(300));
+        assert_eq!(tried(&[(200, true), (218, false)]), None);
+    }
+}

@@ -1,0 +1,116 @@
+//! Options of `shop`.
+
+use std::net::SocketAddr;
+
+use clap::{Args, Subcommand};
+use fabricmark_plan::{Factor, SEGMENTS};
+use fabricmark_units::Nanos;
+
+use super::Place;
+
+/// What `shop` does.
+#[derive(Debug, Subcommand)]
+pub enum Shop {
+    /// Start the tiers of a bookstore in a lab, load its data, check every page, and serve it until Ctrl-C
+    Up(Up),
+    /// End the bookstore that `shop up` has started
+    Down,
+    /// Emulate browsers in a bookstore, and report response times and throughput
+    Load(Box<Load>),
+}
+
+/// The tiers and their data.
+#[derive(Args, Debug)]
+pub struct Tiers {
+    /// Number of books
+    #[arg(long, value_name = "N", default_value = "10000")]
+    pub items: u32,
+    /// Number of emulated browsers; the shop has 2,880 customers for each
+    #[arg(long, value_name = "N", default_value = "100")]
+    pub browsers: u32,
+    /// Database: mariadb or postgresql
+    #[arg(long, value_name = "NAME", default_value = "mariadb")]
+    pub db: String,
+    /// Link of a segment between tiers: client-web, web-app or app-db; may be repeated [default: ethernet:10G each]
+    #[arg(long, value_name = "SEGMENT=LINK", value_parser = segment)]
+    pub segment: Vec<(Factor, String)>,
+    /// Most connections of the application server to the database
+    #[arg(long, value_name = "N", default_value = "16")]
+    pub pool: u32,
+}
+
+impl Tiers {
+    /// The levels of a plan.
+    pub fn levels(&self) -> Vec<(Factor, String)> {
+        let numbers = [
+            (Factor::Items, self.items),
+            (Factor::CustomersFor, self.browsers),
+            (Factor::Browsers, self.browsers),
+            (Factor::Pool, self.pool),
+        ];
+        let mut levels: Vec<(Factor, String)> =
+            numbers.into_iter().map(|(factor, number)| (factor, number.to_string())).collect();
+        levels.push((Factor::Database, self.db.clone()));
+        levels.extend(self.segment.iter().cloned());
+        levels
+    }
+}
+
+/// `SEGMENT=LINK`.
+fn segment(text: &str) -> Result<(Factor, String), String> {
+    let named =
+        |name: &str| SEGMENTS.into_iter().find(|factor| factor.key().replace('_', "-") == name);
+    let known = SEGMENTS.map(|factor| factor.key().replace('_', "-"));
+    let found = text.split_once('=').and_then(|(name, link)| Some((named(name)?, link.to_owned())));
+    found.ok_or_else(|| format!("use SEGMENT=LINK, where SEGMENT is one of {}", known.join(", ")))
+}
+
+/// Options of `shop up`.
+#[derive(Args, Debug)]
+pub struct Up {
+    /// What is started
+    #[command(flatten)]
+    pub tiers: Tiers,
+    /// Address and port of this host at which the shop can be used in a browser
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
+    pub listen: SocketAddr,
+}
+
+/// Options of `shop load`.
+#[derive(Args, Debug)]
+pub struct Load {
+    /// What is started
+    #[command(flatten)]
+    pub tiers: Tiers,
+    /// Mix of web interactions: browsing, shopping or ordering
+    #[arg(long, value_name = "MIX", default_value = "shopping")]
+    pub mix: String,
+    /// Mean think time of a browser [default: 7s]
+    #[arg(long, value_name = "TIME", conflicts_with = "arrivals")]
+    pub think_time: Option<Nanos>,
+    /// Open loop: web interactions per second, which begin at random times whether earlier ones were answered or not;
+    /// --browsers are then the most at once
+    #[arg(long, value_name = "N")]
+    pub arrivals: Option<u64>,
+    /// Time of each run before the measurement window
+    #[arg(long, value_name = "TIME", default_value = "20s")]
+    pub warm_up: Nanos,
+    /// Length of the measurement window
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub duration: Nanos,
+    /// Number of runs of each setting
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub runs: u32,
+    /// Compare settings, the first of which is the baseline, such as --vs app_db=ethernet:1G --vs app_db=ethernet:10G
+    #[arg(long, value_name = "FACTOR=LEVEL")]
+    pub vs: Vec<String>,
+    /// Find the most browsers without errors and with all response times within TPC-W's limits, from --browsers on
+    #[arg(long, conflicts_with_all = ["vs", "arrivals", "runs"])]
+    pub highest: bool,
+    /// Where records and reports go
+    #[command(flatten)]
+    pub place: Place,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
