@@ -1,7 +1,8 @@
 //! A bookstore workload derived from TPC-W, not comparable with published TPC results.
 //!
 //! [`Mix`] is the Markov chain of web interactions, [`Browser`] an emulated browser that walks it, [`Scale`] the size of the
-//! shop, and [`Shop`] the rows of its tables, each a function of a seed and the row's number. Nothing here does I/O.
+//! shop, and [`Shop`] the rows of its tables, each a function of a seed and the row's number. [`predict`] is a model of the tiers.
+//! Nothing here does I/O.
 //!
 //! Facts are from the specification of TPC-W, version 1.8 (19 February 2002), as quoted by code that cites its clauses
 //! (the University of Wisconsin's Java implementation and a results script derived from it).
@@ -9,6 +10,7 @@
 mod browser;
 mod interaction;
 mod mix;
+mod mva;
 mod page;
 mod scale;
 mod shop;
@@ -18,6 +20,7 @@ mod word;
 pub use browser::{Browser, PageRequest, Workload};
 pub use interaction::Interaction;
 pub use mix::Mix;
+pub use mva::{Prediction, Station, capacity_per_s, predict};
 pub use page::Page;
 pub use scale::Scale;
 pub use shop::{

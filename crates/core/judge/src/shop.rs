@@ -118,6 +118,7 @@ mod tests {
             tiers: vec![TierFacts {
                 node: "db".to_owned(),
                 program: "MariaDB 10.11".to_owned(),
+                host: fabricmark_record::HostFacts::default(),
                 counters: TierCounters { cpu_ns: 20_000_000, ..TierCounters::default() },
             }],
             audit: fabricmark_record::Audit::default(),

@@ -389,14 +389,17 @@ factors! {
         .default("`block`; `epoll` with several flows", |point| {
             Some(if point.flows == 1 { Wait::Block } else { Wait::Epoll }.to_string())
         });
-    /// congestion control: for TCP a kernel algorithm such as `cubic`, for QUIC `cubic`, `reno` or `bbr`
+    /// congestion control: for TCP a kernel algorithm such as `cubic`, for QUIC `cubic`, `reno` or `bbr`; with http that of all connections between the tiers
     Congestion, congestion: Option<String> = Socket.of(Kind::Name)
-        .unset("required with tcp, mptcp and tls; `cubic` with quic")
+        .unset("required with tcp, mptcp and tls; `cubic` with quic and http")
         .shown("{}")
         .letter('C')
         .when(|point| point.transport.traits().congestion != Congestion::None)
-        .default("required with tcp, mptcp and tls; `cubic` with quic", |point| {
+        .default("required with tcp, mptcp and tls; `cubic` with quic and http", |point| {
             match point.transport.traits().congestion {
+                Congestion::Kernel if point.transport == Transport::Http => {
+                    Some("cubic".to_owned())
+                }
                 Congestion::Own(known) => known.first().map(|&name| name.to_owned()),
                 Congestion::None | Congestion::Kernel => None,
             }
@@ -600,9 +603,9 @@ factors! {
         .default("`ethernet:10G`", |_| Some("ethernet:10G".to_owned()));
     /// link between web server and application server
     WebApp, web_app: Option<Link> = Shop.of(Kind::of::<Link>())
+        .unset("as `app_db`")
         .shown("web-app {}")
-        .when(|point| point.pattern == Pattern::Shop)
-        .default("`ethernet:10G`", |_| Some("ethernet:10G".to_owned()));
+        .when(|point| point.pattern == Pattern::Shop);
     /// link between application server and database
     AppDb, app_db: Option<Link> = Shop.of(Kind::of::<Link>())
         .shown("app-db {}")
@@ -614,7 +617,10 @@ factors! {
 pub type Where = BTreeMap<Factor, Level>;
 
 /// The levels that a plan file names for each factor, each with its byte range in the file.
-pub(crate) type Levels = BTreeMap<Factor, Vec<(Level, Range<usize>)>>;
+pub(crate) type Levels = BTreeMap<Factor, Vec<Named>>;
+
+/// A level that a plan file names, with its byte range in the file.
+pub(crate) type Named = (Level, Range<usize>);
 
 /// Selects points: a point must have one of the listed levels of each listed factor.
 pub type Filter = BTreeMap<Factor, Vec<Level>>;

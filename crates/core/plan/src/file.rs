@@ -15,7 +15,7 @@ use toml::de::{DeTable, DeValue};
 use crate::choice::Interference;
 use crate::factor::{Factor, Filter, Levels, Section as PlanSection};
 use crate::level::Level;
-use crate::matrix::{Cross, comparison_groups};
+use crate::matrix::{Cross, comparison_groups, is_replaced};
 use crate::nodes::NamedGroup;
 use crate::plan::{Amount, Compare, Group, Plan, Testbed, Topology, Wire, points_each};
 use crate::presentation::{Drawing, Presentation, Table};
@@ -94,7 +94,9 @@ impl Reader<'_, '_> {
             self.source.problem(0..0, "the plan has no [quick] table", help);
         }
         let mut duration = self.duration(&mut run, "duration").unwrap_or(Nanos::from_secs(1));
-        let mut warm_up = self.duration(&mut run, "warm_up").unwrap_or(Nanos::from_millis(200));
+        // Browsers begin within 20 s.
+        let usual = if is_tiers { Nanos::from_secs(20) } else { Nanos::from_millis(200) };
+        let mut warm_up = self.duration(&mut run, "warm_up").unwrap_or(usual);
         let port = run
             .take("port")
             .map_or(Some(0), |value| self.integer(value, 0, 65_535, "a port from 0 to 65535"));
@@ -197,7 +199,7 @@ impl Reader<'_, '_> {
         let comparison_groups = comparison_groups(&points, each, &compare);
         let tables: Vec<Table> =
             tables.into_iter().filter_map(|section| self.table(section, &named)).collect();
-        let has_intervals = interval.is_none_or(|interval| interval.is_some());
+        let has_intervals = is_tiers || interval.is_none_or(|interval| interval.is_some());
         let charts: Vec<Drawing> = charts
             .into_iter()
             .filter_map(|section| self.drawing(section, &named, has_intervals))
@@ -476,6 +478,9 @@ impl Reader<'_, '_> {
 
     fn check_quick(&mut self, levels: &Levels, named: &Levels, quick: &Levels) {
         for (factor, wanted) in quick {
+            if levels.get(factor).is_some_and(|own| is_replaced(*factor, own, wanted)) {
+                continue;
+            }
             let is_in = |known: &Levels, level: &Level| {
                 known.get(factor).is_some_and(|known| known.iter().any(|(name, _)| name == level))
             };

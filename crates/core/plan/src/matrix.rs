@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::choice::Interference;
-use crate::factor::{Factor, Filter, Levels, Point, Where};
+use crate::factor::{Factor, Filter, Levels, Named, Point, Section, Where};
 use crate::level::Level;
 use crate::nodes::NamedGroup;
 use crate::plan::{Compare, points_each};
@@ -31,10 +31,15 @@ impl Cross {
         Self { levels, span: self.span }
     }
 
-    /// Keeps, of each factor that `quick` names, only the levels in `quick`, in the order of `quick`.
+    /// Keeps, of each factor that `quick` names, only the levels in `quick`, in the order of `quick`. One that it may replace
+    /// is replaced.
     pub(crate) fn keep(&mut self, quick: &Levels) {
         for (factor, wanted) in quick {
             if let Some(own) = self.levels.get_mut(factor) {
+                if is_replaced(*factor, own, wanted) {
+                    own.clone_from(wanted);
+                    continue;
+                }
                 let known = std::mem::take(own);
                 let has = |level: &Level| known.iter().any(|(name, _)| name == level);
                 *own = wanted.iter().filter(|(level, _)| has(level)).cloned().collect();
@@ -45,6 +50,11 @@ impl Cross {
     fn count(&self) -> usize {
         self.levels.values().map(Vec::len).fold(1, usize::saturating_mul)
     }
+}
+
+/// Whether `[quick]` may name a level that the plan does not have: the size of a bookstore and its load.
+pub(crate) fn is_replaced(factor: Factor, own: &[Named], wanted: &[Named]) -> bool {
+    factor.spec().section == Section::Shop && own.len() == 1 && wanted.len() == 1
 }
 
 impl Reader<'_, '_> {

@@ -440,6 +440,13 @@ impl Plan {
 
     /// Minimum duration of a run of a point. A probe doubles it, since it first runs alone.
     pub fn run_takes(&self, point: &Point, is_warm_up: bool) -> Nanos {
+        if self.testbed == Testbed::Tiers {
+            // A run measures all interactions; it has its warm-up at its start.
+            let first = self.points.iter().find(|other| other.shares_shop_run(point));
+            let is_counted = !is_warm_up && first == Some(point);
+            let each = Nanos(self.warm_up_ns.0 + self.duration_ns.0);
+            return if is_counted { each } else { Nanos(0) };
+        }
         let each = match (is_warm_up, self.amount) {
             (true, _) => self.warm_up_ns,
             (false, None) => self.duration_ns,

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::factor::{Factor, Filter, Point};
 use crate::figure::Figure;
 use crate::level::{Kind, Level};
+use crate::shop::Interaction;
 
 /// What a report shows of a plan's records.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -153,17 +154,20 @@ pub enum Course {
     SenderCpu,
     /// CPU time of the receiver's process, as a fraction of one CPU.
     ReceiverCpu,
+    /// Web interactions of the bookstore per second.
+    Interactions,
 }
 
 impl Course {
     /// Every quantity with its name in plans.
-    pub const ALL: [(&str, Self); 6] = [
+    pub const ALL: [(&str, Self); 7] = [
         ("goodput", Self::Goodput),
         ("cwnd", Self::Cwnd),
         ("rtt", Self::Rtt),
         ("retransmits", Self::Retransmits),
         ("sender-cpu", Self::SenderCpu),
         ("receiver-cpu", Self::ReceiverCpu),
+        ("interactions", Self::Interactions),
     ];
 }
 
@@ -206,12 +210,26 @@ impl Presentation {
         let mut figures: Vec<Figure> = points.iter().map(Figure::deciding).collect();
         figures.sort_unstable();
         figures.dedup();
+        let is_shop = figures.contains(&Figure::ResponseTime);
+        if is_shop {
+            figures.push(Figure::ResponseTimeP90);
+        }
         for figure in figures {
             let of_figure: Vec<&Point> = points
                 .iter()
                 .filter(|point| figure.spec().patterns.contains(&point.pattern))
                 .collect();
             self.show(figure, &of_figure, compared);
+        }
+        if is_shop {
+            let all = vec![Interaction::All.to_string()];
+            self.charts.push(Drawing::Course(CourseChart {
+                title: "Interactions over time".to_owned(),
+                course: Course::Interactions,
+                filter: Filter::from([(Factor::Interaction, all)]),
+                series: Vec::new(),
+                of: CourseOf::Mean,
+            }));
         }
     }
 

@@ -111,7 +111,8 @@ impl Point {
 
     /// Links of the segments, in the order of [`SEGMENTS`]; `None` for other patterns.
     pub fn segments(&self) -> Option<[Link; 3]> {
-        Some([self.client_web?, self.web_app?, self.app_db?])
+        let app_db = self.app_db?;
+        Some([self.client_web?, self.web_app.unwrap_or(app_db), app_db])
     }
 }
 
@@ -125,7 +126,9 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
         let level = point.level(*factor);
         let is_own = matches!(spec.section, Section::Required | Section::Shop | Section::Group);
         let is_default = level.is_empty() || factor.default(point).as_ref() == Some(&level);
-        !is_own && !matches!(factor, Factor::Label | Factor::Pace) && !is_default
+        !is_own
+            && !matches!(factor, Factor::Label | Factor::Pace | Factor::Congestion)
+            && !is_default
     };
     if let Some(factor) = Factor::ALL.into_iter().find(is_foreign) {
         let message = format!("{factor} has no effect on the bookstore");

@@ -356,7 +356,7 @@ transports! {
         has_dscp: false,
         has_connect: false,
         has_timestamps: false,
-        congestion: Congestion::None,
+        congestion: Congestion::Kernel,
         receive_buffer: None,
         waits: &[Wait::Block],
         patterns: &[Pattern::Shop],

@@ -8,6 +8,8 @@ use fabricmark_units::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::node::HostFacts;
+
 /// An order to the process of a tier: a line of JSON. The process ends what it has started when its input ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "kebab-case")]
@@ -217,13 +219,15 @@ pub struct Audit {
     pub inconsistencies: Vec<String>,
 }
 
-/// A tier in a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// A tier in a run, or the links between the tiers of a lab.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TierFacts {
-    /// Name of its node: `client`, `web`, `app` or `db`.
+    /// Name of its node: `client`, `web`, `app` or `db`; `links` for the emulator of the links.
     pub node: String,
     /// Program and version.
     pub program: String,
+    /// Its host.
+    pub host: HostFacts,
     /// Counted from the start of the load to its end, ramp included.
     pub counters: TierCounters,
 }
@@ -239,7 +243,7 @@ pub struct ShopRun {
     pub interactions: u64,
     /// Mean response time over all interactions, in ns.
     pub response_mean_ns: f64,
-    /// The tiers, in the order in which a request passes them.
+    /// The tiers, in the order in which a request passes them, then the emulator of the links.
     pub tiers: Vec<TierFacts>,
     /// Check of the orders after the run.
     pub audit: Audit,

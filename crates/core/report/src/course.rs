@@ -87,6 +87,7 @@ fn words(course: Course) -> (&'static str, &'static str) {
         Course::Retransmits => ("retransmissions", "segments/s"),
         Course::SenderCpu => ("CPU time of the sender", "% of a CPU"),
         Course::ReceiverCpu => ("CPU time of the receiver", "% of a CPU"),
+        Course::Interactions => ("interactions", "/s"),
     }
 }
 
@@ -96,6 +97,9 @@ fn line(chart: &CourseChart, point: &Point, name: &str, runs: &Runs<'_>) -> Opti
         CourseOf::Mean => runs.counted.len(),
     };
     let records: Vec<&Record> = runs.counted.iter().copied().take(wanted).collect();
+    if chart.course == Course::Interactions {
+        return interactions(&records, name);
+    }
     let flows: Vec<&Flow> = records.iter().filter_map(|record| record.load().next()).collect();
     let courses: Vec<Vec<Span>> =
         flows.iter().map(|flow| spans(flow, chart.course)).filter(|s| !s.is_empty()).collect();
@@ -118,6 +122,28 @@ fn line(chart: &CourseChart, point: &Point, name: &str, runs: &Runs<'_>) -> Opti
         spans,
         left_out_s: left_out.iter().sum::<f64>() / left_out.len().max(1) as f64,
         modelled: modelled.unwrap_or_default(),
+    })
+}
+
+/// Web interactions in each second of a run of the bookstore.
+fn interactions(records: &[&Record], name: &str) -> Option<Line> {
+    let loads: Vec<_> =
+        records.iter().filter_map(|record| Some(&record.shop.as_ref()?.load)).collect();
+    let first = loads.first()?;
+    let seconds = loads.iter().map(|load| load.per_second.len()).min()?;
+    let span = |second: usize| {
+        let sum: u32 = loads.iter().map(|load| load.per_second[second]).sum();
+        let value = f64::from(sum) / loads.len() as f64;
+        Span { from_s: second as f64, to_s: second as f64 + 1.0, value }
+    };
+    let provenance =
+        records.first()?.figures.get(Figure::InteractionRate).map(|figure| figure.provenance);
+    let name = if name.is_empty() { words(Course::Interactions).0 } else { name };
+    Some(Line {
+        label: format!("{name}{}", label::origin(provenance.as_slice())),
+        spans: (0..seconds).map(span).collect(),
+        left_out_s: first.ramp_up_ns.0 as f64 / 1e9,
+        modelled: Vec::new(),
     })
 }
 
@@ -148,6 +174,7 @@ fn spans(flow: &Flow, course: Course) -> Vec<Span> {
                 new as f64 / length_ns * 1e9
             }
             Course::SenderCpu | Course::ReceiverCpu => interval.cpu_ns? as f64 / length_ns * 100.0,
+            Course::Interactions => return None,
         };
         let (from_s, to_s) = (interval.start_ns as f64 / 1e9, interval.end_ns as f64 / 1e9);
         Some(Span { from_s, to_s, value })

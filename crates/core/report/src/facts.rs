@@ -303,7 +303,9 @@ fn hosts(e: &Experiment<'_>) -> String {
     let of_nodes = e.records.iter().flat_map(|record| &record.nodes).map(|node| &node.host);
     let jobs = e.records.iter().filter_map(|record| record.mpi.as_ref());
     let of_ranks = jobs.flat_map(|mpi| &mpi.facts.hosts);
-    let found: BTreeSet<String> = of_nodes.chain(of_ranks).map(host).collect();
+    let runs = e.records.iter().filter_map(|record| record.shop.as_ref());
+    let of_tiers = runs.flat_map(|run| &run.tiers).map(|tier| &tier.host);
+    let found: BTreeSet<String> = of_nodes.chain(of_ranks).chain(of_tiers).map(host).collect();
     if found.is_empty() {
         return "unknown".to_owned();
     }

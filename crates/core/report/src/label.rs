@@ -1,12 +1,14 @@
 //! Factors, levels and figures as text.
 
-use fabricmark_plan::{Amount, Compare, Factor, Kind, Level, Plan, Topology, Transport};
+use fabricmark_plan::{
+    Amount, Compare, Factor, Kind, Level, Plan, Point, SEGMENTS, Testbed, Topology, Transport,
+};
 use fabricmark_record::{Bottleneck, Provenance};
 use fabricmark_stats::{Comparison, Verdict};
 use fabricmark_units::{Bytes, Nanos};
 
 use crate::cell::Cell;
-use crate::number;
+use crate::{number, select};
 
 /// A level in a heading.
 pub(crate) fn level(factor: Factor, level: &str) -> String {
@@ -110,6 +112,27 @@ pub(crate) fn topology(plan: &Plan) -> Option<String> {
         (file, true) => format!("topology {file} from {client} to {server}"),
         (file, false) => format!("topology {file}"),
     })
+}
+
+/// The load, the data and the links of a bookstore, as far as all points have the same and `levels` do not name them; `None`
+/// for other testbeds.
+pub(crate) fn tiers(
+    plan: &Plan,
+    points: &[&Point],
+    levels: &[(Factor, Level)],
+) -> Option<Vec<String>> {
+    if plan.testbed != Testbed::Tiers {
+        return None;
+    }
+    let factors = [Factor::Mix, Factor::Browsers, Factor::Items, Factor::Database];
+    let shared = factors.into_iter().chain(SEGMENTS).filter_map(|factor| {
+        let is_named = levels.iter().any(|(named, _)| *named == factor);
+        match select::levels(points, factor).as_slice() {
+            [one] if !is_named => Some(level(factor, one)),
+            _ => None,
+        }
+    });
+    Some(shared.collect())
 }
 
 /// Amount that a run sends.

@@ -28,6 +28,7 @@ mod runs;
 mod scaling;
 mod select;
 mod sharing;
+mod shop;
 mod short;
 mod summary;
 mod table;

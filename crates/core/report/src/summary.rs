@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::cell::{Cell, Limit, Loss};
 use crate::table::{Group, Row, TableView};
 use crate::view::tables;
-use crate::{Experiment, answer, facts, models, scaling, sharing};
+use crate::{Experiment, answer, facts, models, scaling, sharing, shop};
 
 /// Tables, cells and comparisons with all estimates, without single runs.
 pub fn summary_json(e: &Experiment<'_>) -> Value {
@@ -35,6 +35,7 @@ pub fn summary_json(e: &Experiment<'_>) -> Value {
         "scaling": scaling::json(&scaling::scaling(e)),
         "sharing": sharing::json(&sharing::sharing(e)),
         "models": models::json(&models::models(e)),
+        "shop": shop::json(&shop::shops(e)),
         "method": pairs(facts::method(e)),
     })
 }

@@ -6,7 +6,7 @@ use crate::grid::{Side, grid, plain};
 use crate::number::{self, Scale, Written};
 use crate::table::{Change, Group, Row, TableView};
 use crate::view::tables;
-use crate::{answer, facts, label, models, scaling, sharing};
+use crate::{answer, facts, label, models, scaling, sharing, shop};
 
 /// Heading of the columns of a published table.
 const PUBLISHED: &str = "published";
@@ -38,6 +38,7 @@ pub fn text(e: &Experiment<'_>, width: usize) -> String {
     out.push_str(&plain(&scaling::tables(&scaling::scaling(e))));
     out.push_str(&plain(&sharing::tables(&sharing::sharing(e))));
     out.push_str(&plain(&models::tables(&models::models(e))));
+    out.push_str(&plain(&shop::tables(&shop::shops(e))));
     out.push('\n');
     for (name, fact) in facts::footer(e) {
         paragraph(&mut out, &format!("{name:<10}  {fact}"), width, "            ");

@@ -149,6 +149,10 @@ impl<'a> Axes<'a> {
         let is_named = spec.rows.contains(&Factor::Link)
             || self.side == Some(Factor::Link)
             || self.groups.contains(&Factor::Link);
+        if let Some(tiers) = label::tiers(plan, points, levels) {
+            words.extend(tiers);
+            return words.join(", ");
+        }
         match (label::topology(plan), links.as_slice()) {
             (Some(topology), _) => words.push(topology),
             (None, [link]) if !is_named => words.push(link.clone()),

@@ -14,8 +14,8 @@ use fabricmark_judge::{outcome, shop_figures};
 use fabricmark_lab::Namespace;
 use fabricmark_plan::{Interaction, Mix, Pace, Plan, Point, Rate, Step, Tier};
 use fabricmark_record::{
-    ApplicationTier, Audit, Browsed, BrowserLoad, DatabaseTier, InteractionResult, Outcome,
-    Provenance, Record, ShopRun, TierCounters, TierFacts, TierLine, TierOrder,
+    ApplicationTier, Audit, Browsed, BrowserLoad, DatabaseTier, HostFacts, InteractionResult,
+    Outcome, Provenance, Record, ShopRun, TierCounters, TierFacts, TierLine, TierOrder,
 };
 use fabricmark_units::{Nanos, Stream};
 
@@ -48,6 +48,8 @@ pub struct Shop {
     programs: Programs,
     /// Confirmed orders in the database at the last audit, by database.
     orders: Vec<u64>,
+    /// The host of all tiers.
+    host: HostFacts,
 }
 
 /// Programs and versions of the tiers that are the same in all runs.
@@ -122,7 +124,8 @@ impl Shop {
         }
         let orders = vec![0; databases.len()];
         let programs = Programs::default();
-        Ok(Self { client, web, app, databases, network, programs, orders })
+        let host = fabricmark_host::facts();
+        Ok(Self { client, web, app, databases, network, programs, orders, host })
     }
 
     /// Starts the servers for a point; returns the load that its browsers would be.
@@ -133,6 +136,9 @@ impl Shop {
         let holds = database_of(point).ok_or_else(wrong)?;
         let place = self.databases.iter().position(|database| database.holds == holds);
         let place = place.ok_or_else(wrong)?;
+        if let Some(congestion) = &point.congestion {
+            self.network.set_congestion(congestion)?;
+        }
         let loaded = &self.databases[place];
         let application = TierOrder::Application(ApplicationTier {
             engine: holds.engine,
@@ -190,6 +196,7 @@ impl Shop {
     /// Emulates browsers, and checks the orders.
     pub fn browse(&mut self, load: &Load, watch: &mut Watch<'_>) -> Result<Browse, PlanError> {
         let before = self.counters(load, watch)?;
+        let emulator_before_ns = process_cpu_ns();
         let Watch { interrupted, progress } = watch;
         let order = TierOrder::Browse(load.browsers);
         let what = format!("{} browsers", load.browsers.browsers);
@@ -197,6 +204,7 @@ impl Shop {
             self.client.ask(&order, interrupted, &mut |done, of| progress(&what, done, of))?;
         let TierLine::Browsed(browsed) = line else { return Err(self.client.unexpected(&line)) };
         let after = self.counters(load, watch)?;
+        let emulator_ns = process_cpu_ns().saturating_sub(emulator_before_ns);
         let process = &mut self.databases[load.database].process;
         let line = process.ask(&TierOrder::Audit, watch.interrupted, &mut |_, _| ())?;
         let TierLine::Audited(mut audit) = line else { return Err(process.unexpected(&line)) };
@@ -212,9 +220,17 @@ impl Shop {
         let tiers = programs.enumerate().map(|(place, (node, program))| TierFacts {
             node: node.to_owned(),
             program: program.to_owned(),
+            host: self.host.clone(),
             counters: after[place].since(before[place]),
         });
-        let tiers = tiers.collect();
+        // This process carries the packets, and otherwise waits.
+        let links = TierFacts {
+            node: "links".to_owned(),
+            program: "emulator of the lab".to_owned(),
+            host: self.host.clone(),
+            counters: TierCounters { cpu_ns: emulator_ns, ..TierCounters::default() },
+        };
+        let tiers = tiers.chain([links]).collect();
         Ok(Browse { browsed: *browsed, tiers, audit })
     }
 
@@ -273,6 +289,12 @@ pub struct Browse {
     pub tiers: Vec<TierFacts>,
     /// Check of the orders.
     pub audit: Audit,
+}
+
+/// CPU time of this process so far, in nanoseconds.
+fn process_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
 /// Compares the new orders of a database with those that browsers saw confirmed. An order whose confirmation was lost on

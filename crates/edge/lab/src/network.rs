@@ -127,6 +127,19 @@ impl Lab {
         Ok(())
     }
 
+    /// Sets the congestion control of TCP connections between neighbours, for both ends. It is a property of routes (`congctl`
+    /// of ip-route(8)): a namespace's own default cannot be an algorithm that the machine restricts.
+    pub fn set_congestion(&self, algorithm: &str) -> Result<(), LabError> {
+        for (name, namespace) in &self.nodes {
+            let mut text = String::new();
+            for (link, end) in self.topology.ends(name) {
+                text += &route::to_neighbours(&self.topology, name, link, end, algorithm);
+            }
+            tool::ip(namespace, &text)?;
+        }
+        Ok(())
+    }
+
     /// Counters of each direction: two for each link, from its first end and from its second.
     pub fn traffic(&self) -> Result<Vec<Traffic>, LabError> {
         let mut emulated = self.emulator.traffic()?.into_iter();

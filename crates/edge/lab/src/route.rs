@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use fabricmark_wire::Family;
+use fabricmark_wire::{Family, MTU_MIN};
 
 use crate::topology::{self, Topology};
 
@@ -24,6 +24,41 @@ impl Step {
         let via = topology.address(self.via.0, self.via.1, family);
         format!("route add {to} via {via} dev {}", topology.links[self.by].name)
     }
+}
+
+/// Metric of the routes that the kernel makes with an IPv6 address (IP6_RT_PRIO_ADDRCONF of linux/ipv6_route.h).
+const ADDRESS_METRIC: u32 = 256;
+
+/// The routes to the neighbours over one end of a link of a host, with a congestion control, as lines for `ip -batch`. They
+/// replace those that the kernel made with the addresses, and those of [`rules`].
+pub(crate) fn to_neighbours(
+    topology: &Topology,
+    node: &str,
+    link: usize,
+    end: usize,
+    algorithm: &str,
+) -> String {
+    let network = topology.networks.of_link(link);
+    let device = &topology.links[link].name;
+    let line = |family| {
+        let to = topology::prefix(network, 0, family);
+        let own = match family {
+            Family::V4 => format!("scope link src {}", topology.address(link, end, family)),
+            Family::V6 => format!("metric {ADDRESS_METRIC}"),
+        };
+        let mut text =
+            format!("route replace {to} dev {device} proto kernel {own} congctl {algorithm}\n");
+        if has_tables(topology, node) {
+            let table = TABLES + link;
+            text += &format!("route replace {to} dev {device} table {table} congctl {algorithm}\n");
+        }
+        text
+    };
+    let families: &[Family] = match topology.links[link].words[end].mtu() < MTU_MIN {
+        true => &[Family::V4],
+        false => &[Family::V4, Family::V6],
+    };
+    families.iter().map(|&family| line(family)).collect()
 }
 
 /// Routes of a node to all networks that it can reach and is not attached to. Only routers forward. Of routes over
@@ -59,7 +94,7 @@ const TABLES: usize = 1000;
 /// does not contain is looked up in the main table.
 pub(crate) fn rules(topology: &Topology, node: &str, family: Family) -> String {
     let mut text = String::new();
-    if topology.nodes[node].is_router || topology.ends(node).count() < 2 {
+    if !has_tables(topology, node) {
         return text;
     }
     for (link, end) in topology.ends(node) {
@@ -73,6 +108,11 @@ pub(crate) fn rules(topology: &Topology, node: &str, family: Family) -> String {
         }
     }
     text
+}
+
+/// Whether a node has a routing table for each link.
+fn has_tables(topology: &Topology, node: &str) -> bool {
+    !topology.nodes[node].is_router && topology.ends(node).count() > 1
 }
 
 /// A breadth-first search.

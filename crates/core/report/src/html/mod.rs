@@ -12,7 +12,7 @@ use crate::facts::{self, Fact};
 use crate::grid::PlainTable;
 use crate::runs::ByPoint;
 use crate::view::tables;
-use crate::{Experiment, models, notes, scaling, sharing, summary};
+use crate::{Experiment, models, notes, scaling, sharing, shop, summary};
 use table::TablePart;
 
 /// The page: one HTML file with its styles, script, charts and aggregates.
@@ -33,6 +33,7 @@ pub fn html(e: &Experiment<'_>) -> String {
         scaling: scaling::tables(&scaling::scaling(e)),
         sharing: sharing::tables(&sharing::sharing(e)),
         models: models::tables(&models::models(e)),
+        shop: shop::tables(&shop::shops(e)),
         method: facts::method(e),
         warnings: notes::of_runs(&all),
         footer: facts::footer(e),
@@ -58,6 +59,7 @@ struct Page<'a> {
     scaling: Vec<PlainTable>,
     sharing: Vec<PlainTable>,
     models: Vec<PlainTable>,
+    shop: Vec<PlainTable>,
     method: Vec<Fact>,
     warnings: Vec<String>,
     footer: Vec<Fact>,

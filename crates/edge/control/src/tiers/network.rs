@@ -78,6 +78,11 @@ impl Network {
         self.lab.namespace(tier.name())
     }
 
+    /// Sets the congestion control of new connections between the tiers.
+    pub(super) fn set_congestion(&self, name: &str) -> Result<(), PlanError> {
+        Ok(self.lab.set_congestion(name)?)
+    }
+
     /// Address of a tier's server for the tier before it, over the link of a point.
     pub(super) fn address(
         &self,

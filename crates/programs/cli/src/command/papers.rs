@@ -56,6 +56,7 @@ const PLANS: &[(&str, &str, &str)] = &[
         "plans/p2-together.toml",
         include_str!("../../../../../plans/p2-together.toml"),
     ),
+    ("P2-shop", "plans/p2-shop.toml", include_str!("../../../../../plans/p2-shop.toml")),
     ("P2-verbs", "plans/p2-verbs.toml", include_str!("../../../../../plans/p2-verbs.toml")),
     ("P3", "plans/lfn.toml", include_str!("../../../../../plans/lfn.toml")),
     ("P4", "plans/p4.toml", include_str!("../../../../../plans/p4.toml")),
