@@ -2,7 +2,7 @@
 
 RUST = 1.95
 MUSL = x86_64-unknown-linux-musl
-.PHONY: help demo test bench bench-mpi build mpi static deb rust clean
+.PHONY: help demo test bench bench-mpi build mpi shop static deb rust clean
 
 help:
 	@echo 'make demo   the main job: IPv6 against IPv4 in a lab on this machine, 2.5 minutes of measuring'
@@ -11,6 +11,7 @@ help:
 	@echo '            a look in minutes: make bench BENCH="--quick --rows stream" (docs/bench.md)'
 	@echo 'make build  the program, at target/release/fabricmark'
 	@echo 'make mpi    fabricmark-mpi for each MPI library of this machine, beside it (docs/mpi.md)'
+	@echo 'make shop   fabricmark-shop, the tiers of a bookstore, beside it (docs/shop.md)'
 	@echo 'make static the program for any host of this architecture, at target/$(MUSL)/release/fabricmark'
 	@echo 'make deb    a Debian package, in target/debian'
 
@@ -43,6 +44,10 @@ mpi: rust
 		scripts/need "mpicc.openmpi=libopenmpi-dev openmpi-bin"
 	@scripts/mpi
 
+shop: build
+	cargo build --release --locked --package fabricmark-shop
+	@scripts/need nginx=nginx mariadbd=mariadb-server-core
+
 # Without verbs, whose libraries a static program cannot load. For another architecture name its target and linker:
 # make static MUSL=aarch64-unknown-linux-musl CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=aarch64-linux-musl-gcc
 static: rust
@@ -63,6 +68,8 @@ test: rust
 	@scripts/need "mpicc.openmpi=libopenmpi-dev openmpi-bin" "mpicc.mpich=libmpich-dev mpich" || \
 		echo 'no MPI: the tests of MPI will be skipped'
 	@scripts/need slurmctld=slurm-wlm munged=munge || echo 'no Slurm: its test will be skipped'
+	@scripts/need nginx=nginx || echo 'no nginx: the tests of the shop will be skipped'
+	@scripts/need node=nodejs npm=npm || echo 'no Node.js: the test of the shop in a browser will be skipped'
 	@scripts/need mariadbd=mariadb-server-core || echo 'no MariaDB: the test of the shop with it will be skipped'
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || scripts/need initdb=postgresql || \
 		echo 'no PostgreSQL: the test of the shop with it will be skipped'

@@ -128,7 +128,7 @@ pub(crate) fn tiers(
     let shared = factors.into_iter().chain(SEGMENTS).filter_map(|factor| {
         let is_named = levels.iter().any(|(named, _)| *named == factor);
         match select::levels(points, factor).as_slice() {
-            [one] if !is_named => Some(level(factor, one)),
+            [one] if !is_named && !one.is_empty() => Some(level(factor, one)),
             _ => None,
         }
     });

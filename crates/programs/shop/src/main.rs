@@ -11,6 +11,7 @@ mod database;
 mod folder;
 mod options;
 mod password;
+mod payment;
 mod program;
 mod server;
 mod service;
@@ -23,6 +24,7 @@ mod tier;
 mod web;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -54,6 +56,10 @@ enum Error {
     Inconsistent(usize),
     #[error(transparent)]
     Program(#[from] program::Error),
+    #[error(transparent)]
+    Payment(#[from] payment::Error),
+    #[error("cannot read {0:?}: {1}")]
+    Certificate(PathBuf, std::io::Error),
     #[error("cannot use a folder below /var/tmp: {0}")]
     Folder(std::io::Error),
     #[error("cannot serve at {0}: {1}")]
@@ -114,8 +120,18 @@ async fn carry_out(command: Command) -> Result<(), Error> {
             load::load(&open(&database, load::LOADERS).await?, shop, progress).await?;
             eprintln!("loaded in {:.1} s", began.elapsed().as_secs_f64());
         }
-        Command::Serve { database, listen, pool } => {
-            let server = Server::new(open(&database, pool).await?).await.map_err(Error::NoShop)?;
+        Command::Serve { database, listen, pool, payment, payment_certificate } => {
+            let payment = match (payment, payment_certificate) {
+                (Some(at), Some(file)) => {
+                    let certificate = std::fs::read(&file);
+                    let certificate =
+                        certificate.map_err(|error| Error::Certificate(file, error))?;
+                    Some(payment::Client::new(at, &certificate)?)
+                }
+                _ => None,
+            };
+            let database = open(&database, pool).await?;
+            let server = Server::new(database, payment).await.map_err(Error::NoShop)?;
             server.serve(listen, stop()?).await.map_err(|error| Error::Serve(listen, error))?;
         }
         Command::Audit { database } => {

@@ -53,6 +53,12 @@ pub enum Command {
         /// Most connections to the database
         #[arg(long, default_value_t = 16, value_parser = value_parser!(u32).range(1..))]
         pool: u32,
+        /// Address and port of a payment gateway, which is asked by HTTPS before an order is placed
+        #[arg(long, requires = "payment_certificate")]
+        payment: Option<SocketAddr>,
+        /// File with the gateway's certificate, in DER
+        #[arg(long, requires = "payment")]
+        payment_certificate: Option<PathBuf>,
     },
     /// Check that confirmed orders, payments and stock are consistent
     Audit {

@@ -28,20 +28,49 @@ pub enum Error {
 /// User and group `nobody` of Debian.
 const NOBODY: u32 = 65_534;
 
-/// The user and group of servers: nobody, if this process runs as root; `None`: that of this process.
-pub fn unprivileged_owner() -> Option<u32> {
-    rustix::process::geteuid().is_root().then_some(NOBODY)
+/// As whom servers run. None of the databases runs as root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// As the user of this process.
+    Same,
+    /// This process is root: as user and group nobody.
+    Nobody,
+    /// This process is root of a user namespace that has no other user: in one below it, where the user is nobody.
+    Mapped,
+}
+
+impl Owner {
+    /// That of servers which this process starts.
+    pub fn of_servers() -> Self {
+        let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        match rustix::process::geteuid().is_root() {
+            true if is_mapped(&map, NOBODY) => Self::Nobody,
+            true => Self::Mapped,
+            false => Self::Same,
+        }
+    }
+}
+
+/// Whether a user namespace has this user (user_namespaces(7)): lines of first id, first id outside, number of ids.
+fn is_mapped(map: &str, id: u32) -> bool {
+    map.lines().any(|line| {
+        let fields: Vec<u64> =
+            line.split_whitespace().filter_map(|field| field.parse().ok()).collect();
+        matches!(fields[..], [first, _, count] if (first..first + count).contains(&u64::from(id)))
+    })
 }
 
 /// Gives folders to the user of servers, who has to be able to enter the folders above the first one.
 pub fn hand_over(folders: &[&Path]) -> Result<(), Error> {
-    let (Some(owner), Some(first)) = (unprivileged_owner(), folders.first()) else { return Ok(()) };
+    let Some(first) = folders.first().filter(|_| Owner::of_servers() == Owner::Nobody) else {
+        return Ok(());
+    };
     let is_closed = |path: &&Path| fs::metadata(path).is_ok_and(|found| found.mode() & 0o001 == 0);
     if let Some(closed) = first.ancestors().skip(1).find(is_closed) {
         return Err(Error::Closed(closed.to_owned()));
     }
     for folder in folders {
-        chown(folder, Some(owner), Some(owner))
+        chown(folder, Some(NOBODY), Some(NOBODY))
             .map_err(|error| Error::Folder(folder.to_path_buf(), error))?;
     }
     Ok(())
@@ -50,8 +79,17 @@ pub fn hand_over(folders: &[&Path]) -> Result<(), Error> {
 /// A command that runs in a folder as the user of servers.
 pub fn unprivileged(program: &Path, folder: &Path) -> Command {
     let mut command = Command::new(program);
-    if let Some(owner) = unprivileged_owner() {
-        command.uid(owner).gid(owner);
+    match Owner::of_servers() {
+        Owner::Same => {}
+        Owner::Nobody => {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        Owner::Mapped => {
+            command = Command::new("unshare");
+            let nobody = NOBODY.to_string();
+            command.args(["--user", "--map-user", &nobody, "--map-group", &nobody, "--"]);
+            command.arg(program);
+        }
     }
     command.stdin(Stdio::null()).current_dir(folder);
     command
@@ -89,4 +127,17 @@ pub fn run(program: &'static str, command: &mut Command) -> Result<String, Error
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said).into_owned();
     if output.status.success() { Ok(said) } else { Err(failed(said)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_mapped_if_a_line_has_its_number() {
+        assert!(is_mapped("         0          0 4294967295\n", NOBODY));
+        assert!(!is_mapped("         0       1000          1\n", NOBODY));
+        assert!(is_mapped("0 1000 1\n1 100000 65536\n", NOBODY));
+        assert!(!is_mapped("", NOBODY));
+    }
 }

@@ -20,6 +20,7 @@ use axum::routing::{get, post};
 use tokio::net::TcpListener;
 
 use crate::database::{Database, Sql, execute, fetch, sql};
+use crate::payment;
 use page::Message;
 
 /// What all requests share.
@@ -30,6 +31,8 @@ pub struct Server {
     items: i64,
     /// Number of promotions shown: each request shows those of another book.
     promotions: AtomicI64,
+    /// Asked before an order is placed; `None`: orders are placed without.
+    payment: Option<payment::Client>,
     /// Signs cookies and forms. It is in the database, so that sessions survive a restart of the server.
     key: Vec<u8>,
 }
@@ -39,7 +42,10 @@ const FORM_BYTES_MAX: usize = 64 * 1024;
 
 impl Server {
     /// A server for the shop in a database.
-    pub async fn new(database: Database) -> Result<Self, sqlx::Error> {
+    pub async fn new(
+        database: Database,
+        payment: Option<payment::Client>,
+    ) -> Result<Self, sqlx::Error> {
         let largest = sql!("SELECT MAX(id) FROM item");
         let counted = fetch!(Database, database, (Option<i64>,), largest).await?;
         let items = counted.first().and_then(|row| row.0).unwrap_or(0);
@@ -53,7 +59,7 @@ impl Server {
             fetch!(Database, database, (String,), sql!("SELECT value FROM secret WHERE id = 1"))
                 .await?;
         let key = kept.into_iter().next().map(|row| row.0.into_bytes()).unwrap_or_default();
-        Ok(Self { database, items, promotions: AtomicI64::new(0), key })
+        Ok(Self { database, items, promotions: AtomicI64::new(0), payment, key })
     }
 
     /// Serves until `stop` is ready; requests under way are completed.
@@ -108,6 +114,10 @@ pub enum PageError {
     EmptyCart,
     #[error("A cart holds at most 100 different books, and 99 copies of each.")]
     FullCart,
+    #[error("The bank does not authorize the payment. Please check the card.")]
+    Declined,
+    #[error("The bank does not answer. Please try again in a moment.")]
+    Payment(payment::Error),
     #[error("The shop is out of order. Please try again in a moment.")]
     Database(#[from] sqlx::Error),
     #[error("The shop is out of order. Please try again in a moment.")]
@@ -121,7 +131,9 @@ impl PageError {
         match self {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::Token | Self::SignIn | Self::Anonymous => StatusCode::FORBIDDEN,
+            Self::Declined => StatusCode::PAYMENT_REQUIRED,
             Self::Form(_) | Self::EmptyCart | Self::FullCart => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Payment(_) => StatusCode::BAD_GATEWAY,
             Self::Database(_) | Self::Template(_) | Self::Random(_) => {
                 StatusCode::INTERNAL_SERVER_ERROR
             }
@@ -129,9 +141,22 @@ impl PageError {
     }
 }
 
+impl From<payment::Error> for PageError {
+    fn from(error: payment::Error) -> Self {
+        match error {
+            payment::Error::Refused(_) => Self::Declined,
+            error => Self::Payment(error),
+        }
+    }
+}
+
 impl IntoResponse for PageError {
     fn into_response(self) -> Response {
-        if let Some(cause) = std::error::Error::source(&self) {
+        let cause = match &self {
+            Self::Payment(error) => Some(error.to_string()),
+            _ => std::error::Error::source(&self).map(ToString::to_string),
+        };
+        if let Some(cause) = cause {
             eprintln!("fabricmark-shop: a page failed: {cause}");
         }
         let message = self.to_string();

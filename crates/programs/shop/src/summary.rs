@@ -121,7 +121,7 @@ fn add(result: &mut InteractionResult, sample: &Sample) {
         return;
     }
     result.times_ns.record(sample.response.as_nanos() as u64);
-    result.within_limit += u64::from(sample.response <= sample.interaction.limit().into());
+    result.within_limit += u64::from(sample.response <= Duration::from(sample.interaction.limit()));
     result.app_mean_ns += 1e6 * sample.tiers.app_ms;
     result.database_mean_ns += 1e6 * sample.tiers.database_ms;
     result.images_mean_ns += sample.images.as_nanos() as f64;

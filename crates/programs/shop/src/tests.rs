@@ -12,6 +12,7 @@ use crate::browse::{BrowserContext, Load, browse};
 use crate::database::audit::audit;
 use crate::database::instance::Instance;
 use crate::database::{Database, fetch, load, sql};
+use crate::payment::{self, Gateway};
 use crate::program::Error;
 use crate::server::Server;
 
@@ -43,8 +44,11 @@ async fn served(engine: Engine) -> Option<Served> {
     load::load(&database, SHOP, |_, _| ()).await.unwrap();
     let again = load::load(&database, SHOP, |_, _| ()).await.unwrap_err();
     assert!(again.to_string().contains("already has a shop"), "{again}");
+    let gateway = Gateway::listen(free()).await.unwrap();
+    let payment = payment::Client::new(gateway.address().unwrap(), &gateway.certificate).unwrap();
+    tokio::spawn(gateway.serve());
     let at = free();
-    tokio::spawn(Server::new(database.clone()).await.unwrap().serve(at, pending()));
+    tokio::spawn(Server::new(database.clone(), Some(payment)).await.unwrap().serve(at, pending()));
     let workload =
         Workload { mix: Mix::Ordering, scale: SHOP.scale, think: Nanos::from_millis(20) };
     let load = Load {
@@ -97,6 +101,52 @@ impl Served {
         let pay = [("token", &token[..]), ("card", "4111111111111111"), ("holder", "A Reader")];
         client.send("/confirm", &pay).await.unwrap();
         assert_eq!(self.stock(7).await, stock_after(before, 99), "of {before}");
+    }
+
+    /// Buyers of the same book wait for each other: the stock is as if they had come one after the other.
+    async fn concurrent_buyers_share_the_last_copies(&self) {
+        const BUYERS: usize = 8;
+        const COPIES: i64 = 4;
+        let mut expected = self.stock(9).await;
+        for _ in 0..BUYERS {
+            expected = stock_after(expected, COPIES);
+        }
+        let mut buyers = tokio::task::JoinSet::new();
+        for _ in 0..BUYERS {
+            let mut client = BrowserContext::new(self.load);
+            buyers.spawn(async move {
+                let token = client.send("/book/9", &[]).await?;
+                client.send("/cart", &[("token", &token), ("add", "9")]).await?;
+                let copies = COPIES.to_string();
+                client.send("/cart", &[("token", &token), ("quantity-9", &copies)]).await?;
+                let sign_in = [("token", &token[..]), ("user", "OG"), ("password", "og")];
+                let token = client.send("/buy", &sign_in).await?;
+                let pay =
+                    [("token", &token[..]), ("card", "4111111111111111"), ("holder", "A Reader")];
+                client.send("/confirm", &pay).await
+            });
+        }
+        while let Some(bought) = buyers.join_next().await {
+            bought.unwrap().unwrap();
+        }
+        assert_eq!(self.stock(9).await, expected);
+        let found = audit(&self.database).await.unwrap();
+        assert_eq!(found.inconsistencies, Vec::<String>::new());
+    }
+
+    /// A card that the bank declines buys nothing, and the cart stays.
+    async fn a_declined_card_buys_nothing(&self) {
+        let before = audit(&self.database).await.unwrap().orders;
+        let mut client = BrowserContext::new(self.load);
+        let token = client.send("/book/8", &[]).await.unwrap();
+        client.send("/cart", &[("token", &token), ("add", "8")]).await.unwrap();
+        let sign_in = [("token", &token[..]), ("user", "OG"), ("password", "og")];
+        let token = client.send("/buy", &sign_in).await.unwrap();
+        let pay = [("token", &token[..]), ("card", "4111111111111112"), ("holder", "A Reader")];
+        let declined = client.send("/confirm", &pay).await.unwrap_err().to_string();
+        assert!(declined.contains("402"), "{declined}");
+        assert_eq!(audit(&self.database).await.unwrap().orders, before);
+        assert_eq!(client.fetch("/cart", &[]).await.unwrap().cart, [8]);
     }
 
     /// Forged, malformed and oversized requests are refused, with their status.
@@ -162,6 +212,8 @@ async fn the_shop_sells_refuses_and_adds_up(engine: Engine) {
     let Some(shop) = served(engine).await else { return };
     shop.browsers_buy().await;
     shop.stock_is_refilled().await;
+    shop.concurrent_buyers_share_the_last_copies().await;
+    shop.a_declined_card_buys_nothing().await;
     shop.forged_requests_are_refused().await;
     shop.carts_are_bounded().await;
 }

@@ -20,6 +20,7 @@ use crate::browse::{self, Load};
 use crate::database::instance::{Instance, url};
 use crate::database::{Database, audit, load};
 use crate::folder::Folder;
+use crate::payment::{self, Gateway};
 use crate::program::{self, unprivileged};
 use crate::server::session::secret;
 use crate::service::Service;
@@ -49,6 +50,8 @@ enum Error {
     #[error("this tier has no database")]
     NoDatabase,
     #[error(transparent)]
+    Payment(#[from] payment::Error),
+    #[error(transparent)]
     Check(#[from] check::Error),
 }
 
@@ -57,6 +60,9 @@ impl Error {
         matches!(self, Self::Program(program::Error::Missing { .. } | program::Error::Closed(_)))
     }
 }
+
+/// File with the certificate of the payment gateway.
+const CERTIFICATE: &str = "payment.der";
 
 /// How long a server may take to listen.
 const LISTENS_WITHIN: Duration = Duration::from_secs(30);
@@ -72,6 +78,7 @@ pub fn today() -> i32 {
 struct Tier {
     instance: Option<Instance>,
     server: Option<Service>,
+    gateway: Option<SocketAddr>,
     folder: Option<Folder>,
 }
 
@@ -194,6 +201,9 @@ impl Tier {
         let mut command = unprivileged(&program, &folder);
         command.args(["serve", "--pool", &order.pool.to_string()]);
         command.args(["--listen", &format!("[::]:{port}")]);
+        let gateway = self.gateway().await?;
+        command.args(["--payment", &gateway.to_string(), "--payment-certificate"]);
+        command.arg(folder.join(CERTIFICATE));
         command.env(crate::options::DATABASE, database.text());
         command.stdout(Stdio::null()).stderr(Stdio::from(log));
         let service = Service::start(command).map_err(Error::Application)?;
@@ -202,6 +212,19 @@ impl Tier {
         self.server = Some(service);
         let program = format!("fabricmark-shop {}", env!("CARGO_PKG_VERSION"));
         Ok(TierLine::Started { port, program, password: None })
+    }
+
+    /// Address of the payment gateway, which is on the host of the application server.
+    async fn gateway(&mut self) -> Result<SocketAddr, Error> {
+        if let Some(at) = self.gateway {
+            return Ok(at);
+        }
+        let gateway = Gateway::listen((Ipv4Addr::LOCALHOST, 0).into()).await?;
+        let certificate = self.folder()?.path().join(CERTIFICATE);
+        std::fs::write(certificate, &gateway.certificate).map_err(Error::Folder)?;
+        let at = gateway.address().map_err(Error::Port)?;
+        tokio::spawn(gateway.serve());
+        Ok(*self.gateway.insert(at))
     }
 
     async fn web(&mut self, application: SocketAddr) -> Result<TierLine, Error> {

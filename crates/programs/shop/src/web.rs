@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use fabricmark_bookstore::COVERS;
 
-use crate::program::{Error, find, unprivileged_owner};
+use crate::program::{Error, Owner, find};
 use crate::service::Service;
 
 /// Name of the program and of its package in Debian.
@@ -62,7 +62,11 @@ fn write_files(folder: &Path) -> io::Result<()> {
 /// Configuration of nginx (nginx.org, "Core functionality", ngx_http_proxy_module, ngx_http_upstream_module).
 fn configure(folder: &Path, port: u16, application: SocketAddr) -> String {
     let folder = folder.display();
-    let user = unprivileged_owner().map_or("", |_| "user nobody nogroup;");
+    let user = match Owner::of_servers() {
+        Owner::Nobody => "user nobody nogroup;",
+        Owner::Mapped => "user root root;",
+        Owner::Same => "",
+    };
     format!(
         r#"{user}
 worker_processes auto;

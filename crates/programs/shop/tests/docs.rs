@@ -25,13 +25,15 @@ impl Drop for Running {
 fn the_commands_of_the_page_load_serve_browse_and_audit_a_shop() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/shop.md");
     let page = std::fs::read_to_string(page).unwrap();
+    let (_, page) = page.split_once("## One tier at a time").unwrap();
     let ports =
-        [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
+        [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
     let page = page.replace("13306", &ports[0].to_string()).replace("8080", &ports[1].to_string());
+    let page = page.replace("8081", &ports[2].to_string());
     let page = page.replace("--measure 10s", "--measure 2s");
     let commands: Vec<_> =
         page.lines().filter_map(|line| line.strip_prefix("fabricmark-shop ")).collect();
-    let [database, load, serve, browse, audit] = commands[..] else { panic!("{commands:?}") };
+    let [database, load, serve, web, browse, audit] = commands[..] else { panic!("{commands:?}") };
     let folder = tempfile::tempdir().unwrap();
     // As root, the database runs as user nobody.
     std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
@@ -67,10 +69,13 @@ fn the_commands_of_the_page_load_serve_browse_and_audit_a_shop() {
     let again = command(load).output().unwrap();
     assert_eq!(again.status.code(), Some(67), "{}", String::from_utf8_lossy(&again.stderr));
     let _served = Running(command(serve).spawn().unwrap());
+    let _web = Running(command(web).spawn().unwrap());
     let until = Instant::now() + Duration::from_secs(10);
-    while TcpStream::connect(("127.0.0.1", ports[1])).is_err() {
-        assert!(Instant::now() < until, "the shop does not listen");
-        thread::yield_now();
+    for port in &ports[1..] {
+        while TcpStream::connect(("127.0.0.1", *port)).is_err() {
+            assert!(Instant::now() < until, "the shop does not listen");
+            thread::yield_now();
+        }
     }
     let table = succeeds(browse);
     assert!(table.contains("0 errors") && table.contains("Product Detail"), "{table}");

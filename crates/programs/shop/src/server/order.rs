@@ -216,6 +216,7 @@ struct Payment<'a> {
     /// Places in [`CARDS`] and [`SHIPPINGS`].
     card: i64,
     shipping: i64,
+    number: &'a str,
     last_digits: &'a str,
     holder: &'a str,
 }
@@ -237,7 +238,8 @@ impl<'a> Payment<'a> {
             return Err(PageError::Form("a card number has 12 to 19 digits"));
         }
         let holder = post.text("holder", 45, "the name on the card has 1 to 45 characters")?;
-        Ok(Self { card, shipping, last_digits: &number[number.len() - 4..], holder })
+        let last_digits = &number[number.len() - 4..];
+        Ok(Self { card, shipping, number, last_digits, holder })
     }
 }
 
@@ -312,6 +314,10 @@ async fn place_order(context: &Context, id: i64, payment: &Payment<'_>) -> Resul
     for (line, number) in lines.iter().zip(1_i64..) {
         add_line(context, &mut open, order, number, line, discount_percent).await?;
     }
+    let authorization = match &context.server.payment {
+        Some(gateway) => gateway.authorize(payment.number, total_cents).await?,
+        None => confirmation.clone(),
+    };
     let pay = sql!("INSERT INTO payment VALUES (" [1] ", " [2] ", " [3] ", " [4] ", " [5] ", " [6] ", " [7] ")");
     let Payment { card, last_digits, holder, .. } = payment;
     let paid = execute!(
@@ -322,7 +328,7 @@ async fn place_order(context: &Context, id: i64, payment: &Payment<'_>) -> Resul
         card,
         last_digits,
         holder,
-        confirmation,
+        authorization,
         total_cents,
         at_s
     );
