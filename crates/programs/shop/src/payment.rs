@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Form;
@@ -20,6 +21,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, Serve
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
@@ -33,6 +36,12 @@ const ANSWER_BYTES_MAX: usize = 1024;
 
 /// Largest amount of an order that the gateway authorizes: 100 books of TPC-W's highest price, 99 copies each.
 const CENTS_MAX: i64 = 100 * 99 * 999_900;
+
+/// How long a client may take for its handshake.
+const SECURED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Most connections that wait to be served.
+const WAITING_MAX: usize = 64;
 
 /// Why a payment was not authorized, or a gateway not started.
 #[derive(Debug, thiserror::Error)]
@@ -89,7 +98,29 @@ impl Gateway {
 
     /// Authorizes payments until the task ends.
     pub async fn serve(self) -> io::Result<()> {
-        axum::serve(self, Router::new().route("/authorize", post(authorize))).await
+        let at = self.address()?;
+        let (sender, connections) = mpsc::channel(WAITING_MAX);
+        tokio::spawn(self.accept(sender));
+        let connections = Connections { at, connections };
+        axum::serve(connections, Router::new().route("/authorize", post(authorize))).await
+    }
+
+    /// Accepts connections. Each has a task for its TLS handshake, so that a client that stalls delays no other.
+    async fn accept(self, connections: mpsc::Sender<(TlsStream<TcpStream>, SocketAddr)>) {
+        while !connections.is_closed() {
+            let Ok((stream, from)) = self.listener.accept().await else { continue };
+            let (acceptor, connections) = (self.acceptor.clone(), connections.clone());
+            let secured = async move {
+                // Without it the answer would wait for the acknowledgement of the session tickets.
+                stream.set_nodelay(true)?;
+                acceptor.accept(stream).await
+            };
+            tokio::spawn(async move {
+                if let Ok(Ok(stream)) = timeout(SECURED_WITHIN, secured).await {
+                    let _ = connections.send((stream, from)).await;
+                }
+            });
+        }
     }
 }
 
@@ -117,22 +148,25 @@ async fn authorize(Form(Charge { card, cents }): Form<Charge>) -> Result<String,
     secret().map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-impl Listener for Gateway {
+/// Connections of a gateway after their handshakes.
+struct Connections {
+    at: SocketAddr,
+    connections: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
+}
+
+impl Listener for Connections {
     type Io = TlsStream<TcpStream>;
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            // A client that speaks no TLS, or vanishes, is left.
-            let Ok((stream, from)) = self.listener.accept().await else { continue };
-            if let Ok(stream) = self.acceptor.accept(stream).await {
-                return (stream, from);
-            }
+        match self.connections.recv().await {
+            Some(connection) => connection,
+            None => std::future::pending().await,
         }
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {
-        self.address()
+        Ok(self.at)
     }
 }
 

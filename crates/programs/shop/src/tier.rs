@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::browse::{self, Load};
 use crate::database::instance::{Instance, url};
-use crate::database::{Database, audit, load};
+use crate::database::{audit, load};
 use crate::folder::Folder;
 use crate::payment::{self, Gateway};
 use crate::program::{self, unprivileged};
@@ -39,8 +39,6 @@ enum Error {
     Random(std::io::Error),
     #[error("{0}")]
     Url(String),
-    #[error("cannot connect to the database: {0}")]
-    Connect(sqlx::Error),
     #[error("cannot load the database: {0}")]
     Load(#[from] load::Error),
     #[error("cannot check the database: {0}")]
@@ -156,7 +154,7 @@ impl Tier {
             TierOrder::Usage => TierLine::Usage(self.counters()),
             TierOrder::Audit => {
                 let instance = self.instance.as_ref().ok_or(Error::NoDatabase)?;
-                let database = Database::open(&instance.url, 1).await.map_err(Error::Connect)?;
+                let database = instance.open(1, u32::MAX).await?;
                 TierLine::Audited(audit::audit(&database).await.map_err(Error::Audit)?)
             }
         })
@@ -176,8 +174,7 @@ impl Tier {
         let folder = self.folder()?.path().join("database");
         let instance = Instance::start(order.engine, &folder, at, &password).await?;
         let program = instance.version.clone();
-        let database =
-            Database::open(&instance.url, load::LOADERS).await.map_err(Error::Connect)?;
+        let database = instance.open(load::LOADERS, 0).await?;
         let scale = Scale { items: order.items, browsers: order.customers_for };
         let shop = Shop { scale, seed: order.seed, today: today() };
         let progress = |done: u64, of: u64| {

@@ -13,8 +13,9 @@ use crate::label;
 use crate::number;
 use crate::table::TableView;
 
-/// Start of the axis, right of the row labels.
+/// Start of the axis, right of the row labels: at least, and for each letter of the longest one.
 const LEFT: f64 = 104.0;
+const LETTER: f64 = 7.0;
 const RIGHT: f64 = WIDTH - 22.0;
 const ROW: f64 = 21.0;
 /// Height of a section title of one line, and of each further line.
@@ -43,7 +44,10 @@ pub(super) fn draw(tables: &[TableView<'_>], compare: &Compare, form: Form) -> O
         return None;
     }
     let scale = Scale::around_zero(100.0 * reach.min(EDGE));
-    let at = |change: f64| LEFT + scale.at(100.0 * change) * (RIGHT - LEFT);
+    let labels = sections.iter().flat_map(|section| &section.rows).map(|(label, _)| *label);
+    let letters = labels.map(|label| label.chars().count()).max().unwrap_or(0);
+    let left = LEFT.max(24.0 + LETTER * letters as f64).min(WIDTH / 2.0);
+    let at = |change: f64| left + scale.at(100.0 * change) * (RIGHT - left);
     let title = label::against(compare);
     let (mut inside, top) = head(&title, form);
     let mut y = top;
@@ -65,7 +69,7 @@ pub(super) fn draw(tables: &[TableView<'_>], compare: &Compare, form: Form) -> O
             to - from
         );
         for (place, (label, found)) in section.rows.iter().enumerate() {
-            row(&mut body, first + ROW * (place as f64 + 0.5), label, found, &at);
+            row(&mut body, (left, first + ROW * (place as f64 + 0.5)), label, found, &at);
         }
         y = first + height;
     }
@@ -115,18 +119,24 @@ fn ends(found: &Comparison) -> [f64; 2] {
     found.change.interval.map_or([value; 2], |interval| [interval.low, interval.high])
 }
 
-fn row(out: &mut String, y: f64, label: &str, found: &Comparison, at: &impl Fn(f64) -> f64) {
+fn row(
+    out: &mut String,
+    (left, y): (f64, f64),
+    label: &str,
+    found: &Comparison,
+    at: &impl Fn(f64) -> f64,
+) {
     let [low, high] = ends(found).map(at);
     let tip = format!("{label}: {} {}", number::change(&found.change), label::judged(found));
     let (class, shape) = look(found.verdict);
     let _ = write!(
         out,
-        r#"<text class="fm-tick" x="{:.1}" y="{y:.1}" dy=".35em" text-anchor="end">{}</text><g class="{class}">{}<rect class="fm-hit" x="{LEFT}" y="{:.1}" width="{:.1}" height="{ROW}"/><path class="fm-whisker" d="M{low:.1} {y:.1}H{high:.1}"/>{}</g></g>"#,
-        LEFT - 10.0,
+        r#"<text class="fm-tick" x="{:.1}" y="{y:.1}" dy=".35em" text-anchor="end">{}</text><g class="{class}">{}<rect class="fm-hit" x="{left}" y="{:.1}" width="{:.1}" height="{ROW}"/><path class="fm-whisker" d="M{low:.1} {y:.1}H{high:.1}"/>{}</g></g>"#,
+        left - 10.0,
         escaped(label),
         open_point(0, &tip),
         y - ROW / 2.0,
-        RIGHT - LEFT,
+        RIGHT - left,
         marker(shape, at(found.change.value), y)
     );
 }

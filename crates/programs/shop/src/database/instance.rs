@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,8 @@ pub struct Instance {
     pub url: Url,
     /// Program and version.
     pub version: String,
+    program: &'static str,
+    log: PathBuf,
 }
 
 /// How long an instance may take to answer: an estimate for a slow disk (it takes below 1 s here).
@@ -69,18 +71,29 @@ impl Instance {
             ip => ip,
         };
         let url = url(engine, SocketAddr::new(near, at.port()), password).map_err(failed)?;
-        let instance = Self { service, url, version: named(engine, &version) };
-        instance.wait(program, folder).await?;
+        let instance = Self {
+            service,
+            url,
+            version: named(engine, &version),
+            program,
+            log: folder.join("log"),
+        };
+        instance.open(1, 0).await?;
         Ok(instance)
     }
 
-    /// Waits until the instance answers.
-    async fn wait(&self, program: &'static str, folder: &Path) -> Result<(), Error> {
+    /// Connects to the instance as soon as it answers. It may be starting again: for the first time, or after it was killed,
+    /// up to `restarts` times.
+    pub async fn open(&self, connections: u32, restarts: u32) -> Result<Database, Error> {
+        let program = self.program;
         let until = Instant::now() + ANSWERS_WITHIN;
         loop {
-            let Err(error) = Database::open(&self.url, 1).await else { return Ok(()) };
-            if self.service.counters().1 > 0 {
-                let said = fs::read_to_string(folder.join("log")).unwrap_or_default();
+            let error = match Database::open(&self.url, connections).await {
+                Ok(database) => return Ok(database),
+                Err(error) => error,
+            };
+            if self.service.counters().1 > restarts {
+                let said = fs::read_to_string(&self.log).unwrap_or_default();
                 return Err(Error::Failed { program, said });
             }
             if Instant::now() > until {
