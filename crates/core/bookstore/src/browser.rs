@@ -39,9 +39,6 @@ const SESSION: Nanos = Nanos::from_secs(15 * 60);
 /// Share of sessions of customers whom the shop knows, in percent (University of Wisconsin).
 const KNOWN_PERCENT: u64 = 80;
 
-/// First think times are uniform up to this time, so that browsers do not start at once (University of Wisconsin).
-const FIRST_THINK: Nanos = Nanos::from_secs(20);
-
 /// An emulated browser (TPC-W's EB).
 #[derive(Debug)]
 pub struct Browser {
@@ -88,12 +85,10 @@ impl Browser {
         PageRequest { interaction: next, think, starts_session, path, form }
     }
 
+    /// The first one, too, so that the load has its rate from the start. Uniform times up to 20 s (University of Wisconsin) would
+    /// begin with less and then exceed it by a third.
     fn think(&mut self) -> Nanos {
         let mean = self.workload.think.0 as f64;
-        if self.at.is_none() {
-            let first = mean / 7e9 * FIRST_THINK.0 as f64;
-            return Nanos((first * self.random.unit()) as u64);
-        }
         Nanos((mean * self.random.exponential().min(10.0)) as u64)
     }
 
@@ -189,9 +184,12 @@ impl Browser {
         if let [only] = page.cart[..] {
             fields.push((format!("quantity-{only}"), (1 + self.random.below(10)).to_string()));
         } else {
-            for book in &page.cart {
+            for (place, book) in page.cart.iter().enumerate() {
                 if self.random.below(2) == 0 {
-                    fields.push((format!("quantity-{book}"), self.random.below(10).to_string()));
+                    // The first book stays, so that there is something to buy.
+                    let least = u64::from(place == 0);
+                    let quantity = least + self.random.below(10 - least);
+                    fields.push((format!("quantity-{book}"), quantity.to_string()));
                 }
             }
         }
@@ -313,6 +311,22 @@ mod tests {
                 assert_eq!(form[0], ("token".to_owned(), "t".to_owned()), "{}", visit.path);
             }
         }
+    }
+
+    #[test]
+    fn no_change_empties_the_cart() {
+        let mut browser = Browser::new(WORKLOAD, 1, 0);
+        let page = Page { cart: vec![3, 4], ..Page::default() };
+        let mut changes = 0;
+        for _ in 0..50_000 {
+            let visit = browser.next(Instant(0), Some(&page));
+            let fields = visit.form.unwrap_or_default();
+            let zeros =
+                fields.iter().filter(|(name, value)| name.starts_with("quantity-") && value == "0");
+            assert!(zeros.count() < 2, "{fields:?}");
+            changes += usize::from(fields.iter().any(|(name, _)| name == "quantity-4"));
+        }
+        assert!(changes > 50, "{changes}");
     }
 
     #[test]

@@ -72,10 +72,10 @@ pub(crate) fn violations(record: &Record) -> Vec<String> {
 /// Queueing Network Models", 1978: the interactive response time formula).
 fn law(record: &Record, run: &ShopRun) -> Option<String> {
     let browsers = f64::from(record.point.browsers?);
-    record.point.think_time?;
+    let think_s = record.point.think_time?.0 as f64 / 1e9;
     let window_s = run.load.window_ns.0 as f64 / 1e9;
     let rate = run.interactions as f64 / window_s;
-    let cycle_s = (run.load.think_mean_ns + run.response_mean_ns) / 1e9;
+    let cycle_s = think_s + run.response_mean_ns / 1e9;
     let bound = browsers / cycle_s;
     let tolerance = LAW_ERRORS / (run.interactions.max(1) as f64).sqrt();
     (rate > bound * (1.0 + tolerance)).then(|| {
@@ -110,7 +110,6 @@ mod tests {
                 per_second: vec![0, 5, 5],
                 ramp_up_ns: Nanos::from_secs(1),
                 window_ns: Nanos::from_secs(2),
-                think_mean_ns: 1.0e9,
                 ..LoadResult::default()
             },
             interactions: 10,
@@ -126,7 +125,7 @@ mod tests {
     }
 
     fn record(run: ShopRun) -> Record {
-        let levels = "pattern=shop,transport=http,family=4,link=loopback,payload=0,browsers=10";
+        let levels = "pattern=shop,transport=http,family=4,link=loopback,payload=0,browsers=10,think_time=1s";
         let point = fabricmark_testkit::point(levels);
         let figures = shop_figures(&point, &run, Provenance::Emulated);
         let shop = Some(run);

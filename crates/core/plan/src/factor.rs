@@ -275,7 +275,7 @@ factors! {
     Transport, transport: Transport = Required.of(Kind::Choice(Transport::CHOICES)).shown("{}");
     /// IP version
     Family, family: Family = Required.of(Kind::Choice(FAMILIES)).shown("{}").name("IP version").shared();
-    /// application bytes per write, datagram, request or MPI message; at most 64 MiB, over verbs and MPI 1 GiB; 0 only over MPI
+    /// application bytes per write, datagram, request or MPI message; at most 64 MiB, over verbs and MPI 1 GiB; 0 only over MPI and http
     Payload, payload: Bytes = Required.of(Kind::Size(Bytes(0), PAYLOAD_MAX)).shown("{} B").letter('l');
     /// application bytes per response of rr, crr and burst
     Response, response: Option<Bytes> = Traffic.of(Kind::Size(Bytes(1), PAYLOAD_MAX))
@@ -501,7 +501,7 @@ factors! {
     HostSettings, host_settings: Option<String> = Calls.of(Kind::Grammar(host_settings::list))
         .or_none()
         .shown("{}")
-        .when(|point| !matches!(point.transport.traits().network, Network::Machine | Network::Nothing | Network::Foreign))
+        .when(|point| !matches!(point.transport.traits().network, Network::Machine | Network::Nothing | Network::External))
         .shared();
     /// group of flows, by the name of its `[[group]]`
     Group, group: Option<String> = Groups.of(Kind::Name).shown("{}");

@@ -94,7 +94,7 @@ impl Reader<'_, '_> {
             self.source.problem(0..0, "the plan has no [quick] table", help);
         }
         let mut duration = self.duration(&mut run, "duration").unwrap_or(Nanos::from_secs(1));
-        // Browsers begin within 20 s.
+        // Almost three think times, after which few browsers have not visited a page.
         let usual = if is_tiers { Nanos::from_secs(20) } else { Nanos::from_millis(200) };
         let mut warm_up = self.duration(&mut run, "warm_up").unwrap_or(usual);
         let port = run

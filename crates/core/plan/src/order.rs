@@ -20,9 +20,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use crate::factor::Point;
 use crate::figure::Figure;
 use crate::pair::Pair;
 use crate::plan::{Plan, Testbed};
+use crate::shop::Interaction;
 use fabricmark_stats::{Comparison, Sample};
 use fabricmark_units::{Nanos, Stream};
 
@@ -173,7 +175,20 @@ impl FromIterator<Outcome> for Outcomes {
 pub fn unfinished_groups(plan: &Plan, block: u32, outcomes: &Outcomes) -> Vec<usize> {
     let families = if plan.stop.decides { plan.families() } else { BTreeMap::new() };
     let is_finished = |group: &usize| group_is_finished(plan, *group, block, outcomes, &families);
-    (0..plan.comparison_groups.len()).filter(|group| !is_finished(group)).collect()
+    (0..plan.comparison_groups.len())
+        .filter(|&group| !is_finished(&of_all_interactions(plan, group).unwrap_or(group)))
+        .collect()
+}
+
+/// The group that decides for a group of the bookstore: a run measures all interactions, and is not repeated because
+/// nobody visited a rare page.
+fn of_all_interactions(plan: &Plan, group: usize) -> Option<usize> {
+    let &first = plan.comparison_groups[group].first()?;
+    let of_all = |point: &Point| {
+        point.interaction == Some(Interaction::All) && point.shares_shop_run(&plan.points[first])
+    };
+    let mut groups = plan.comparison_groups.iter();
+    groups.position(|members| members.iter().any(|&member| of_all(&plan.points[member])))
 }
 
 /// What the pairs of a comparison group have shown before block `block`. A pair with fewer than two ratios is left out.

@@ -201,7 +201,7 @@ fn check_payload(point: &Point) -> Result<(), Contradiction> {
         Headers::Udp => traits.payload_max.min(Bytes(family.udp_payload_max())),
         _ => traits.payload_max,
     };
-    if point.payload == Bytes(0) && traits.network != Network::Foreign {
+    if point.payload == Bytes(0) && traits.network != Network::External {
         let message = format!("payload=0 is not supported with {transport}");
         return refuse(Factor::Payload, message, "use at least 1 byte");
     }

@@ -98,8 +98,8 @@ pub enum Network {
     Ip,
     /// The network of an RDMA adapter.
     Rdma,
-    /// Any that programs of others choose: an MPI library, or the servers of the bookstore.
-    Foreign,
+    /// Any that other programs choose: an MPI library, or the servers of the bookstore.
+    External,
 }
 
 /// Congestion control of a transport.
@@ -335,7 +335,7 @@ transports! {
     /// the transport that the MPI library uses (`mpi_transport`), only with `testbed = "mpi"`
     Mpi = "mpi", Traits {
         delivery: Delivery::Messages,
-        network: Network::Foreign,
+        network: Network::External,
         socket: Socket::None,
         has_ip_options: false,
         has_dscp: false,
@@ -348,7 +348,7 @@ transports! {
     };
     /// HTTP and SQL over TCP between the tiers of the bookstore, only with `testbed = "tiers"`
     Http = "http", Traits {
-        network: Network::Foreign,
+        network: Network::External,
         socket: Socket::None,
         has_tcp_options: false,
         is_plain_tcp: false,

@@ -1,7 +1,7 @@
 //! Plans of the bookstore.
 
 use fabricmark_plan::{
-    Interaction, Outcomes, Plan, Point, Problems, Size, Testbed, Tier, block, parse,
+    Interaction, Outcome, Outcomes, Plan, Point, Problems, Size, Testbed, Tier, block, parse,
 };
 
 fn plan(factors: &str) -> Result<Plan, Problems> {
@@ -44,8 +44,8 @@ fn a_run_has_all_interactions_and_its_levels_alternate_within_a_block() {
 #[test]
 fn what_has_no_effect_on_the_bookstore_is_refused() {
     let message = |factors: &str| plan(factors).unwrap_err().to_string();
-    let refused = message(&format!("{LINKS}\nflows = 2"));
-    assert!(refused.contains("flows has no effect on the bookstore"), "{refused}");
+    let refused = message(&format!("{LINKS}\nrtt = \"1ms\""));
+    assert!(refused.contains("rtt has no effect on the bookstore"), "{refused}");
     let refused = message(&format!("{LINKS}\npace = \"fixed:100\""));
     assert!(refused.contains("use pace=closed, or pace=poisson:100/s"), "{refused}");
     let refused = message(&format!("{LINKS}\nweb_app = \"rocev2:10G\""));
@@ -58,4 +58,30 @@ fn what_has_no_effect_on_the_bookstore_is_refused() {
 fn an_open_loop_has_no_think_time() {
     let plan = plan(&format!("{LINKS}\npace = \"poisson:200/s\"")).unwrap();
     assert_eq!(plan.points[0].think_time, None);
+}
+
+#[test]
+fn a_run_is_not_repeated_because_nobody_visited_a_rare_page() {
+    let plan = plan(LINKS).unwrap();
+    let mut outcomes = Outcomes::default();
+    for block in 0..2 {
+        for (point, of) in plan.points.iter().enumerate() {
+            // Nobody confirms a change of a price.
+            let is_rare = of.interaction == Some(Interaction::AdminConfirm);
+            let value = (!is_rare).then(|| (1.0 + f64::from(block)).into());
+            outcomes.add(Outcome { block, point, value, fills_link: false, is_whole: true });
+        }
+    }
+    assert_eq!(block(&plan, 2, &outcomes), []);
+}
+
+#[test]
+fn quick_may_replace_the_only_level_of_the_size_of_a_shop() {
+    let text =
+        "title = \"t\"\ntestbed = \"tiers\"\n[factors]\nitems = 100000\n[quick]\nitems = 1000\n";
+    let quick = parse("p.toml", text, Size::Quick, &[]).unwrap();
+    assert!(quick.points.iter().all(|point| point.items == Some(1000)));
+    let other = text.replace("[quick]\nitems = 1000", "[quick]\nfamily = 6");
+    let refused = parse("p.toml", &other, Size::Quick, &[]).unwrap_err().to_string();
+    assert!(refused.contains("[quick] has the level 6"), "{refused}");
 }

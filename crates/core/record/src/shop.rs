@@ -173,8 +173,6 @@ pub struct LoadResult {
     pub ramp_up_ns: Nanos,
     /// Length of the window.
     pub window_ns: Nanos,
-    /// Mean of the think times before the interactions that were completed in the window; 0 in an open loop.
-    pub think_mean_ns: f64,
     /// CPU time of the browsers' process in the window over its length.
     pub emulator_cpu_share: f64,
     /// Messages of pages that failed, at most ten different ones.

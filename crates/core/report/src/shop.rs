@@ -130,7 +130,7 @@ impl ShopView {
             InteractionView::of(interaction, records, e)
         });
         let browsers = point.browsers?;
-        let think_ns = mean(|run| run.load.think_mean_ns);
+        let think_ns = point.think_time.unwrap_or_default().0 as f64;
         let response_ns = mean(|run| run.response_mean_ns);
         let is_closed = point.think_time.is_some();
         let load = LoadView {
@@ -453,7 +453,7 @@ pub(crate) fn json(shops: &[ShopView]) -> Value {
             "browsers": shop.browsers,
             "interactions_per_s": of(&shop.load.rate_per_s),
             "response_mean_ns": of(&shop.load.response_ns),
-            "think_mean_ns": shop.load.think_ns,
+            "think_time_ns": shop.load.think_ns,
             "bound_per_s": shop.load.law_per_s,
             "emulator_cpu_share": shop.load.emulator_share,
             "model": shop.load.model.as_ref().map(model),

@@ -76,7 +76,7 @@ fn unbound(prepare: &Prepare, port: u16) -> impl FnOnce(io::Error) -> Failure {
     let transport = prepare.point.transport;
     system(match transport.traits().network {
         Network::Machine => format!("bind a {transport} socket"),
-        Network::Nothing | Network::Ip | Network::Rdma | Network::Foreign => {
+        Network::Nothing | Network::Ip | Network::Rdma | Network::External => {
             format!("bind {transport} {at}")
         }
     })

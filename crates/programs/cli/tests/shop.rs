@@ -243,7 +243,7 @@ fn survives(test: &str, server: &str) {
             // Browsers begin when there is an application server.
             let is_ready = || !servers("fabricmark-shop").is_empty() && !servers(server).is_empty();
             let mut since = Instant::now();
-            while since.elapsed() < Duration::from_secs(3) {
+            while since.elapsed() < Duration::from_secs(2) {
                 assert!(load.try_wait().unwrap().is_none(), "the load has ended");
                 thread::sleep(Duration::from_millis(20));
                 if !is_ready() {
@@ -255,7 +255,7 @@ fn survives(test: &str, server: &str) {
             });
         }
     };
-    let records = load(&["--duration", "8s", "--runs", "2"], kill_twice);
+    let records = load(&["--duration", "4s", "--runs", "2"], kill_twice);
     let runs = runs(&records);
     let restarts = |run: &ShopRun| run.tiers.iter().map(|tier| tier.counters.restarts).sum::<u32>();
     assert!(runs.iter().any(|(_, run)| restarts(run) > 0), "nothing was killed in a run");

@@ -155,7 +155,7 @@ async fn closed_loop(
             _ = cancelled.wait_for(|is_cancelled| *is_cancelled) => return,
         }
         let sample = visitor.visit(&request, began, began.elapsed()).await;
-        let _ = samples.send(Sample { think, ..sample });
+        let _ = samples.send(sample);
     }
 }
 
@@ -229,7 +229,6 @@ impl Visitor {
         Sample {
             interaction: request.interaction,
             at,
-            think: Duration::ZERO,
             response,
             images: found.images,
             error,

@@ -44,8 +44,6 @@ pub struct Sample {
     pub interaction: Interaction,
     /// When it began, since the start of the run; in an open loop, when it was scheduled.
     pub at: Duration,
-    /// Think time before it.
-    pub think: Duration,
     /// Until the last byte of the last image.
     pub response: Duration,
     /// Part of the response time in which images were fetched.
@@ -76,7 +74,6 @@ pub fn sum_up(visits: &Visits, load: &Load) -> Browsed {
         per_second: vec![0; visits.ended.as_secs() as usize],
         ..LoadResult::default()
     };
-    let mut think_ns = 0.0;
     for sample in &visits.samples {
         let is_confirm = sample.interaction == Interaction::BuyConfirm;
         if let Some(error) = &sample.error {
@@ -92,7 +89,6 @@ pub fn sum_up(visits: &Visits, load: &Load) -> Browsed {
             }
         }
         if (load.ramp_up..window_end).contains(&completed(sample)) {
-            think_ns += sample.think.as_nanos() as f64;
             for of in [Level::All, level(sample.interaction)] {
                 add(results.entry(of).or_default(), sample);
             }
@@ -109,9 +105,6 @@ pub fn sum_up(visits: &Visits, load: &Load) -> Browsed {
             *sum /= count;
         }
     }
-    let counted = |result: &InteractionResult| result.times_ns.len() + result.errors;
-    let visited = results.get(&Level::All).map_or(0, counted);
-    all.think_mean_ns = think_ns / visited.max(1) as f64;
     Browsed { interactions: results.into_iter().collect(), load: all }
 }
 
@@ -223,7 +216,6 @@ mod tests {
         let sample = |interaction, at_ms: u64, error: Option<&str>| Sample {
             interaction,
             at: Duration::from_millis(at_ms),
-            think: Duration::from_secs(1),
             response: Duration::from_millis(200),
             images: Duration::from_millis(50),
             error: error.map(str::to_owned),
@@ -250,6 +242,5 @@ mod tests {
         assert_eq!(load.per_second, [0, 1, 1, 1]);
         assert_eq!((load.confirmed, load.unconfirmed), (1, 1));
         assert_eq!(load.emulator_cpu_share, 0.05);
-        assert_eq!(load.think_mean_ns, 1e9);
     }
 }

@@ -20,6 +20,8 @@ pub enum Quantity {
     LatencyUs,
     /// P5's switching speed of a relay in Mbit/s.
     SwitchingMbps,
+    /// Web interactions of the bookstore per second.
+    InteractionsPerS,
 }
 
 impl Quantity {
@@ -30,6 +32,7 @@ impl Quantity {
                 Scale { tie: fabricmark_stats::THROUGHPUT_TIE, unit: "Mb/s" }
             }
             Self::LatencyUs => Scale { tie: fabricmark_stats::LATENCY_TIE, unit: "µs" },
+            Self::InteractionsPerS => Scale { tie: fabricmark_stats::THROUGHPUT_TIE, unit: "/s" },
         }
     }
 
@@ -39,6 +42,7 @@ impl Quantity {
             Self::GoodputMbps => "goodput",
             Self::LatencyUs => "latency",
             Self::SwitchingMbps => "switching speed",
+            Self::InteractionsPerS => "web interactions",
         }
     }
 }
@@ -52,6 +56,8 @@ pub enum Load {
     Tcp,
     /// A benchmark of the Intel MPI Benchmarks, by its name.
     Mpi(&'static str),
+    /// The browsers of the bookstore.
+    Shop,
 }
 
 /// The loads of P1's tables.
@@ -63,6 +69,7 @@ impl Load {
         match transport {
             Transport::Udp => Some(Self::Udp),
             Transport::Tcp => Some(Self::Tcp),
+            Transport::Http => Some(Self::Shop),
             _ => None,
         }
     }
@@ -73,7 +80,9 @@ impl Load {
             (Quantity::GoodputMbps, _) => Figure::Goodput,
             (Quantity::LatencyUs, Self::Mpi(_)) => Figure::OperationTime,
             (Quantity::LatencyUs, Self::Udp | Self::Tcp) => Figure::HalfRtt,
+            (Quantity::LatencyUs, Self::Shop) => Figure::ResponseTime,
             (Quantity::SwitchingMbps, _) => Figure::SwitchingSpeed,
+            (Quantity::InteractionsPerS, _) => Figure::InteractionRate,
         }
     }
 
@@ -83,6 +92,7 @@ impl Load {
             Self::Udp => "UDP",
             Self::Tcp => "TCP",
             Self::Mpi(name) => name,
+            Self::Shop => "bookstore",
         }
     }
 }

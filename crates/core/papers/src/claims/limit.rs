@@ -27,7 +27,7 @@ pub fn limit(
     let alone = |stack| match quantity {
         Quantity::GoodputMbps => mbps(ceiling(link, stack, payload)),
         Quantity::LatencyUs => Some(floor(link, 1, stack, payload)?.time_ns.as_f64() / 1e3),
-        Quantity::SwitchingMbps => None,
+        Quantity::SwitchingMbps | Quantity::InteractionsPerS => None,
     };
     match load {
         Load::Udp => {
@@ -37,11 +37,13 @@ pub fn limit(
         Load::Tcp => {
             let bound = match quantity {
                 Quantity::GoodputMbps => tcp_stream_mbps(link, family, false)?,
-                Quantity::LatencyUs | Quantity::SwitchingMbps => alone(tcp(family, false))?,
+                Quantity::LatencyUs | Quantity::SwitchingMbps | Quantity::InteractionsPerS => {
+                    alone(tcp(family, false))?
+                }
             };
             Some(Limit { bound, alone: alone(tcp(family, true))? })
         }
-        Load::Mpi(_) => None,
+        Load::Mpi(_) | Load::Shop => None,
     }
 }
 

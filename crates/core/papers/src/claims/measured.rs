@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabricmark_plan::{Direction, Factor, MpiTransport, Pattern, Point};
+use fabricmark_plan::{Direction, Factor, Interaction, MpiTransport, Pattern, Point};
 use fabricmark_record::{INVALID_SHARE_MAX, Limits, Outcome, Provenance, Record};
 use fabricmark_stats::StopRule;
 use fabricmark_wire::{Kind, Link};
@@ -12,15 +12,22 @@ use super::limit::Limit;
 use super::value::Value;
 
 /// Factors that are not part of a network's name, because they identify the column or its rows.
-const OF_THE_COLUMN: [Factor; 5] =
-    [Factor::Pattern, Factor::Transport, Factor::Family, Factor::Payload, Factor::Benchmark];
+const OF_THE_COLUMN: [Factor; 6] = [
+    Factor::Pattern,
+    Factor::Transport,
+    Factor::Family,
+    Factor::Payload,
+    Factor::Benchmark,
+    Factor::Interaction,
+];
 
 /// Factors whose level follows from others, or is part of the network's name in any case.
-const IMPLIED: [Factor; 3] = [Factor::Link, Factor::Response, Factor::Datatype];
+const IMPLIED: [Factor; 4] = [Factor::Link, Factor::AppDb, Factor::Response, Factor::Datatype];
 
 impl Figures {
     /// Means of `records` with intervals by `rule`: goodput of one-way streams, RTT/2 of ping-pong, TCP and
-    /// UDP, switching speed of the relays of transfers, and operation time and goodput of MPI benchmarks.
+    /// UDP, switching speed of the relays of transfers, operation time and goodput of MPI benchmarks, and web
+    /// interactions of the bookstore.
     ///
     /// Excludes runs that do not count, and all runs of a point if more than a tenth of its runs are invalid. If
     /// points differ in more than IP version and payload, these levels are part of the network's name, so that each
@@ -46,7 +53,9 @@ impl Figures {
                 });
                 let row = match columns[place].quantity {
                     Quantity::SwitchingMbps => record.point.relay_buffer.unwrap_or_default(),
-                    Quantity::GoodputMbps | Quantity::LatencyUs => record.point.payload,
+                    Quantity::GoodputMbps | Quantity::LatencyUs | Quantity::InteractionsPerS => {
+                        record.point.payload
+                    }
                 };
                 runs.entry((place, row.0)).or_default().push(record);
             }
@@ -118,7 +127,9 @@ fn quantities(point: &Point) -> &'static [Quantity] {
         Pattern::PingPong => &[Quantity::LatencyUs],
         Pattern::Crr if point.relay_buffer.is_some() => &[Quantity::SwitchingMbps],
         Pattern::Mpi => &[Quantity::GoodputMbps, Quantity::LatencyUs],
-        Pattern::Shop => &[],
+        Pattern::Shop if point.interaction == Some(Interaction::All) => {
+            &[Quantity::InteractionsPerS]
+        }
         _ => &[],
     }
 }
@@ -132,7 +143,8 @@ fn column(quantity: Quantity, record: &Record, varying: &[Factor]) -> Option<Col
     };
     let figure = record.figures.get(load.figure(quantity))?;
     let link = match record.point.mpi_transport {
-        None | Some(MpiTransport::Tcp) => record.point.link,
+        // Of the bookstore, that between the tiers.
+        None | Some(MpiTransport::Tcp) => record.point.app_db.unwrap_or(record.point.link),
         Some(MpiTransport::Rc | MpiTransport::Ud) => record.point.link.for_verbs(),
         // It does not use the link.
         Some(MpiTransport::Shm) => Link::Loopback,
@@ -174,6 +186,7 @@ fn size(quantity: Quantity) -> f64 {
     match quantity {
         Quantity::GoodputMbps | Quantity::SwitchingMbps => 1e6,
         Quantity::LatencyUs => 1e3,
+        Quantity::InteractionsPerS => 1.0,
     }
 }
 
@@ -196,7 +209,7 @@ fn cell(column: &Column, runs: &[&Record], rule: &StopRule) -> Option<Value> {
 /// The limit in the record. For latency, half the RTT floor.
 fn limit(quantity: Quantity, load: Load, limits: &Limits) -> Option<Limit> {
     match quantity {
-        Quantity::SwitchingMbps => None,
+        Quantity::SwitchingMbps | Quantity::InteractionsPerS => None,
         Quantity::GoodputMbps => {
             let mbps = |kind: Kind, is_message: bool| {
                 let ceiling = limits.ceilings.iter().find(|ceiling| {

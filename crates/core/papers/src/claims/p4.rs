@@ -91,7 +91,7 @@ fn judge(
         return tally.missing("", Missing::FigureOnly(reason));
     }
     let relation = match quantity {
-        GoodputMbps | Quantity::SwitchingMbps => Relation::Above,
+        GoodputMbps | Quantity::SwitchingMbps | Quantity::InteractionsPerS => Relation::Above,
         LatencyUs => Relation::Below,
     };
     for (roce, ethernet) in figures.rdma(quantity, benchmark) {

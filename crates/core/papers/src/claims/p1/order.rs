@@ -7,7 +7,7 @@ use crate::claims::figures::{Column, Figures, Load, Origin, Quantity};
 use crate::claims::outcome::Missing;
 use crate::claims::tally::{Relation, Tally};
 use crate::claims::value::crossover;
-use Quantity::{GoodputMbps, LatencyUs, SwitchingMbps};
+use Quantity::{GoodputMbps, InteractionsPerS, LatencyUs, SwitchingMbps};
 use Relation::{Above, AtLeast, Below};
 
 /// Largest payload in bytes at which 10GbE is claimed to lead, and the next larger one of the tables.
@@ -22,7 +22,7 @@ pub fn by_family(
     pairs: &[(&Column, &Column)],
 ) {
     let relation = match quantity {
-        GoodputMbps | SwitchingMbps => AtLeast,
+        GoodputMbps | SwitchingMbps | InteractionsPerS => AtLeast,
         LatencyUs => Below,
     };
     for &(v4, v6) in pairs {

@@ -119,7 +119,8 @@ fn evaluate(browsers: u32, Nanos(window_ns): Nanos, result: &Browse) -> Tried {
         Some(format!("{} ended", tier.program))
     } else if errors > 0 {
         let example = browsed.load.errors.first().cloned().unwrap_or_default();
-        Some(format!("{errors} errors, such as {example}"))
+        let errors = if errors == 1 { "an error".to_owned() } else { format!("{errors} errors") };
+        Some(format!("{errors}, such as {example}"))
     } else if count == 0 {
         Some("no interaction was completed".to_owned())
     } else {
