@@ -12,4 +12,5 @@ mod fabricated;
 mod invalid;
 mod lfn;
 mod page;
+mod shop;
 mod text;
