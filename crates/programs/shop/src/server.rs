@@ -80,6 +80,7 @@ impl Server {
             .route("/register", get(order::register))
             .route("/buy", post(order::buy))
             .route("/confirm", post(order::confirm))
+            .route("/sign-out", post(order::sign_out))
             .route("/orders", get(order::inquiry).post(order::display))
             .route("/admin/{id}", get(order::admin).post(order::change_item))
             .route("/static/shop.css", get(style))

@@ -195,6 +195,48 @@ impl Served {
         }
     }
 
+    /// A cookie that was taken from a client buys nothing after the client has signed out.
+    async fn a_stolen_session_ends_with_its_owners(&self) {
+        let mut client = BrowserContext::new(self.load);
+        let token = client.send("/book/5", &[]).await.unwrap();
+        client.send("/cart", &[("token", &token), ("add", "5")]).await.unwrap();
+        let sign_in = [("token", &token[..]), ("user", "OG"), ("password", "og")];
+        let token = client.send("/buy", &sign_in).await.unwrap();
+        let stolen = client.cookie().unwrap().to_owned();
+        client.send("/sign-out", &[("token", &token)]).await.unwrap();
+        client.set_cookie(&stolen);
+        let pay = [("token", &token[..]), ("card", "4111111111111111"), ("holder", "A Reader")];
+        let refused = client.send("/confirm", &pay).await.unwrap_err().to_string();
+        assert!(refused.contains("403"), "{refused}");
+    }
+
+    /// A book is related to those that its buyers have bought most.
+    async fn related_books_follow_from_orders(&self) {
+        let related = async || {
+            let find = sql!("SELECT other FROM related WHERE item = " [1] " ORDER BY place");
+            let found = fetch!(Database, self.database, (i64,), find, 11_i64).await.unwrap();
+            found.into_iter().map(|row| row.0).collect::<Vec<_>>()
+        };
+        let before = related().await;
+        let mut client = BrowserContext::new(self.load);
+        let token = client.send("/book/11", &[]).await.unwrap();
+        for item in ["11", "12"] {
+            client.send("/cart", &[("token", &token), ("add", item)]).await.unwrap();
+        }
+        client.send("/cart", &[("token", &token), ("quantity-12", "99")]).await.unwrap();
+        let sign_in = [("token", &token[..]), ("user", "OG"), ("password", "og")];
+        let token = client.send("/buy", &sign_in).await.unwrap();
+        let pay = [("token", &token[..]), ("card", "4111111111111111"), ("holder", "A Reader")];
+        let token_after = client.send("/confirm", &pay).await.unwrap();
+        drop(token_after);
+        let token = client.send("/admin/11", &[]).await.unwrap();
+        client.send("/admin/11", &[("token", &token), ("price", "9.99")]).await.unwrap();
+        let after = related().await;
+        assert_eq!((after[0], after.len()), (12, before.len()));
+        let distinct: std::collections::BTreeSet<_> = after.iter().collect();
+        assert_eq!(distinct.len(), after.len(), "{after:?}");
+    }
+
     /// 100 different books fit into a cart.
     async fn carts_are_bounded(&self) {
         let mut client = BrowserContext::new(self.load);
@@ -215,6 +257,8 @@ async fn the_shop_sells_refuses_and_adds_up(engine: Engine) {
     shop.concurrent_buyers_share_the_last_copies().await;
     shop.a_declined_card_buys_nothing().await;
     shop.forged_requests_are_refused().await;
+    shop.a_stolen_session_ends_with_its_owners().await;
+    shop.related_books_follow_from_orders().await;
     shop.carts_are_bounded().await;
 }
 

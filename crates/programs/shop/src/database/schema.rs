@@ -6,7 +6,8 @@ use super::{Database, execute, fetch, sql};
 
 /// Statements of each version. `SERIAL_KEY` stands for a primary key with increasing numbers, which the databases write
 /// differently.
-const VERSIONS: [&[&str]; 1] = [&[
+const VERSIONS: [&[&str]; 2] = [
+    &[
     "CREATE TABLE country (id BIGINT PRIMARY KEY, name VARCHAR(40) NOT NULL)",
     "CREATE TABLE author (id BIGINT PRIMARY KEY, first_name VARCHAR(20) NOT NULL, last_name VARCHAR(20) NOT NULL,
         born BIGINT NOT NULL, biography VARCHAR(500) NOT NULL)",
@@ -35,7 +36,9 @@ const VERSIONS: [&[&str]; 1] = [&[
     "CREATE TABLE secret (id BIGINT PRIMARY KEY, value VARCHAR(64) NOT NULL)",
     "CREATE TABLE cart_line (cart VARCHAR(32) NOT NULL, item BIGINT NOT NULL, quantity BIGINT NOT NULL,
         PRIMARY KEY (cart, item))",
-]];
+    ],
+    &["CREATE TABLE revoked (session VARCHAR(32) PRIMARY KEY, at_s BIGINT NOT NULL)"],
+];
 
 /// Indexes, which are built when the data is there.
 const INDEXES: [&str; 7] = [

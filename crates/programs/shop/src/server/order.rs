@@ -245,7 +245,7 @@ impl<'a> Payment<'a> {
 
 pub async fn confirm(mut post: Post) -> Result<Response, PageError> {
     let context = &post.context;
-    let id = context.session.customer.ok_or(PageError::Anonymous)?;
+    let id = signed_in(context).await?;
     let payment = Payment::of(&post)?;
     // The id of the session identifies the order: a form that is sent again yields the same order.
     let order = match placed_before(context).await? {
@@ -439,13 +439,59 @@ pub async fn admin(context: Context, Id(id): Id) -> Result<Response, PageError> 
     context.respond(&Admin { token: context.token(), entry })
 }
 
+/// Changes the price of a book, and relates it to those that its latest buyers have bought most (TPC-W 1.8, clause 2.16).
 pub async fn change_item(id: Id, post: Post) -> Result<Response, PageError> {
     let cents =
         cents(post.field("price")).ok_or(PageError::Form("a price is from 0.01 to 9999.99"))?;
-    let set = sql!("UPDATE item SET price_cents = " [1] " WHERE id = " [2]);
     let context = post.context;
-    context.timed(execute!(Database, context.server.database, set, cents, id.0)).await?;
+    let Id(item) = id;
+    let bought = sql!("SELECT l.item FROM order_line l JOIN orders o ON o.id = l.orders WHERE l.item <> " [1]
+                      " AND o.customer IN (SELECT b.customer FROM order_line m JOIN orders b ON b.id = m.orders \
+                      WHERE m.item = " [2] " AND b.id > (SELECT MAX(id) - 10000 FROM orders)) \
+                      GROUP BY l.item ORDER BY SUM(l.quantity) DESC, l.item LIMIT 5");
+    let found = fetch!(Database, context.server.database, (i64,), bought, item, item);
+    let mut related: Vec<i64> = context.timed(found).await?.into_iter().map(|row| row.0).collect();
+    let mut open = context.timed(context.server.database.begin()).await?;
+    let set = sql!("UPDATE item SET price_cents = " [1] " WHERE id = " [2]);
+    context.timed(execute!(Transaction, open, set, cents, item)).await?;
+    let before = sql!("SELECT other FROM related WHERE item = " [1] " ORDER BY place FOR UPDATE");
+    let before = context.timed(fetch!(Transaction, open, (i64,), before, item)).await?;
+    // Books with few buyers keep some of those that they had.
+    for (other,) in before.iter().copied() {
+        if related.len() < before.len() && !related.contains(&other) {
+            related.push(other);
+        }
+    }
+    for ((place, other), (old,)) in (0_i64..).zip(related).zip(before) {
+        if other != old {
+            let set = sql!("UPDATE related SET other = " [1] " WHERE item = " [2] " AND place = " [3]);
+            context.timed(execute!(Transaction, open, set, other, item, place)).await?;
+        }
+    }
+    context.timed(open.commit()).await?;
     admin(context, id).await
+}
+
+/// Ends a session: its cookie, which others may have, buys nothing any more.
+pub async fn sign_out(mut post: Post) -> Result<Response, PageError> {
+    let context = &post.context;
+    let revoke = Sql {
+        mariadb: "INSERT IGNORE INTO revoked VALUES (?, ?)",
+        postgresql: "INSERT INTO revoked VALUES ($1, $2) ON CONFLICT DO NOTHING",
+    };
+    let (session, at_s) = (&context.session.id, now_s() as i64);
+    context.timed(execute!(Database, context.server.database, revoke, session, at_s)).await?;
+    post.context.session = Session::new(None)?;
+    post.context.respond(&Message { heading: "Goodbye", message: "You are signed out." })
+}
+
+/// The customer who has signed in, and not out.
+async fn signed_in(context: &Context) -> Result<i64, PageError> {
+    let id = context.session.customer.ok_or(PageError::Anonymous)?;
+    let find = sql!("SELECT session FROM revoked WHERE session = "[1]);
+    let (database, session) = (&context.server.database, &context.session.id);
+    let found = context.timed(fetch!(Database, *database, (String,), find, session)).await?;
+    if found.is_empty() { Ok(id) } else { Err(PageError::Anonymous) }
 }
 
 /// An amount such as 12.30 in cents.
