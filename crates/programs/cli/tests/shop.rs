@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -49,10 +49,6 @@ fn can_run(test: &str) -> bool {
     }
 }
 
-fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
 /// A shop that is up.
 struct Up {
     child: Child,
@@ -70,19 +66,18 @@ fn fabricmark(place: &Path, arguments: &[&str]) -> Command {
 impl Up {
     /// Starts a shop and waits until it is served.
     fn start(options: &[&str]) -> Self {
-        let (at, place) = (free(), tempfile::tempdir().unwrap());
-        let listen = at.to_string();
+        let place = tempfile::tempdir().unwrap();
         let mut arguments = vec!["shop", "up", "--items", "1000", "--browsers", "1"];
-        arguments.extend(["--listen", &listen]);
+        arguments.extend(["--listen", "127.0.0.1:0"]);
         arguments.extend(options);
         let mut command = fabricmark(place.path(), &arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        if line != format!("http://{at}\n") {
+        let Some(at) = line.trim().strip_prefix("http://").and_then(|at| at.parse().ok()) else {
             let output = child.wait_with_output().unwrap();
             panic!("{line}{}", String::from_utf8_lossy(&output.stderr));
-        }
+        };
         Self { child, at, place }
     }
 

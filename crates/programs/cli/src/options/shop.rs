@@ -71,7 +71,7 @@ pub struct Up {
     /// What is started
     #[command(flatten)]
     pub tiers: Tiers,
-    /// Address and port of this host at which the shop can be used in a browser
+    /// Address and port of this host at which the shop can be used in a browser; with port 0 any free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
 }

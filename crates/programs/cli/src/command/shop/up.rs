@@ -37,6 +37,9 @@ pub(super) fn up(options: &Up) -> Result<(), Failure> {
         let message = format!("cannot listen at {}: {error}; use another --listen", options.listen);
         Failure::new(Code::Missing, message)
     })?;
+    let at = listener.local_addr().map_err(|error| {
+        Failure::internal(format!("cannot find the address of a socket: {error}"))
+    })?;
     let interrupted = interruptions()?;
     let mut line = Line::new();
     let progress = &mut |what: &str, done, of| line.prepares(what, done, of);
@@ -51,7 +54,7 @@ pub(super) fn up(options: &Up) -> Result<(), Failure> {
     }
     note!("all {pages} pages checked after {:.1} s", began.elapsed().as_secs_f64());
     note!("sign in as OG with the password og; Ctrl-C or `fabricmark shop down` ends the shop");
-    println!("http://{}", options.listen);
+    println!("http://{at}");
     let namespace = shop.client_namespace();
     listener
         .set_nonblocking(true)
