@@ -1,7 +1,7 @@
 //! The shop with a real database.
 
 use std::future::pending;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use fabricmark_bookstore::{Interaction, Mix, Scale, Shop, Workload, stock_after};
@@ -19,7 +19,7 @@ use crate::server::Server;
 const SHOP: Shop = Shop { scale: Scale { items: 1_000, browsers: 1 }, seed: 1, today: 20_000 };
 
 fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    ([127, 0, 0, 1], fabricmark_testkit::free_port()).into()
 }
 
 /// A served shop of 1,000 books.

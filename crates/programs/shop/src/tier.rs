@@ -268,9 +268,14 @@ fn of(load: BrowserLoad) -> Load {
     }
 }
 
+/// Ports of servers, below those that the kernel gives to connections (`net.ipv4.ip_local_port_range`).
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+/// A free port. No connection takes it before the server does.
 fn free_port() -> Result<u16, Error> {
-    let bound = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|one| one.local_addr());
-    bound.map(|at| at.port()).map_err(Error::Port)
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).is_ok();
+    let mut ports = PORTS;
+    ports.find(is_free).ok_or_else(|| Error::Port(std::io::ErrorKind::AddrInUse.into()))
 }
 
 /// Waits until a server listens at a port of this host.

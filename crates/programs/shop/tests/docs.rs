@@ -3,7 +3,7 @@
 
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -26,8 +26,7 @@ fn the_commands_of_the_page_load_serve_browse_and_audit_a_shop() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/shop.md");
     let page = std::fs::read_to_string(page).unwrap();
     let (_, page) = page.split_once("## One tier at a time").unwrap();
-    let ports =
-        [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
+    let ports = [(); 3].map(|()| fabricmark_testkit::free_port());
     let page = page.replace("13306", &ports[0].to_string()).replace("8080", &ports[1].to_string());
     let page = page.replace("8081", &ports[2].to_string());
     let page = page.replace("--measure 10s", "--measure 2s");

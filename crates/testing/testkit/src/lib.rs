@@ -147,3 +147,17 @@ pub fn skip(test: &str, reason: &str) {
         writeln!(file, "{test}: {reason}").unwrap();
     }
 }
+
+/// A free TCP port of 127.0.0.1 that no connection takes as its own: the kernel chooses those from 32768 on
+/// (`net.ipv4.ip_local_port_range`).
+pub fn free_port() -> u16 {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = std::process::id().wrapping_mul(97).wrapping_add(NEXT.fetch_add(1, Relaxed));
+        let port = 20_000 + (number % 12_000) as u16;
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
