@@ -150,6 +150,7 @@ pub fn skip(test: &str, reason: &str) {
 
 /// A free TCP port of 127.0.0.1 that no connection takes as its own: the kernel chooses those from 32768 on
 /// (`net.ipv4.ip_local_port_range`).
+#[expect(clippy::disallowed_types, reason = "only tests use it")]
 pub fn free_port() -> u16 {
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
     static NEXT: AtomicU32 = AtomicU32::new(0);

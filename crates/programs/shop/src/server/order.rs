@@ -464,7 +464,8 @@ pub async fn change_item(id: Id, post: Post) -> Result<Response, PageError> {
     }
     for ((place, other), (old,)) in (0_i64..).zip(related).zip(before) {
         if other != old {
-            let set = sql!("UPDATE related SET other = " [1] " WHERE item = " [2] " AND place = " [3]);
+            let set =
+                sql!("UPDATE related SET other = " [1] " WHERE item = " [2] " AND place = " [3]);
             context.timed(execute!(Transaction, open, set, other, item, place)).await?;
         }
     }
