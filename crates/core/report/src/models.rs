@@ -154,7 +154,7 @@ fn parameters(
 }
 
 /// A mean with its half-width, in a unit of `size` base units.
-fn written(estimate: Option<&Estimate>, size: f64, decimals: usize) -> String {
+pub(crate) fn written(estimate: Option<&Estimate>, size: f64, decimals: usize) -> String {
     let Some(estimate) = estimate else { return "-".to_owned() };
     let value = fixed(estimate.value / size, decimals);
     match estimate.half_width() {

@@ -7,6 +7,7 @@ use fabricmark_stats::Estimate;
 use serde_json::{Value, json};
 
 use crate::grid::PlainTable;
+use crate::models::written;
 use crate::number::fixed;
 use crate::runs::ByPoint;
 use crate::{Experiment, label, select, summary};
@@ -248,16 +249,6 @@ impl InteractionView {
     }
 }
 
-/// A mean with its half-width, in a unit of `size` base units.
-fn written(estimate: Option<&Estimate>, size: f64, decimals: usize) -> String {
-    let Some(estimate) = estimate else { return "-".to_owned() };
-    let value = fixed(estimate.value / size, decimals);
-    match estimate.half_width() {
-        Some(half) => format!("{value} ± {}", fixed(half / size, decimals)),
-        None => value,
-    }
-}
-
 /// The views as tables.
 pub(crate) fn tables(shops: &[ShopView]) -> Vec<PlainTable> {
     if shops.is_empty() {
@@ -301,8 +292,8 @@ fn throughput(shops: &[ShopView]) -> PlainTable {
          browsers / (think time + response time)"
             .to_owned(),
         "modelled: mean-value analysis of the CPUs, from the CPU time of the tiers per \
-         interaction; what a page waits for disks, locks and networks is not in the model, so its \
-         response time is below the measured one"
+         interaction, without disks, locks and networks; it adds up CPU times that overlap in fact, \
+         such as those of the images of a page"
             .to_owned(),
     ];
     let mut bottlenecks: Vec<String> = shops
