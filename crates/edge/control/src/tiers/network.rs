@@ -14,6 +14,11 @@ use crate::error::PlanError;
 /// Seed of the links: they lose nothing.
 const SEED: u64 = 1;
 
+/// More ports for connections, and those of closed ones again after a second: browsers that give up under overload open
+/// more connections than the 28,232 ports of the kernel's default allow in a minute.
+const PORTS: &str =
+    "{ 'net.ipv4.ip_local_port_range' = '32768 65535', 'net.ipv4.tcp_tw_reuse' = '1' }";
+
 /// The network between the tiers.
 pub(super) struct Network {
     lab: Lab,
@@ -48,7 +53,8 @@ fn links(points: &[Point]) -> [Vec<Link>; 3] {
 /// The topology of a lab, as a topology file. The emulator carries every link, so that links differ in nothing but their
 /// options.
 fn topology(links: &[Vec<Link>; 3]) -> String {
-    let mut text: String = Tier::ALL.map(|tier| format!("[hosts.{}]\n", tier.name())).concat();
+    let host = |tier: Tier| format!("[hosts.{}]\nsysctl = {PORTS}\n", tier.name());
+    let mut text: String = Tier::ALL.map(host).concat();
     for (segment, links) in links.iter().enumerate() {
         let [before, after] = [Tier::ALL[segment], Tier::ALL[segment + 1]].map(Tier::name);
         for (number, link) in links.iter().enumerate() {

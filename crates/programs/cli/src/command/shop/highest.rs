@@ -42,12 +42,13 @@ pub(super) fn highest(options: &Load) -> Result<(), Failure> {
     let progress = &mut |what: &str, done, of| line.prepares(what, done, of);
     let mut watch = Watch { interrupted: &interrupted, progress };
     let mut shop = Shop::start(&plan.points, &this_program()?, None, &mut watch)?;
-    let mut load = shop.prepare(&plan.points[0], &mut watch)?;
-    load.browsers.ramp_up_ns = options.warm_up;
-    load.browsers.window_ns = options.duration;
     let mut tried: Vec<Tried> = Vec::new();
     let mut next = Some(options.tiers.browsers);
     while let Some(browsers) = next.filter(|_| tried.len() < RUNS_MAX) {
+        // Servers without the connections of an overload.
+        let mut load = shop.prepare(&plan.points[0], &mut watch)?;
+        load.browsers.ramp_up_ns = options.warm_up;
+        load.browsers.window_ns = options.duration;
         load.browsers.browsers = browsers;
         load.browsers.seed = 1 + tried.len() as u64;
         let result = shop.browse(&load, &mut watch)?;
