@@ -94,8 +94,7 @@ pub struct Item {
 /// any shop fit into the memory of a web server.
 pub const COVERS: u32 = 100;
 
-/// Size of the large image of a book in KiB (TPC-W 1.8, clause 4.7.3, as the University of Wisconsin's implementation has
-/// its shares).
+/// Size of the large image of a book in KiB, with the shares of the University of Wisconsin's implementation.
 pub fn cover_kib(item: u32) -> u16 {
     // A multiplier without a common factor mixes the sizes.
     match item % COVERS * 37 % COVERS {

@@ -3,8 +3,8 @@
 use fabricmark_plan::{Figure, Interaction, Point};
 use fabricmark_record::{Figures, Provenance, Record, ShopRun, Sourced};
 
-/// Share of a CPU above which the browsers' process may have been too slow for its think times. It is one process with a
-/// thread for each CPU; at half of one CPU its timers were late by less than 1 ms.
+/// Share of a CPU above which the browsers' process may be too slow for its think times: an arbitrary choice. How late its
+/// timers are was not measured.
 const EMULATOR_CPU_MAX: f64 = 0.5;
 
 /// Standard errors of an exponential mean by which the throughput may exceed N / (Z + R).

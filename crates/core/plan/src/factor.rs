@@ -259,10 +259,10 @@ const CONNECT_TIMEOUT_MAX: Nanos = Nanos::from_secs(60);
 /// Longest emulated RTT. Linux aborts a connection after some minutes without an ACK; the RTT to the Moon is 2.6 s.
 const RTT_MAX: Nanos = Nanos::from_secs(10);
 
-/// Most emulated browsers: an arbitrary bound; the crate `bookstore` has the same.
+/// Most emulated browsers, against typing errors.
 const BROWSERS_MAX: u64 = 10_000;
 
-/// Most books (TPC-W 1.8, clause 4.3: 10 million).
+/// Most books, as in the crate `bookstore`, whose largest shop has 10 million.
 const ITEMS_MAX: u64 = 10_000_000;
 
 /// Longest mean think time: an arbitrary bound.

@@ -314,7 +314,7 @@ figures! {
     /// web interactions of the bookstore that were completed per second in the measurement window
     InteractionRate = "interaction-rate",
         rate("interactions_per_s", "interactions", Unit::PerSecond, &[Shop]);
-    /// mean response time of a web interaction: from the first byte of the request to the last byte of the last image (TPC-W 1.8, clause 5.3.1)
+    /// mean response time of a web interaction: from the first byte of the request to the last byte of the last image
     ResponseTime = "response-time", mean("response_mean_ns", "response time", &[Shop]);
     /// median response time of a web interaction
     ResponseTimeP50 = "response-time-p50",

@@ -34,8 +34,9 @@ const NAME: &str = "payment";
 /// Longest answer of a gateway: an authorization has 32 characters.
 const ANSWER_BYTES_MAX: usize = 1024;
 
-/// Largest amount of an order that the gateway authorizes: 100 books of TPC-W's highest price, 99 copies each.
-const CENTS_MAX: i64 = 100 * 99 * 999_900;
+/// Largest amount that the gateway authorizes: twice a full cart, 99 copies of 100 books, at the highest price that Admin
+/// Confirm accepts, which leaves room for tax and shipping.
+const CENTS_MAX: i64 = 2 * 100 * 99 * 999_999;
 
 /// How long a client may take for its handshake.
 const SECURED_WITHIN: Duration = Duration::from_secs(10);

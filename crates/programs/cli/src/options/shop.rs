@@ -31,7 +31,7 @@ pub struct Tiers {
     /// Database: mariadb or postgresql
     #[arg(long, value_name = "NAME", default_value = "mariadb")]
     pub db: String,
-    /// Link of a segment between tiers: client-web, web-app or app-db; may be repeated [default: ethernet:10G each]
+    /// Link of a segment between tiers: client-web, web-app or app-db; may be repeated [default: ethernet:10G; web-app is as app-db]
     #[arg(long, value_name = "SEGMENT=LINK", value_parser = segment)]
     pub segment: Vec<(Factor, String)>,
     /// Most connections of the application server to the database

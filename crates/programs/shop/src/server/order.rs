@@ -439,7 +439,7 @@ pub async fn admin(context: Context, Id(id): Id) -> Result<Response, PageError> 
     context.respond(&Admin { token: context.token(), entry })
 }
 
-/// Changes the price of a book, and relates it to those that its latest buyers have bought most (TPC-W 1.8, clause 2.16).
+/// Changes the price of a book, and relates it to those that its latest buyers have bought most.
 pub async fn change_item(id: Id, post: Post) -> Result<Response, PageError> {
     let cents =
         cents(post.field("price")).ok_or(PageError::Form("a price is from 0.01 to 9999.99"))?;

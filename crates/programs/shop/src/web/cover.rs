@@ -17,7 +17,7 @@ pub const COVER: Kind = Kind { name: "cover", width: 300, height: 400 };
 /// The small one.
 pub const THUMBNAIL: Kind = Kind { name: "thumbnail", width: 120, height: 160 };
 
-/// Size of a thumbnail (TPC-W 1.8, clause 4.7.3: 5 KB).
+/// Size of a thumbnail, as in the University of Wisconsin's implementation.
 const THUMBNAIL_KIB: u16 = 5;
 
 /// Cloth, its shade on the spine, and the ornament of covers.
