@@ -46,7 +46,7 @@ mpi: rust
 
 shop: build
 	cargo build --release --locked --package fabricmark-shop
-	@scripts/need nginx=nginx mariadbd=mariadb-server-core
+	@scripts/need nginx=nginx mariadbd=mariadb-server-core my_print_defaults=mariadb-client-core
 
 # Without verbs, whose libraries a static program cannot load. For another architecture name its target and linker:
 # make static MUSL=aarch64-unknown-linux-musl CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=aarch64-linux-musl-gcc
@@ -70,7 +70,7 @@ test: rust
 	@scripts/need slurmctld=slurm-wlm munged=munge || echo 'no Slurm: its test will be skipped'
 	@scripts/need nginx=nginx || echo 'no nginx: the tests of the shop will be skipped'
 	@scripts/need node=nodejs npm=npm || echo 'no Node.js: the test of the shop in a browser will be skipped'
-	@scripts/need mariadbd=mariadb-server-core || echo 'no MariaDB: the test of the shop with it will be skipped'
+	@scripts/need mariadbd=mariadb-server-core my_print_defaults=mariadb-client-core || echo 'no MariaDB: the test of the shop with it will be skipped'
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || scripts/need initdb=postgresql || \
 		echo 'no PostgreSQL: the test of the shop with it will be skipped'
 	@scripts/need chronyd=chrony || echo 'no chronyd: the test of NTP will be skipped'

@@ -116,7 +116,8 @@ pub fn find_all(wanted: &[(&'static str, &'static str)]) -> Result<(), Error> {
     if missing.is_empty() {
         return Ok(());
     }
-    let (programs, packages): (Vec<&str>, Vec<&str>) = missing.into_iter().copied().unzip();
+    let (programs, mut packages): (Vec<&str>, Vec<&str>) = missing.into_iter().copied().unzip();
+    packages.dedup();
     Err(Error::Missing { programs: programs.join(", "), packages: packages.join(" ") })
 }
 

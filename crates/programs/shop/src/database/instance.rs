@@ -30,6 +30,19 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 /// The database of the shop in each engine, and its user.
 const USER: &str = "shop";
 
+/// Programs that an instance needs, with their packages in Debian.
+pub const fn programs(engine: Engine) -> &'static [(&'static str, &'static str)] {
+    match engine {
+        // `mariadb-install-db` runs `my_print_defaults`.
+        Engine::MariaDb => &[
+            ("mariadbd", "mariadb-server-core"),
+            ("mariadb-install-db", "mariadb-server-core"),
+            ("my_print_defaults", "mariadb-client-core"),
+        ],
+        Engine::PostgreSql => &[("postgres", "postgresql"), ("initdb", "postgresql")],
+    }
+}
+
 /// Address of a shop's database.
 pub fn url(engine: Engine, at: SocketAddr, password: &str) -> Result<Url, String> {
     match engine {
