@@ -26,7 +26,7 @@ pub use bottleneck::bottleneck;
 pub use figures::slice_rate;
 pub use limits::{bucket_bytes, limits};
 pub use mpi::{mpi_figures, mpi_warnings};
-pub use shop::shop_figures;
+pub use shop::{shop_figures, shop_violations};
 pub use validity::violations;
 pub use warnings::{correlated, missed};
 

@@ -1,7 +1,7 @@
 //! Evaluates a run of the bookstore.
 
 use fabricmark_plan::{Figure, Interaction, Point};
-use fabricmark_record::{Figures, Provenance, Record, ShopRun, Sourced};
+use fabricmark_record::{Figures, Provenance, ShopRun, Sourced};
 
 /// Share of a CPU above which the browsers' process may be too slow for its think times: an arbitrary choice. How late its
 /// timers are was not measured.
@@ -19,10 +19,8 @@ pub fn shop_figures(point: &Point, run: &ShopRun, provenance: Provenance) -> Fig
     let window_s = run.load.window_ns.0 as f64 / 1e9;
     let demand = |node: &str| {
         let tier = run.tiers.iter().find(|tier| tier.node == node)?;
-        let interactions: u32 = run.load.per_second.iter().sum();
         let is_all = point.interaction == Some(Interaction::All);
-        (is_all && interactions > 0)
-            .then(|| tier.counters.cpu_ns as f64 / 1e3 / f64::from(interactions))
+        is_all.then(|| run.demand_s(tier).map(|demand_s| demand_s * 1e6))?
     };
     let value = |figure| match figure {
         Figure::InteractionRate => counted(count as f64 / window_s),
@@ -42,8 +40,7 @@ pub fn shop_figures(point: &Point, run: &ShopRun, provenance: Provenance) -> Fig
 }
 
 /// What makes a run of the bookstore impossible, or different from what was asked for.
-pub(crate) fn violations(record: &Record) -> Vec<String> {
-    let Some(run) = &record.shop else { return Vec::new() };
+pub fn shop_violations(point: &Point, run: &ShopRun) -> Vec<String> {
     let mut found = Vec::new();
     let audit = &run.audit;
     if let Some(first) = audit.inconsistencies.first() {
@@ -64,15 +61,15 @@ pub(crate) fn violations(record: &Record) -> Vec<String> {
             100.0 * share
         ));
     }
-    found.extend(law(record, run));
+    found.extend(law(point, run));
     found
 }
 
 /// No closed loop completes more than N / (Z + R) interactions per second (Denning and Buzen, "The Operational Analysis of
 /// Queueing Network Models", 1978: the interactive response time formula).
-fn law(record: &Record, run: &ShopRun) -> Option<String> {
-    let browsers = f64::from(record.point.browsers?);
-    let think_s = record.point.think_time?.0 as f64 / 1e9;
+fn law(point: &Point, run: &ShopRun) -> Option<String> {
+    let browsers = f64::from(point.browsers?);
+    let think_s = point.think_time?.0 as f64 / 1e9;
     let window_s = run.load.window_ns.0 as f64 / 1e9;
     let rate = run.interactions as f64 / window_s;
     let cycle_s = think_s + run.response_mean_ns / 1e9;
@@ -95,7 +92,7 @@ pub(crate) fn no_figure(run: &ShopRun) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fabricmark_record::{InteractionResult, LoadResult, TierCounters, TierFacts};
+    use fabricmark_record::{InteractionResult, LoadResult, Record, TierCounters, TierFacts};
     use fabricmark_stats::Histogram;
     use fabricmark_units::Nanos;
 
@@ -130,6 +127,10 @@ mod tests {
         let figures = shop_figures(&point, &run, Provenance::Emulated);
         let shop = Some(run);
         Record { figures, shop, ..fabricmark_testkit::record(point) }
+    }
+
+    fn violations(record: &Record) -> Vec<String> {
+        shop_violations(&record.point, record.shop.as_ref().unwrap())
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub fn violations(record: &Record, bucket_bytes: u64) -> Vec<String> {
     }
     let mut found = Vec::new();
     found.extend(mpi::violations(record));
-    found.extend(shop::violations(record));
+    found.extend(record.shop.iter().flat_map(|run| shop::shop_violations(&record.point, run)));
     found.extend(wire(record, bucket_bytes));
     found.extend(open_exchanges(record, bucket_bytes));
     found.extend(round_trips(record));

@@ -95,6 +95,11 @@ pub struct BrowserLoad {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum TierLine {
+    /// The order waits, since others measure with the same agent.
+    Queued {
+        /// Position among the coordinators that wait, from 1.
+        place: u32,
+    },
     /// How far an order is.
     Progress {
         /// Parts that are done.
@@ -245,4 +250,13 @@ pub struct ShopRun {
     pub tiers: Vec<TierFacts>,
     /// Check of the orders after the run.
     pub audit: Audit,
+}
+
+impl ShopRun {
+    /// CPU time of a tier in seconds per web interaction, ramp included; `None` if none was completed.
+    pub fn demand_s(&self, tier: &TierFacts) -> Option<f64> {
+        let interactions: u32 = self.load.per_second.iter().sum();
+        let cpu_s = tier.counters.cpu_ns as f64 / 1e9;
+        (interactions > 0).then(|| cpu_s / f64::from(interactions))
+    }
 }

@@ -78,11 +78,7 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
                 let peer = e.plan.peer.as_deref().unwrap_or("another host");
                 format!("This host and the agent at {peer}")
             }
-            (None, nodes) => {
-                let nodes: Vec<String> =
-                    nodes.iter().map(|(node, host)| format!("{host} ({node})")).collect();
-                format!("Hosts with agents: {}", nodes.join(" and "))
-            }
+            (None, nodes) => format!("Hosts with agents: {}", named(nodes)),
         },
     };
     // Slices have no warm-up run.
@@ -329,6 +325,12 @@ fn host(host: &HostFacts) -> String {
     words.join(", ")
 }
 
+/// Hosts with the names of their nodes.
+fn named(nodes: &[(&str, &str)]) -> String {
+    let nodes: Vec<String> = nodes.iter().map(|(node, host)| format!("{host} ({node})")).collect();
+    nodes.join(" and ")
+}
+
 /// Libraries and hosts of the MPI jobs.
 fn mpi_testbed(e: &Experiment<'_>) -> String {
     let jobs = || e.records.iter().filter_map(|record| record.mpi.as_ref());
@@ -359,9 +361,13 @@ fn tiers(e: &Experiment<'_>) -> String {
     let is_foreign = |program: &&str| !program.starts_with("fabricmark");
     let programs: BTreeSet<&str> = programs.filter(is_foreign).collect();
     let programs: Vec<&str> = programs.into_iter().collect();
+    let place = match e.plan.hosts_of_nodes().as_slice() {
+        [] => "in network namespaces on one machine".to_owned(),
+        nodes => format!("on {}, the others on this host", named(nodes)),
+    };
     format!(
         "The tiers of a bookstore derived from TPC-W, not comparable with published TPC results, \
-         with {}, in network namespaces on one machine",
+         with {}, {place}",
         programs.join(" and ")
     )
 }

@@ -165,8 +165,7 @@ fn rate_per_s(run: &ShopRun) -> f64 {
 
 /// CPU time of a tier per web interaction.
 fn demand_s(run: &ShopRun, place: usize) -> f64 {
-    let interactions: u32 = run.load.per_second.iter().sum();
-    run.tiers[place].counters.cpu_ns as f64 / 1e9 / f64::from(interactions.max(1))
+    run.demand_s(&run.tiers[place]).unwrap_or_default()
 }
 
 /// Mean-value analysis with a station for each host: its CPUs, which its tiers share.
@@ -201,7 +200,10 @@ fn model(runs: &[&ShopRun], browsers: u32, think_s: f64) -> Option<ModelView> {
     let cpus = if *servers == 1 { "CPU".to_owned() } else { format!("{servers} CPUs") };
     let bottleneck = match nodes.as_slice() {
         [only] => format!("{cpus} of {only}"),
-        _ => format!("{cpus} that all tiers share, most used by {heaviest}"),
+        all if all.len() == first.tiers.len() => {
+            format!("{cpus} that all tiers share, most used by {heaviest}")
+        }
+        some => format!("{cpus} that {} share, most used by {heaviest}", some.join(" and ")),
     };
     Some(ModelView {
         rate_per_s: found.rate_per_s,
