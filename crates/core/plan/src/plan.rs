@@ -264,7 +264,7 @@ impl Plan {
         let peer = self.peer.as_deref().filter(|_| self.own_ends().is_none());
         peer.into_iter()
             .flat_map(|peer| peer.split(' '))
-            .filter_map(|one| one.split_once('='))
+            .filter_map(|one| one.rsplit_once('='))
             .collect()
     }
 
@@ -317,11 +317,34 @@ impl Plan {
         (0..self.points.len()).filter(|&point| self.at_once(point).start == point)
     }
 
+    /// The links of the segments remain: they name the networks between the hosts. Congestion control is that of each
+    /// host.
+    fn on_hosts_of_tiers(mut self, link: Option<Link>) -> Result<Self, Invalid> {
+        if self.own_ends().is_some() {
+            return Err(Invalid("the tiers of a bookstore need --to, not --ends".to_owned()));
+        }
+        if link.is_some() {
+            let message = "--link is not supported with a bookstore: the factors client_web, web_app and app_db name its links";
+            return Err(Invalid(message.to_owned()));
+        }
+        for point in &mut self.points {
+            let usual = Factor::Congestion.default(point);
+            let level = point.congestion.take();
+            if let Some(other) = level.filter(|level| Some(level) != usual.as_ref()) {
+                return Err(not_between_hosts(&format!("congestion={other}")));
+            }
+        }
+        Ok(self)
+    }
+
     /// The same plan for the network between this host and `peer`, which `link` describes: a plan cannot choose it.
     /// It replaces a topology file. Points that differ only in their link become one. Levels that need no emulator (`rtt = "0ms"`, `offload`)
     /// are dropped.
     pub fn to_host(mut self, peer: &str, link: Option<Link>) -> Result<Self, Invalid> {
         self.peer = Some(peer.to_owned());
+        if self.testbed == Testbed::Tiers {
+            return self.on_hosts_of_tiers(link);
+        }
         if self.testbed == Testbed::Mpi {
             if self.own_ends().is_none() {
                 let message = "--to is not supported with MPI: its launcher places the ranks; use \

@@ -9,6 +9,7 @@ use fabricmark_proto::{
     ConversationError, EndReport, Ends, Failure, News, Order, PROTOCOL_VERSION, Prepare, Quota,
     Report, Request, Turn, Welcome, Worker,
 };
+use fabricmark_record::{ApplicationTier, DatabaseTier, TierLine, TierOrder};
 use fabricmark_units::{BitRate, Bytes, Instant, Nanos, Stream};
 
 const RUN: u64 = 7;
@@ -436,6 +437,7 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
         allows_clients: false,
         allows_relays: false,
         allows_settings: false,
+        allows_shop: false,
     };
     for (levels, says) in [
         ("flows=11", "the agent allows 10 flows, but the run has 11: use fewer flows"),
@@ -490,6 +492,97 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
 }
 
 /// The agent may be stopped at any moment without leaving anything undone.
+fn tier(connection: &mut Connection, task: TierOrder) -> Vec<AgentAction> {
+    order(connection, Order::Tier { task: Box::new(task) })
+}
+
+fn of_tier(line: TierLine) -> AgentAction {
+    AgentAction::Say(Answer::Report { report: Report::Tier { line: Box::new(line) } })
+}
+
+#[test]
+fn a_tier_waits_for_its_turn_and_has_it_until_the_connection_ends() {
+    let usage = || Order::Tier { task: Box::new(TierOrder::Usage) };
+    let mut connection = greeted(Quota { allows_shop: true, ..Quota::default() });
+    assert_eq!(tier(&mut connection, TierOrder::Usage), [AgentAction::Ask]);
+    connection.on_turn(Turn::Waits { place: 2 });
+    assert_eq!(actions(&mut connection), [of_tier(TierLine::Queued { place: 2 })]);
+    connection.on_turn(Turn::Now);
+    assert_eq!(actions(&mut connection), [AgentAction::Hand(usage())]);
+    connection.on_report(Report::Tier { line: Box::new(TierLine::Found) });
+    assert_eq!(actions(&mut connection), [of_tier(TierLine::Found)]);
+    assert_eq!(tier(&mut connection, TierOrder::Usage), [AgentAction::Hand(usage())]);
+    let run = Order::Prepare(Box::new(prepare(Role::Server, "")));
+    let busy = Failure::Protocol("another run is in progress".to_owned());
+    assert_eq!(order(&mut connection, run), [failed(busy)]);
+    connection.on_closed();
+    assert_eq!(actions(&mut connection), [AgentAction::Done, AgentAction::Close]);
+}
+
+#[test]
+fn a_tier_that_ends_or_an_agent_that_is_stopped_ends_the_connection() {
+    let quota = Quota { allows_shop: true, ..Quota::default() };
+    let serving = || {
+        let mut connection = greeted(quota.clone());
+        tier(&mut connection, TierOrder::Usage);
+        connection.on_turn(Turn::Now);
+        actions(&mut connection);
+        connection
+    };
+    let refused = |why: &str| AgentAction::Say(Answer::Refused { why: why.to_owned() });
+    let mut connection = serving();
+    connection.on_worker_lost("ended (killed by signal 9)");
+    let said = refused("the agent's tier ended (killed by signal 9)");
+    assert_eq!(actions(&mut connection), [said, AgentAction::Done, AgentAction::Close]);
+    let mut connection = serving();
+    connection.drain();
+    let said = refused("the agent is shutting down and accepts no more runs");
+    assert_eq!(actions(&mut connection), [said, AgentAction::Done, AgentAction::Close]);
+    let mut waiting = greeted(quota.clone());
+    tier(&mut waiting, TierOrder::Usage);
+    waiting.on_closed();
+    assert_eq!(actions(&mut waiting), [AgentAction::Leave, AgentAction::Close]);
+}
+
+#[test]
+fn a_tier_beyond_the_quota_is_refused() {
+    let allowing = Quota { allows_shop: true, ..Quota::default() };
+    let database = |items, customers_for| {
+        let engine = fabricmark_plan::Engine::MariaDb;
+        TierOrder::Database(DatabaseTier { engine, items, customers_for, seed: 1 })
+    };
+    let application = |password: &str, pool| {
+        TierOrder::Application(ApplicationTier {
+            engine: fabricmark_plan::Engine::MariaDb,
+            database: ([192, 0, 2, 1], 3306).into(),
+            password: password.to_owned(),
+            pool,
+        })
+    };
+    for (task, says) in [
+        (database(u32::MAX, 1), "items=4294967295: "),
+        (database(100, u32::MAX), "customers_for=4294967295: "),
+        (application("", 0), "pool=0: "),
+        (application("x@192.0.2.2/", 1), "a password has letters and digits only"),
+    ] {
+        let found = tier(&mut greeted(allowing.clone()), task);
+        let [AgentAction::Say(Answer::Report { report: Report::Tier { line } })] = &found[..]
+        else {
+            panic!("{found:?}")
+        };
+        let TierLine::Failed { message, is_missing: true } = &**line else { panic!("{line:?}") };
+        assert!(message.starts_with(says), "{message}");
+    }
+    for (quota, says) in [
+        (Quota::default(), "start it with --allow-shop"),
+        (Quota { rate_max: Some(BitRate(1)), ..allowing.clone() }, "start it without --rate"),
+    ] {
+        let why = quota.check_tier(&TierOrder::Usage).unwrap_err();
+        assert!(why.ends_with(says), "{why}");
+    }
+    assert_eq!(allowing.check_tier(&database(1000, 20)), Ok(()));
+}
+
 #[test]
 fn an_agent_that_is_stopped_ends_the_run_under_way_and_begins_no_other() {
     let prepare = || Order::Prepare(Box::new(prepare(Role::Server, "")));

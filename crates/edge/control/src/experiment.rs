@@ -51,13 +51,9 @@ pub fn run_plan(
         Testbed::Lab | Testbed::Hosts | Testbed::Tiers => mpi::Programs::default(),
     };
     let mut shop = match plan.testbed {
-        Testbed::Tiers => Some(tiers::start(
-            plan,
-            workers.program,
-            coordinator.emulator_cpu(),
-            interrupted,
-            progress,
-        )?),
+        Testbed::Tiers => {
+            Some(tiers::start(plan, workers, coordinator.emulator_cpu(), interrupted, progress)?)
+        }
         Testbed::Lab | Testbed::Hosts | Testbed::Mpi => None,
     };
     let cpus = fabricmark_host::cpus().len();

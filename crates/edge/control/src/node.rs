@@ -15,7 +15,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::carrier::Carrier;
 use crate::error::PlanError;
-use crate::process::WorkerProcess;
+use crate::process::{Duty, WorkerProcess};
 
 /// Time for a worker to start and greet: far more than a busy machine needs.
 const GREET_WITHIN: Duration = Duration::from_secs(10);
@@ -49,8 +49,29 @@ impl Node {
         program: &Path,
         namespace: Option<&Namespace>,
     ) -> Result<Self, PlanError> {
-        let (process, socket) = WorkerProcess::start(program, namespace)
-            .map_err(PlanError::system("start a worker"))?;
+        Self::start_for(Duty::Load, name, program, namespace)
+    }
+
+    /// Starts a tier of the bookstore here, in the namespace if one is given, and greets it.
+    pub(crate) fn start_tier(
+        name: &str,
+        program: &Path,
+        namespace: Option<&Namespace>,
+    ) -> Result<Self, PlanError> {
+        Self::start_for(Duty::Tier, name, program, namespace)
+    }
+
+    fn start_for(
+        duty: Duty,
+        name: &str,
+        program: &Path,
+        namespace: Option<&Namespace>,
+    ) -> Result<Self, PlanError> {
+        let started = WorkerProcess::start(duty, program, namespace);
+        let (process, socket) = started.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => PlanError::Missing(error.to_string()),
+            _ => PlanError::system("start a worker")(error),
+        })?;
         let behind = Behind::Process(process);
         let name = name.to_owned();
         let mut node = Self { name, behind, socket, frames: FrameReader::default() };

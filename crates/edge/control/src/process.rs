@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,28 +15,62 @@ use crate::settings::{LINK_WITHIN, recover_settings};
 
 /// How long a worker may take to exit after its socket has closed: it puts settings of its host back, and waits for the
 /// link. What one that is killed leaves is put back from the journal.
-const EXITS_WITHIN: Duration = LINK_WITHIN;
+const WORKER_EXITS_WITHIN: Duration = LINK_WITHIN;
+
+/// How long a tier of the bookstore may take to end its servers and remove their folder.
+const TIER_EXITS_WITHIN: Duration = Duration::from_secs(20);
+
+/// What a worker process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Duty {
+    /// `fabricmark worker`: ends of runs.
+    Load,
+    /// `fabricmark-shop tier`: a tier of the bookstore.
+    Tier,
+}
+
+impl Duty {
+    /// Path of the program, as seen from that of `fabricmark`, and its subcommand.
+    fn program(self, fabricmark: &Path) -> (PathBuf, &'static str) {
+        match self {
+            Self::Load => (fabricmark.to_owned(), "worker"),
+            Self::Tier => (fabricmark.with_file_name("fabricmark-shop"), "tier"),
+        }
+    }
+}
 
 /// A worker process. When this is dropped, after the socket to it, it has to exit; one that hangs is killed.
 pub(crate) struct WorkerProcess {
+    duty: Duty,
     child: Child,
 }
 
 impl WorkerProcess {
-    /// Starts `program worker`, in the namespace if one is given; also returns the socket to it.
+    /// Starts a process for a duty, in the namespace if one is given; also returns the socket to it.
     pub(crate) fn start(
-        program: &Path,
+        duty: Duty,
+        fabricmark: &Path,
         namespace: Option<&Namespace>,
     ) -> io::Result<(Self, UnixStream)> {
+        let (program, subcommand) = duty.program(fabricmark);
+        if duty == Duty::Tier && !program.is_file() {
+            let message = format!("{} is missing: build it with `make shop`", program.display());
+            return Err(io::Error::new(io::ErrorKind::NotFound, message));
+        }
         let (ours, theirs) = UnixStream::pair()?;
         let mut command = Command::new(program);
-        command.arg("worker").stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
+        command.arg(subcommand).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
         // Ctrl-C in a terminal reaches only the parent, which ends the run in order.
         command.process_group(0);
         if let Some(namespace) = namespace {
             namespace.enter(&mut command);
         }
-        Ok((Self { child: command.spawn()? }, ours))
+        Ok((Self { duty, child: command.spawn()? }, ours))
+    }
+
+    /// What it does.
+    pub(crate) fn duty(&self) -> Duty {
+        self.duty
     }
 
     /// Process id.
@@ -67,7 +101,11 @@ impl WorkerProcess {
 
 impl Drop for WorkerProcess {
     fn drop(&mut self) {
-        let status = self.ended(EXITS_WITHIN);
+        let within = match self.duty {
+            Duty::Load => WORKER_EXITS_WITHIN,
+            Duty::Tier => TIER_EXITS_WITHIN,
+        };
+        let status = self.ended(within);
         if status.is_none() {
             let _ = self.child.kill();
             let _ = self.child.wait();

@@ -34,7 +34,8 @@ pub trait Progress {
     fn waits(&mut self, _place: u32) {}
     /// A round of the current MPI job is complete, the warm-up included; or a second of the current run of the bookstore.
     fn round(&mut self, _done: u32, _of: u32) {}
-    /// Before its runs a plan prepares something, such as a database: how many of how many parts are done.
+    /// Before its runs a plan prepares something, such as a database: how many of how many parts are done; of 0 if it has no
+    /// parts.
     fn prepares(&mut self, _what: &str, _done: u32, _of: u32) {}
     /// A run has ended, and its record is stored.
     fn ends(&mut self, record: &Record);

@@ -121,6 +121,8 @@ pub(crate) fn open(
     let is_over_links =
         plan.topology.is_some() || plan.points.iter().any(|point| point.link != Link::Loopback);
     Ok(match peer {
+        // Tiers have workers of their own.
+        _ if plan.testbed == TestbedOfPlan::Tiers => Box::new(local::Loopback),
         Peer::Agents(nodes) => Box::new(hosts::Hosts::call(plan, nodes)?),
         Peer::Iperf3(access) => Box::new(iperf3::Iperf3(access.clone())),
         Peer::Ends(ends) => Box::new(local::Addresses::of(plan, *ends)?),

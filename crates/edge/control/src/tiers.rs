@@ -1,30 +1,32 @@
-//! The bookstore: a process of `fabricmark-shop` at the node of each tier, and a run for each combination of levels, which
-//! becomes a record for each web interaction.
+//! The bookstore: a process of `fabricmark-shop` at the node of each tier, in a lab or on hosts, and a run for each
+//! combination of levels, which becomes a record for each web interaction.
 //!
 //! The database is loaded once, and lives as long as the plan. The application server and the web server are started for
 //! each run, so that no run inherits connections of another.
 
+mod hosts;
+mod lab;
 mod network;
 mod process;
 
-use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use fabricmark_judge::{outcome, shop_figures};
+use fabricmark_judge::{outcome, shop_figures, shop_violations};
 use fabricmark_lab::Namespace;
-use fabricmark_plan::{Interaction, Mix, Pace, Plan, Point, Rate, Step, Tier};
+use fabricmark_plan::{Engine, Interaction, Mix, Pace, Plan, Point, Rate, Step, Tier};
 use fabricmark_record::{
-    ApplicationTier, Audit, Browsed, BrowserLoad, DatabaseTier, HostFacts, InteractionResult,
-    Outcome, Provenance, Record, ShopRun, TierCounters, TierFacts, TierLine, TierOrder,
+    ApplicationTier, Audit, Browsed, BrowserLoad, DatabaseTier, InteractionResult, Outcome,
+    Provenance, Record, ShopRun, TierCounters, TierFacts, TierLine, TierOrder,
 };
 use fabricmark_units::{Nanos, Stream};
 
 use crate::error::PlanError;
 use crate::experiment::Context;
 use crate::history::History;
+use crate::peer::Workers;
 use crate::progress::Progress;
 use network::Network;
-use process::TierProcess;
+use process::{News, TierProcess};
 
 /// Seed of the rows: plans with other seeds share the same shop.
 const SHOP_SEED: u64 = 1;
@@ -33,9 +35,31 @@ const SHOP_SEED: u64 = 1;
 pub struct Watch<'a> {
     /// Set by Ctrl-C.
     pub interrupted: &'a AtomicBool,
-    /// Gets what is being done, and how many of how many parts are done.
+    /// Gets what is being done, and how many of how many parts are done; of 0 if it has no parts.
     pub progress: &'a mut dyn FnMut(&str, u32, u32),
 }
+
+impl Watch<'_> {
+    /// Gives an order to a tier, and tells how far it is as progress of `what`.
+    fn ask(
+        &mut self,
+        tier: &mut TierProcess,
+        order: &TierOrder,
+        what: &str,
+    ) -> Result<TierLine, PlanError> {
+        let Self { interrupted, progress } = self;
+        tier.ask(order, interrupted, &mut |news| match news {
+            News::Progress(done, of) => progress(what, done, of),
+            News::Queued { host, place } => {
+                let text = format!("the agent at {host} is busy: position {place} in its queue");
+                progress(&text, 0, 0);
+            }
+        })
+    }
+}
+
+/// An order that takes no time worth mentioning.
+const SHORT: &str = "";
 
 /// The running tiers of a bookstore. They end with this value.
 pub struct Shop {
@@ -48,8 +72,6 @@ pub struct Shop {
     programs: Programs,
     /// Confirmed orders in the database at the last audit, by database.
     orders: Vec<u64>,
-    /// The host of all tiers.
-    host: HostFacts,
 }
 
 /// Programs and versions of the tiers that are the same in all runs.
@@ -68,16 +90,6 @@ struct Loaded {
     program: String,
 }
 
-/// Path of `fabricmark-shop`, which is beside this program.
-fn program(this_program: &Path) -> Result<PathBuf, PlanError> {
-    let path = this_program.with_file_name("fabricmark-shop");
-    if path.is_file() {
-        return Ok(path);
-    }
-    let message = format!("{} is missing: build it with `make shop`", path.display());
-    Err(PlanError::Missing(message))
-}
-
 /// The database that a point needs.
 fn database_of(point: &Point) -> Option<DatabaseTier> {
     Some(DatabaseTier {
@@ -92,31 +104,29 @@ impl Shop {
     /// Starts the tiers for these points, and loads each database that they need.
     pub fn start(
         points: &[Point],
-        this_program: &Path,
+        workers: &Workers<'_>,
         emulator_cpu: Option<u32>,
         watch: &mut Watch<'_>,
     ) -> Result<Self, PlanError> {
-        let program = program(this_program)?;
-        let network = Network::build(points, emulator_cpu)?;
-        let start = |tier: Tier| TierProcess::start(tier, &program, network.namespace(tier));
+        let mut network = Network::build(points, workers.peer, emulator_cpu)?;
+        let mut start = |tier: Tier| network.start(tier, workers.program);
         let mut client = start(Tier::Client)?;
-        let (web, app) = (start(Tier::Web)?, start(Tier::App)?);
+        let (mut web, mut app) = (start(Tier::Web)?, start(Tier::App)?);
         let mut wanted: Vec<DatabaseTier> = Vec::new();
         for database in points.iter().filter_map(database_of) {
             if !wanted.contains(&database) {
                 wanted.push(database);
             }
         }
-        let engines = wanted.iter().map(|database| database.engine).collect();
-        client.ask(&TierOrder::Find { engines, web: true }, watch.interrupted, &mut |_, _| ())?;
-        let mut databases = Vec::new();
+        let mut stores = Vec::new();
         for holds in wanted {
-            let mut process = start(Tier::Db)?;
-            let Watch { interrupted, progress } = watch;
+            stores.push((start(Tier::Db)?, holds));
+        }
+        find_programs(&mut client, &mut web, &mut app, &mut stores, watch)?;
+        let mut databases = Vec::new();
+        for (mut process, holds) in stores {
             let what = format!("loading {} books into {}", holds.items, holds.engine);
-            let line = process.ask(&TierOrder::Database(holds), interrupted, &mut |done, of| {
-                progress(&what, done, of);
-            })?;
+            let line = watch.ask(&mut process, &TierOrder::Database(holds), &what)?;
             let TierLine::Started { port, program, password: Some(password) } = line else {
                 return Err(process.unexpected(&line));
             };
@@ -124,14 +134,11 @@ impl Shop {
         }
         let orders = vec![0; databases.len()];
         let programs = Programs::default();
-        let host = fabricmark_host::facts();
-        Ok(Self { client, web, app, databases, network, programs, orders, host })
+        Ok(Self { client, web, app, databases, network, programs, orders })
     }
 
     /// Starts the servers for a point; returns the load that its browsers would be.
     pub fn prepare(&mut self, point: &Point, watch: &mut Watch<'_>) -> Result<Load, PlanError> {
-        let interrupted = watch.interrupted;
-        let quiet = &mut |_: u32, _: u32| ();
         let wrong = || PlanError::Internal("a point of the bookstore has no database".to_owned());
         let holds = database_of(point).ok_or_else(wrong)?;
         let place = self.databases.iter().position(|database| database.holds == holds);
@@ -146,13 +153,13 @@ impl Shop {
             password: loaded.password.clone(),
             pool: point.pool.unwrap_or(1),
         });
-        let line = self.app.ask(&application, interrupted, quiet)?;
+        let line = watch.ask(&mut self.app, &application, SHORT)?;
         let TierLine::Started { port, program, .. } = line else {
             return Err(self.app.unexpected(&line));
         };
         self.programs.app = program;
         let application = self.network.address(Tier::App, point, port)?;
-        let line = self.web.ask(&TierOrder::Web { application }, interrupted, quiet)?;
+        let line = watch.ask(&mut self.web, &TierOrder::Web { application }, SHORT)?;
         let TierLine::Started { port, program, .. } = line else {
             return Err(self.web.unexpected(&line));
         };
@@ -178,7 +185,7 @@ impl Shop {
     /// Fetches each page once; returns their number.
     pub fn check(&mut self, load: &Load, watch: &mut Watch<'_>) -> Result<u32, PlanError> {
         let order = TierOrder::Check(load.browsers);
-        let line = self.client.ask(&order, watch.interrupted, &mut |_, _| ())?;
+        let line = watch.ask(&mut self.client, &order, SHORT)?;
         let TierLine::Checked { pages } = line else { return Err(self.client.unexpected(&line)) };
         // It buys a book.
         self.orders[load.database] += 1;
@@ -197,16 +204,14 @@ impl Shop {
     pub fn browse(&mut self, load: &Load, watch: &mut Watch<'_>) -> Result<Browse, PlanError> {
         let before = self.counters(load, watch)?;
         let emulator_before_ns = process_cpu_ns();
-        let Watch { interrupted, progress } = watch;
         let order = TierOrder::Browse(load.browsers);
         let what = format!("{} browsers", load.browsers.browsers);
-        let line =
-            self.client.ask(&order, interrupted, &mut |done, of| progress(&what, done, of))?;
+        let line = watch.ask(&mut self.client, &order, &what)?;
         let TierLine::Browsed(browsed) = line else { return Err(self.client.unexpected(&line)) };
         let after = self.counters(load, watch)?;
         let emulator_ns = process_cpu_ns().saturating_sub(emulator_before_ns);
         let process = &mut self.databases[load.database].process;
-        let line = process.ask(&TierOrder::Audit, watch.interrupted, &mut |_, _| ())?;
+        let line = watch.ask(process, &TierOrder::Audit, SHORT)?;
         let TierLine::Audited(mut audit) = line else { return Err(process.unexpected(&line)) };
         let earlier = std::mem::replace(&mut self.orders[load.database], audit.orders);
         let Browsed { load: counted, .. } = &*browsed;
@@ -217,20 +222,23 @@ impl Shop {
         ));
         let browsers = (Tier::Client.name(), "fabricmark-shop browse");
         let programs = std::iter::once(browsers).chain(self.programs(load));
+        let database = &self.databases[load.database].process;
+        let hosts = [&self.client, &self.web, &self.app, database].map(TierProcess::host);
         let tiers = programs.enumerate().map(|(place, (node, program))| TierFacts {
             node: node.to_owned(),
             program: program.to_owned(),
-            host: self.host.clone(),
+            host: hosts[place].clone(),
             counters: after[place].since(before[place]),
         });
-        // This process carries the packets, and otherwise waits.
-        let links = TierFacts {
+        // In a lab this process carries the packets, and otherwise waits.
+        let links = self.network.provenance() == Provenance::Emulated;
+        let links = links.then(|| TierFacts {
             node: "links".to_owned(),
             program: "emulator of the lab".to_owned(),
-            host: self.host.clone(),
+            host: hosts[0].clone(),
             counters: TierCounters { cpu_ns: emulator_ns, ..TierCounters::default() },
-        };
-        let tiers = tiers.chain([links]).collect();
+        });
+        let tiers = tiers.chain(links).collect();
         Ok(Browse { browsed: *browsed, tiers, audit })
     }
 
@@ -244,21 +252,16 @@ impl Shop {
         let mut counters = [TierCounters::default(); 4];
         let tiers = [&mut self.client, &mut self.web, &mut self.app, database];
         for (counted, process) in counters.iter_mut().zip(tiers) {
-            let line = process.ask(&TierOrder::Usage, watch.interrupted, &mut |_, _| ())?;
+            let line = watch.ask(process, &TierOrder::Usage, SHORT)?;
             let TierLine::Usage(usage) = line else { return Err(process.unexpected(&line)) };
             *counted = usage;
         }
         Ok(counters)
     }
 
-    /// Namespace of the browsers; `None` if the tiers are on hosts.
+    /// Namespace of the browsers; `None` if servers are on other hosts.
     pub fn client_namespace(&self) -> Option<&Namespace> {
         self.network.namespace(Tier::Client)
-    }
-
-    /// Whether the links between the tiers are emulated.
-    fn provenance(&self) -> Provenance {
-        Provenance::Emulated
     }
 }
 
@@ -291,10 +294,63 @@ pub struct Browse {
     pub audit: Audit,
 }
 
+impl Browse {
+    /// Why the run of a point does not count.
+    pub fn violations(&self, point: &Point) -> Vec<String> {
+        shop_violations(point, &self.of(Interaction::All))
+    }
+
+    /// The run as the record of an interaction has it.
+    pub fn of(&self, interaction: Interaction) -> ShopRun {
+        let Self { browsed, tiers, audit } = self;
+        let of = |interaction| {
+            let found = browsed.interactions.iter().find(|(of, _)| *of == interaction);
+            found.map(|(_, result)| result.clone()).unwrap_or_default()
+        };
+        let all: InteractionResult = of(Interaction::All);
+        ShopRun {
+            result: of(interaction),
+            load: browsed.load.clone(),
+            interactions: all.times_ns.len(),
+            response_mean_ns: all.times_ns.mean_ns().unwrap_or_default(),
+            tiers: tiers.clone(),
+            audit: audit.clone(),
+        }
+    }
+}
+
 /// CPU time of this process so far, in nanoseconds.
 fn process_cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+/// Checks that every host has the programs of its tiers. Those that this host lacks are named together.
+fn find_programs(
+    client: &mut TierProcess,
+    web: &mut TierProcess,
+    app: &mut TierProcess,
+    stores: &mut [(TierProcess, DatabaseTier)],
+    watch: &mut Watch<'_>,
+) -> Result<(), PlanError> {
+    let mut engines: Vec<Engine> = Vec::new();
+    for (process, DatabaseTier { engine, .. }) in stores {
+        if process.is_remote() {
+            let order = TierOrder::Find { engines: vec![*engine], web: false };
+            watch.ask(process, &order, SHORT)?;
+        } else {
+            engines.push(*engine);
+        }
+    }
+    for (process, is_web) in [(&mut *web, true), (app, false)] {
+        if process.is_remote() {
+            let order = TierOrder::Find { engines: Vec::new(), web: is_web };
+            watch.ask(process, &order, SHORT)?;
+        }
+    }
+    let order = TierOrder::Find { engines, web: !web.is_remote() };
+    watch.ask(client, &order, SHORT)?;
+    Ok(())
 }
 
 /// Compares the new orders of a database with those that browsers saw confirmed. An order whose confirmation was lost on
@@ -314,13 +370,13 @@ fn missing_orders(new: u64, confirmed: u64, unconfirmed: u64) -> Option<String> 
 /// Starts the tiers of a plan.
 pub(crate) fn start(
     plan: &Plan,
-    this_program: &Path,
+    workers: &Workers<'_>,
     emulator_cpu: Option<u32>,
     interrupted: &AtomicBool,
     progress: &mut dyn Progress,
 ) -> Result<Shop, PlanError> {
     let progress = &mut |what: &str, done, of| progress.prepares(what, done, of);
-    Shop::start(&plan.points, this_program, emulator_cpu, &mut Watch { interrupted, progress })
+    Shop::start(&plan.points, workers, emulator_cpu, &mut Watch { interrupted, progress })
 }
 
 /// Carries out a step, which is a run; returns a record for each of its interactions.
@@ -343,8 +399,9 @@ pub(crate) fn run(
         load.browsers.seed = seed;
         shop.browse(&load, &mut watch)
     });
+    use PlanError::{AgentLost, Input, Internal, Interrupted, Missing};
     let result = match result {
-        Err(error @ (PlanError::Interrupted | PlanError::Missing(_) | PlanError::Internal(_))) => {
+        Err(error @ (Interrupted | Missing(_) | Input(_) | Internal(_) | AgentLost(_))) => {
             return Err(error);
         }
         result => result,
@@ -355,7 +412,7 @@ pub(crate) fn run(
         record.started.clone_from(&started);
         record.omit_ns = plan.warm_up_ns;
         match &result {
-            Ok(result) => fill(&mut record, result, shop.provenance()),
+            Ok(result) => fill(&mut record, result, shop.network.provenance()),
             Err(error) => {
                 history.is_missing = false;
                 record.outcome = Outcome::Invalid(error.to_string());
@@ -369,20 +426,7 @@ pub(crate) fn run(
 
 /// Puts the results of a point's interaction into its record.
 fn fill(record: &mut Record, result: &Browse, provenance: Provenance) {
-    let Browse { browsed, tiers, audit } = result;
-    let of = |interaction| {
-        let found = browsed.interactions.iter().find(|(of, _)| *of == interaction);
-        found.map(|(_, result)| result.clone()).unwrap_or_default()
-    };
-    let all: InteractionResult = of(Interaction::All);
-    let run = ShopRun {
-        result: of(record.point.interaction.unwrap_or(Interaction::All)),
-        load: browsed.load.clone(),
-        interactions: all.times_ns.len(),
-        response_mean_ns: all.times_ns.mean_ns().unwrap_or_default(),
-        tiers: tiers.clone(),
-        audit: audit.clone(),
-    };
+    let run = result.of(record.point.interaction.unwrap_or(Interaction::All));
     record.figures = shop_figures(&record.point, &run, provenance);
     record.shop = Some(run);
     record.outcome = outcome(record);

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fabricmark_interop::Network;
-use fabricmark_plan::{Amount, Factor, Plan, RELAY, Role};
+use fabricmark_plan::{Amount, Factor, Plan, RELAY, Role, Testbed};
 use fabricmark_report::Requirement;
 use fabricmark_units::{BitRate, Bytes, Nanos, Percent};
 use fabricmark_wire::Link;
@@ -149,9 +149,9 @@ pub struct To {
 }
 
 impl To {
-    /// `NODE=HOST`, or `HOST` for the server.
-    fn parse(text: &str) -> Result<Self, String> {
-        let (node, host) = text.split_once('=').unwrap_or((SERVER, text));
+    /// `NODE=HOST`, or `HOST` for the server. A node may have a link, whose options have equals signs: `db@LINK=HOST`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (node, host) = text.rsplit_once('=').unwrap_or((SERVER, text));
         let node = if node == "peer" { SERVER } else { node };
         if node.is_empty() || host.is_empty() {
             return Err("use HOST or NODE=HOST".to_owned());
@@ -230,6 +230,10 @@ pub struct Agent {
     /// `measure ... HOST --relay`
     #[arg(long)]
     pub allow_relay: bool,
+    /// Let coordinators run tiers of the bookstore here, which connect to each other and have a database below /var/tmp;
+    /// needed for `--to web=HOST`, `--to app=HOST` and `--to db=HOST`
+    #[arg(long)]
+    pub allow_shop: bool,
     /// Let coordinators change settings of this host during runs (host_settings); each is put back after the run
     #[arg(long)]
     pub allow_settings: bool,
@@ -313,7 +317,8 @@ pub struct How {
     #[arg(long, value_name = "TIME")]
     pub budget: Option<Nanos>,
     /// Run the server on HOST, through its agent, instead of in a lab; NODE=HOST sets the host of another node, such as
-    /// client=HOST. Other nodes run on this host. Separate several addresses of one host by commas
+    /// client=HOST. Other nodes run on this host. Separate several addresses of one host by commas. Tiers of the bookstore
+    /// are web, app and db; db@LINK=HOST is the address of db over this link of the plan
     #[arg(long, group = "other_end", value_name = "[NODE=]HOST", value_parser = To::parse)]
     pub to: Vec<To>,
     /// Run between two addresses of this machine instead of in a lab, such as two ports joined by a
@@ -395,6 +400,9 @@ impl How {
     ///
     /// If no flow of the plan ends at a node, or if a node is named twice.
     pub fn hosts(&self, plan: &Plan) -> Result<BTreeMap<&str, &str>, String> {
+        if plan.testbed == Testbed::Tiers {
+            return shop::hosts_of_tiers(&self.to, &plan.points);
+        }
         let is_relayed = plan.points.iter().any(|point| point.relay.is_some());
         let ends = plan.points.iter().flat_map(|point| plan.nodes(point));
         let known: BTreeSet<&str> = ends.chain(is_relayed.then_some(RELAY)).collect();

@@ -113,7 +113,10 @@ impl Progress for Line {
 
     fn prepares(&mut self, what: &str, done: u32, of: u32) {
         if self.is_terminal {
-            self.show(&format!("{what}: {} %", 100 * done / of.max(1)));
+            match of {
+                0 => self.show(what),
+                _ => self.show(&format!("{what}: {} %", 100 * done / of)),
+            }
         } else if self.job != what {
             self.job = what.to_owned();
             note!("{what}");

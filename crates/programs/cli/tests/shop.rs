@@ -10,17 +10,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fabricmark_lab::{Lab, Topology};
 use fabricmark_plan::{Figure, Interaction};
-use fabricmark_record::{Outcome, Record, ShopRun};
+use fabricmark_record::{Outcome, Provenance, Record, ShopRun};
 use fabricmark_testkit::skip;
+use fabricmark_trust::Identity;
+use fabricmark_wire::Family;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The program under test; `fabricmark-shop` is beside it.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_fabricmark");
 
 /// Programs of the tiers, with their packages.
-const PROGRAMS: [(&str, &str); 3] =
-    [("nginx", "nginx"), ("mariadbd", "mariadb-server-core"), ("unshare", "util-linux")];
+const PROGRAMS: [(&str, &str); 4] = [
+    ("nginx", "nginx"),
+    ("mariadbd", "mariadb-server-core"),
+    ("my_print_defaults", "mariadb-client-core"),
+    ("unshare", "util-linux"),
+];
 
 /// One shop at a time: each has a database and its own load.
 fn alone() -> MutexGuard<'static, ()> {
@@ -213,6 +220,136 @@ fn browsers_buy_over_any_segment_and_every_order_is_kept() {
     );
 }
 
+/// A coordinator `desk` and two hosts on a switch.
+const HOSTS: &str = "[hosts.desk]\n[hosts.one]\n[hosts.two]\n[switches.middle]\n\
+    [links.a]\nbetween = ['desk', 'middle']\n[links.b]\nbetween = ['one', 'middle']\n\
+    [links.c]\nbetween = ['two', 'middle']\n";
+
+/// Hosts with a key that they share.
+struct Hosts {
+    lab: Lab,
+    place: tempfile::TempDir,
+}
+
+impl Hosts {
+    fn new() -> Self {
+        let lab = Lab::build(Topology::parse(HOSTS).unwrap(), 1, None).unwrap();
+        let place = tempfile::tempdir().unwrap();
+        Identity::generate().unwrap().save_new(&place.path().join("key.pem")).unwrap();
+        Self { lab, place }
+    }
+
+    /// The program on a host.
+    fn command(&self, host: &str, arguments: &[&str]) -> Command {
+        let mut command = fabricmark(self.place.path(), arguments);
+        command.env("FABRICMARK_KEY_FILE", self.place.path().join("key.pem"));
+        self.lab.namespace(host).unwrap().enter(&mut command);
+        command
+    }
+
+    fn address(&self, link: &str) -> String {
+        let topology = self.lab.topology();
+        let place = topology.links.iter().position(|one| one.name == link).unwrap();
+        topology.address(place, 0, Family::V4).to_string()
+    }
+
+    /// An agent, which is killed in the end.
+    fn agent(&self, host: &str, options: &[&str]) -> Killed {
+        let mut command = self.command(host, &[&["agent"], options].concat());
+        let mut child = Killed(command.stderr(Stdio::piped()).spawn().unwrap());
+        let mut line = String::new();
+        BufReader::new(child.0.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("listening at "), "{line}");
+        child
+    }
+}
+
+/// A process that is killed on drop.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn tiers_run_on_hosts_whose_owners_allow_it() {
+    if !can_run("tiers_run_on_hosts_whose_owners_allow_it") {
+        return;
+    }
+    let _alone = alone();
+    let hosts = Hosts::new();
+    let _one = hosts.agent("one", &["--allow-shop"]);
+    let [one, two] = ["b", "c"].map(|link| hosts.address(link));
+    let to = [format!("web={one}"), format!("app={one}"), format!("db={two}")];
+    let to: Vec<&str> = to.iter().flat_map(|to| ["--to", to]).collect();
+    let size = ["--items", "1000", "--browsers", "20"];
+    let arguments = [&["shop", "load"], &size[..], &to, &["--think-time", "100ms"]].concat();
+    let times = ["--warm-up", "2s", "--duration", "4s", "--runs", "2"];
+    let load = [&arguments[..], &times].concat();
+    let run = || hosts.command("desk", &load).output().unwrap();
+
+    let strict = hosts.agent("two", &[]);
+    let refused = run();
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(66), "{error}");
+    assert!(error.contains(&format!("tier db at {two}")), "{error}");
+    assert!(error.contains("start it with --allow-shop"), "{error}");
+    drop(strict);
+
+    let two = hosts.agent("two", &["--allow-shop"]);
+    let output = run();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    await_nothing();
+    let export = hosts.command("desk", &["export", "--format", "json"]).output().unwrap();
+    let records: Vec<Record> = String::from_utf8_lossy(&export.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let runs = runs(&records);
+    assert_eq!(runs.len(), 2);
+    for (outcome, run) in runs {
+        assert_eq!(outcome, &Outcome::Completed);
+        assert!(run.load.confirmed > 0 && run.audit.inconsistencies.is_empty(), "{run:?}");
+        let nodes: Vec<&str> = run.tiers.iter().map(|tier| tier.node.as_str()).collect();
+        assert_eq!(nodes, ["client", "web", "app", "db"]);
+        // Every tier is on the wire: the bytes of `one` are those of two tiers.
+        let bytes = |node: usize| run.tiers[node].counters;
+        assert!(bytes(1).sent_bytes >= bytes(0).received_bytes / 2, "{:?}", run.tiers);
+        assert!(bytes(3).sent_bytes > 100_000, "{:?}", run.tiers);
+    }
+    let figure = records.iter().find_map(|one| one.figures.get(Figure::InteractionRate)).unwrap();
+    assert_eq!(figure.provenance, Provenance::Measured);
+
+    // A host that is lost ends the plan, and a coordinator that is killed leaves nothing at the others.
+    let mut command = hosts.command("desk", &[&arguments[..], &["--duration", "60s"]].concat());
+    let mut coordinator = Killed(command.stderr(Stdio::piped()).spawn().unwrap());
+    await_servers(&["mariadbd", "nginx"]);
+    drop(two);
+    let mut error = String::new();
+    coordinator.0.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+    assert_eq!(coordinator.0.wait().unwrap().code(), Some(65), "{error}");
+    assert!(error.contains("closed the connection") || error.contains("failed"), "{error}");
+    await_nothing();
+    let _two = hosts.agent("two", &["--allow-shop"]);
+    let coordinator = Killed(command.spawn().unwrap());
+    await_servers(&["mariadbd", "nginx"]);
+    drop(coordinator);
+    await_nothing();
+}
+
+/// Waits until these servers of a shop run.
+fn await_servers(names: &[&str]) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while names.iter().any(|name| servers(name).is_empty()) {
+        assert!(Instant::now() < until, "no servers");
+        thread::yield_now();
+    }
+}
+
 /// Process ids of a server of a shop.
 fn servers(name: &str) -> Vec<Pid> {
     let is_it = |entry: &fs::DirEntry| {
@@ -313,12 +450,8 @@ fn what_is_missing_for_a_shop_is_named_with_its_packages() {
         .output()
         .unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
-    if error.contains("missing") {
-        assert_eq!(output.status.code(), Some(66), "{error}");
-        assert!(error.contains("apt-get install"), "{error}");
-    } else {
-        panic!("{error}");
-    }
+    assert_eq!(output.status.code(), Some(66), "{error}");
+    assert!(error.contains("missing") && error.contains("apt-get install"), "{error}");
 }
 
 /// The script that buys a book, with its own library below target.

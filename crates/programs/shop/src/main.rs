@@ -64,6 +64,8 @@ enum Error {
     Folder(std::io::Error),
     #[error("cannot serve at {0}: {1}")]
     Serve(SocketAddr, std::io::Error),
+    #[error("standard input is not a coordinator's socket: {0}")]
+    Socket(std::io::Error),
     #[error("cannot handle SIGTERM: {0}")]
     Signal(std::io::Error),
     #[error("no web interaction with the shop at {at} succeeded, for example: {example}")]
@@ -149,7 +151,7 @@ async fn carry_out(command: Command) -> Result<(), Error> {
             let _service = web::start(folder.path(), port, application)?;
             stop.await;
         }
-        Command::Tier => tier::serve().await,
+        Command::Tier => tier::serve().await.map_err(Error::Socket)?,
     }
     Ok(())
 }

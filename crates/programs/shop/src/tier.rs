@@ -1,15 +1,18 @@
-//! The process of a tier, which `fabricmark` starts at the tier's node: it reads orders from standard input and prints
-//! lines, both JSON. Everything that it has started ends with its input, or with itself.
+//! The process of a tier, which `fabricmark` starts at the tier's node with a socket as its standard input. Everything
+//! that it has started ends with the socket, or with itself.
 
 use std::future::pending;
-use std::io::{BufRead, Write};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fabricmark_bookstore::{Mix, Scale, Shop, Workload};
-use fabricmark_plan::Engine;
+use fabricmark_proto::{FrameReader, Order, PROTOCOL_VERSION, Report, encode};
 use fabricmark_record::{
     ApplicationTier, BrowserLoad, DatabaseTier, TierCounters, TierLine, TierOrder,
 };
@@ -17,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 
 use crate::browse::{self, Load};
-use crate::database::instance::{Instance, url};
+use crate::database::instance::{Instance, programs, url};
 use crate::database::{audit, load};
 use crate::folder::Folder;
 use crate::payment::{self, Gateway};
@@ -32,11 +35,11 @@ enum Error {
     #[error(transparent)]
     Program(#[from] program::Error),
     #[error("cannot use a folder below /var/tmp: {0}")]
-    Folder(std::io::Error),
+    Folder(io::Error),
     #[error("cannot find a free port: {0}")]
-    Port(std::io::Error),
+    Port(io::Error),
     #[error("cannot get random bytes: {0}")]
-    Random(std::io::Error),
+    Random(io::Error),
     #[error("{0}")]
     Url(String),
     #[error("cannot load the database: {0}")]
@@ -44,7 +47,7 @@ enum Error {
     #[error("cannot check the database: {0}")]
     Audit(sqlx::Error),
     #[error("cannot start the application server: {0}")]
-    Application(std::io::Error),
+    Application(io::Error),
     #[error("this tier has no database")]
     NoDatabase,
     #[error(transparent)]
@@ -72,47 +75,72 @@ pub fn today() -> i32 {
 }
 
 /// What a tier runs. Servers end before the folder is removed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Tier {
+    voice: Voice,
     instance: Option<Instance>,
     server: Option<Service>,
     gateway: Option<SocketAddr>,
     folder: Option<Folder>,
 }
 
-/// Carries out orders until the input ends.
-pub async fn serve() {
-    let (mut orders, mut ended) = orders();
-    let mut tier = Tier::default();
+/// The socket to the coordinator.
+#[derive(Clone, Debug)]
+struct Voice(Arc<UnixStream>);
+
+impl Voice {
+    /// Sends a report. Whether anybody reads it shows at the input.
+    fn report(&self, report: &Report) {
+        let _ = (&*self.0).write_all(&encode(report));
+    }
+
+    fn say(&self, line: TierLine) {
+        self.report(&Report::Tier { line: Box::new(line) });
+    }
+}
+
+/// Carries out orders until the coordinator closes the socket.
+pub async fn serve() -> io::Result<()> {
+    let socket = Arc::new(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?));
+    let voice = Voice(socket.clone());
+    let (mut orders, mut ended) = orders(socket, voice.clone());
+    let mut tier = Tier { voice, instance: None, server: None, gateway: None, folder: None };
     while let Some(order) = orders.recv().await {
         let line = tokio::select! {
             line = tier.carry_out(order) => line,
-            _ = ended.wait_for(|has_ended| *has_ended) => return,
+            _ = ended.wait_for(|has_ended| *has_ended) => return Ok(()),
         };
-        say(&line.unwrap_or_else(|error| TierLine::Failed {
+        tier.voice.say(line.unwrap_or_else(|error| TierLine::Failed {
             is_missing: error.is_missing(),
             message: error.to_string(),
         }));
     }
+    Ok(())
 }
 
-/// Prints a line. Whether anybody reads it shows at the input.
-fn say(line: &TierLine) {
-    if let Ok(mut text) = serde_json::to_vec(line) {
-        text.push(b'\n');
-        let _ = std::io::stdout().lock().write_all(&text);
-    }
-}
-
-/// Orders from standard input, and whether it has ended.
-fn orders() -> (mpsc::UnboundedReceiver<TierOrder>, watch::Receiver<bool>) {
+/// Orders from the socket, and whether it has ended. Greetings are answered.
+fn orders(
+    socket: Arc<UnixStream>,
+    voice: Voice,
+) -> (mpsc::UnboundedReceiver<TierOrder>, watch::Receiver<bool>) {
     let (sender, orders) = mpsc::unbounded_channel();
     let (end, ended) = watch::channel(false);
     thread::spawn(move || {
-        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            let order = serde_json::from_str(&line);
-            if !order.is_ok_and(|order| sender.send(order).is_ok()) {
-                break;
+        let mut frames = FrameReader::default();
+        let mut buffer = [0; 16 << 10];
+        while let Ok(bytes @ 1..) = (&*socket).read(&mut buffer) {
+            let Ok(found) = frames.messages(&buffer[..bytes]) else { break };
+            for order in found {
+                match order {
+                    Order::Hello { .. } => {
+                        voice.report(&Report::Hello { version: PROTOCOL_VERSION });
+                    }
+                    Order::Tier { task } => {
+                        let _ = sender.send(*task);
+                    }
+                    // Orders of runs are for workers.
+                    _ => {}
+                }
             }
         }
         let _ = end.send(true);
@@ -126,10 +154,7 @@ impl Tier {
             TierOrder::Find { engines, web } => {
                 let mut wanted = Vec::new();
                 for engine in engines {
-                    wanted.push(match engine {
-                        Engine::MariaDb => ("mariadbd", "mariadb-server-core"),
-                        Engine::PostgreSql => ("postgres", "postgresql"),
-                    });
+                    wanted.extend(programs(engine));
                 }
                 wanted.extend(web.then_some(("nginx", "nginx")));
                 program::find_all(&wanted)?;
@@ -146,7 +171,7 @@ impl Tier {
                 let load = of(load);
                 let all = (load.ramp_up + load.window).as_secs() as u32;
                 let progress = |since: Duration| {
-                    say(&TierLine::Progress { done: since.as_secs() as u32, of: all });
+                    self.voice.say(TierLine::Progress { done: since.as_secs() as u32, of: all });
                 };
                 let visits = browse::browse(load, pending(), progress).await;
                 TierLine::Browsed(Box::new(summary::sum_up(&visits, &load)))
@@ -178,7 +203,7 @@ impl Tier {
         let scale = Scale { items: order.items, browsers: order.customers_for };
         let shop = Shop { scale, seed: order.seed, today: today() };
         let progress = |done: u64, of: u64| {
-            say(&TierLine::Progress { done: done as u32, of: of as u32 });
+            self.voice.say(TierLine::Progress { done: done as u32, of: of as u32 });
         };
         load::load(&database, shop, progress).await?;
         self.instance = Some(instance);
@@ -275,7 +300,7 @@ const PORTS: std::ops::Range<u16> = 20_000..32_000;
 fn free_port() -> Result<u16, Error> {
     let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).is_ok();
     let mut ports = PORTS;
-    ports.find(is_free).ok_or_else(|| Error::Port(std::io::ErrorKind::AddrInUse.into()))
+    ports.find(is_free).ok_or_else(|| Error::Port(io::ErrorKind::AddrInUse.into()))
 }
 
 /// Waits until a server listens at a port of this host.

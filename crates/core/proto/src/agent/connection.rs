@@ -14,6 +14,7 @@
 
 use std::collections::VecDeque;
 
+use fabricmark_record::{TierLine, TierOrder};
 use fabricmark_units::{Instant, Nanos};
 
 use crate::PROTOCOL_VERSION;
@@ -35,7 +36,7 @@ pub enum AgentAction {
     Say(Answer),
     /// Ask the admission queue, and pass its answer to [`Connection::on_turn`].
     Ask,
-    /// Pass this order to the worker; the first order starts the worker.
+    /// Pass this order to the worker or the tier; the first order starts its process.
     Hand(Order),
     /// The run has ended: tell the queue.
     Done,
@@ -58,6 +59,10 @@ enum State {
     Busy(u64),
     /// The run was aborted and has not ended yet; holds the next run if it was already ordered.
     Ending(u64, Option<Box<Prepare>>),
+    /// A tier of the bookstore waits for its turn.
+    TierWaiting(Box<TierOrder>),
+    /// A tier runs here, until the connection ends.
+    Tier,
     Closed,
 }
 
@@ -159,6 +164,8 @@ impl Connection {
                 self.state = State::Ending(*ending, None);
                 self.fail(run, Failure::Aborted);
             }
+            (Order::Tier { task }, State::Idle | State::Tier) => self.on_tier_order(task),
+            (Order::Tier { .. }, _) => self.fail_tier("a run is in progress".to_owned(), false),
             (Order::Prepare(prepare), _) => {
                 self.fail(prepare.run, Failure::Protocol("another run is in progress".to_owned()));
             }
@@ -192,6 +199,19 @@ impl Connection {
         self.output.push_back(AgentAction::Ask);
     }
 
+    fn on_tier_order(&mut self, task: Box<TierOrder>) {
+        if let Err(why) = self.quota.check_tier(&task) {
+            self.fail_tier(why, true);
+        } else if matches!(self.state, State::Tier) {
+            self.output.push_back(AgentAction::Hand(Order::Tier { task }));
+        } else if self.is_draining {
+            self.refuse(STOPPING.to_owned());
+        } else {
+            self.state = State::TierWaiting(task);
+            self.output.push_back(AgentAction::Ask);
+        }
+    }
+
     /// Handles the queue's answer to [`AgentAction::Ask`], and each later change of it.
     pub fn on_turn(&mut self, turn: Turn) {
         match (turn, std::mem::replace(&mut self.state, State::Idle)) {
@@ -204,12 +224,23 @@ impl Connection {
                 self.state = State::Waiting(prepare);
                 self.say(Answer::Report { report });
             }
+            (Turn::Now, State::TierWaiting(task)) => {
+                self.state = State::Tier;
+                self.output.push_back(AgentAction::Hand(Order::Tier { task }));
+            }
+            (Turn::Waits { place }, State::TierWaiting(task)) => {
+                self.state = State::TierWaiting(task);
+                self.say_of_tier(TierLine::Queued { place });
+            }
             (_, state) => self.state = state,
         }
     }
 
     /// Handles a report of the worker.
     pub fn on_report(&mut self, report: Report) {
+        if matches!((&report, &self.state), (Report::Tier { .. }, State::Tier)) {
+            return self.say(Answer::Report { report });
+        }
         let (State::Busy(under_way) | State::Ending(under_way, _)) = self.state else { return };
         match report {
             Report::Finished { run, .. } | Report::Failed { run, .. } if run == under_way => {
@@ -219,8 +250,11 @@ impl Connection {
         }
     }
 
-    /// Handles the loss of the worker.
+    /// Handles the loss of the worker, or of the tier: what it served is lost with it.
     pub fn on_worker_lost(&mut self, why: &str) {
+        if matches!(self.state, State::Tier) {
+            return self.refuse(format!("the agent's tier {why}"));
+        }
         let (State::Busy(run) | State::Ending(run, _)) = self.state else { return };
         let failure = Failure::System(format!("the agent's worker {why}"));
         self.end(Report::Failed { run, failure });
@@ -239,17 +273,22 @@ impl Connection {
     /// Handles the end of the connection, or ends it.
     pub fn on_closed(&mut self) {
         match std::mem::replace(&mut self.state, State::Closed) {
-            State::Waiting(_) => self.output.push_back(AgentAction::Leave),
-            State::Busy(_) | State::Ending(..) => self.output.push_back(AgentAction::Done),
+            State::Waiting(_) | State::TierWaiting(_) => self.output.push_back(AgentAction::Leave),
+            State::Busy(_) | State::Ending(..) | State::Tier => {
+                self.output.push_back(AgentAction::Done);
+            }
             State::Greeting | State::Idle => {}
             State::Closed => return,
         }
         self.output.push_back(AgentAction::Close);
     }
 
-    /// Prepares the agent's stop: a run under way may end, no other starts.
+    /// Prepares the agent's stop: a run under way may end, no other starts. A tier, which serves many runs, ends.
     pub fn drain(&mut self) {
         self.is_draining = true;
+        if matches!(self.state, State::TierWaiting(_) | State::Tier) {
+            return self.refuse(STOPPING.to_owned());
+        }
         if let State::Waiting(prepare) = &self.state {
             let run = prepare.run;
             self.state = State::Idle;
@@ -292,6 +331,14 @@ impl Connection {
 
     fn say(&mut self, answer: Answer) {
         self.output.push_back(AgentAction::Say(answer));
+    }
+
+    fn say_of_tier(&mut self, line: TierLine) {
+        self.say(Answer::Report { report: Report::Tier { line: Box::new(line) } });
+    }
+
+    fn fail_tier(&mut self, message: String, is_missing: bool) {
+        self.say_of_tier(TierLine::Failed { message, is_missing });
     }
 
     fn fail(&mut self, run: u64, failure: Failure) {

@@ -1,6 +1,7 @@
 //! Limits on what one coordinator may request of an agent.
 
-use fabricmark_plan::{Pace, Point, Rate, Role};
+use fabricmark_plan::{Factor, Pace, Point, Rate, Role};
+use fabricmark_record::{ApplicationTier, DatabaseTier, TierOrder};
 use fabricmark_units::{BitRate, Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +34,9 @@ pub struct Quota {
     /// Whether runs may change settings of this host. Default: no.
     #[serde(default)]
     pub allows_settings: bool,
+    /// Whether tiers of the bookstore may run here, which connect to the addresses that the coordinator names. Default: no.
+    #[serde(default)]
+    pub allows_shop: bool,
 }
 
 impl Default for Quota {
@@ -47,6 +51,7 @@ impl Default for Quota {
             allows_clients: false,
             allows_relays: false,
             allows_settings: false,
+            allows_shop: false,
         }
     }
 }
@@ -106,6 +111,43 @@ impl Quota {
                 "the agent allows a rate of {most}, but the run has no rate: add --rate {most} or \
                  less"
             )),
+        }
+    }
+}
+
+impl Quota {
+    /// Checks an order to a tier of the bookstore against the limits; the error is a sentence that says why not and what
+    /// to do.
+    pub fn check_tier(&self, order: &TierOrder) -> Result<(), String> {
+        if !self.allows_shop {
+            let why = "the agent does not allow tiers of the bookstore: start it with --allow-shop";
+            return Err(why.to_owned());
+        }
+        if self.rate_max.is_some() {
+            let why = "the agent limits rates, which a tier does not keep: start it without --rate";
+            return Err(why.to_owned());
+        }
+        let within = |factor: Factor, value: u32| {
+            let level = factor.level(&value.to_string());
+            level.map(|_| ()).map_err(|problem| format!("{factor}={value}: {problem}"))
+        };
+        match order {
+            TierOrder::Database(DatabaseTier { items, customers_for, .. }) => {
+                within(Factor::Items, *items)?;
+                within(Factor::CustomersFor, *customers_for)
+            }
+            TierOrder::Application(ApplicationTier { pool, password, .. }) => {
+                // It becomes part of an address.
+                if !password.chars().all(|c| c.is_ascii_alphanumeric()) {
+                    return Err("a password has letters and digits only".to_owned());
+                }
+                within(Factor::Pool, *pool)
+            }
+            TierOrder::Find { .. } | TierOrder::Web { .. } => Ok(()),
+            TierOrder::Usage | TierOrder::Audit => Ok(()),
+            TierOrder::Check(_) | TierOrder::Browse(_) => {
+                Err("browsers run at the coordinator, not at an agent".to_owned())
+            }
         }
     }
 }

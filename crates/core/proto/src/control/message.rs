@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use fabricmark_plan::{Direction, Pattern, Point, Role, Trace};
 use fabricmark_record::{
     ActiveTime, Counts, Fairness, InterfaceFacts, Interval, KernelCounters, KernelTimes, Pacing,
-    QuicCounters, RelayTimes, Series, Side, TcpCounters, ThreadTime, Usage,
+    QuicCounters, RelayTimes, Series, Side, TcpCounters, ThreadTime, TierLine, TierOrder, Usage,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_units::{Bytes, Nanos};
@@ -43,6 +43,8 @@ pub enum Order {
     Stop { run: u64 },
     /// Abort the run; answered by [`Report::Failed`].
     Abort { run: u64 },
+    /// To a tier of the bookstore; answered by [`Report::Tier`].
+    Tier { task: Box<TierOrder> },
 }
 
 /// Parameters of a run for one end.
@@ -193,6 +195,8 @@ pub enum Report {
     Finished { run: u64, end: Box<EndReport> },
     /// The run failed at this end.
     Failed { run: u64, failure: Failure },
+    /// A line of a tier of the bookstore.
+    Tier { line: Box<TierLine> },
 }
 
 /// Why a run failed at one end.

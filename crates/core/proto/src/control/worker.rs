@@ -103,6 +103,7 @@ impl Worker {
                 _,
             ) => self.refuse(run, "no such run is prepared"),
             (Order::Hello { .. }, _) => self.refuse(0, "unexpected hello during a run"),
+            (Order::Tier { .. }, _) => self.refuse(0, "a worker is no tier of the bookstore"),
         }
     }
 

@@ -18,7 +18,7 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use super::Settings;
 use crate::interfaces::device_of;
-use crate::process::WorkerProcess;
+use crate::process::{Duty, WorkerProcess};
 use crate::secured::{Secured, machine_time};
 
 /// Time limit for authentication: a handshake of one round trip over the longest path, with retransmissions.
@@ -49,6 +49,15 @@ struct Hand {
     is_watched: bool,
     /// Deadline of its run.
     until: Option<Instant>,
+}
+
+impl Hand {
+    fn engage(duty: Duty, settings: &Settings) -> io::Result<Self> {
+        let (process, mut socket) = WorkerProcess::start(duty, &settings.program, None)?;
+        send(&mut socket, &Order::Hello { version: PROTOCOL_VERSION })?;
+        let frames = FrameReader::default();
+        Ok(Self { process, socket, frames, is_watched: false, until: None })
+    }
 }
 
 enum Phase {
@@ -211,11 +220,16 @@ impl Connected {
 
     /// Gives an order to the worker.
     pub(super) fn hand(&mut self, mut order: Order, settings: &Settings) {
-        if let Order::Prepare(prepare) = &mut order {
-            self.confine(prepare, settings);
-            if let Err(error) = self.engage(prepare, settings) {
-                return self.worker_lost(&format!("could not be started ({error})"));
+        let engaged = match &mut order {
+            Order::Prepare(prepare) => {
+                self.confine(prepare, settings);
+                self.engage(prepare, settings)
             }
+            Order::Tier { .. } => self.engage_tier(settings),
+            _ => Ok(()),
+        };
+        if let Err(error) = engaged {
+            return self.worker_lost(&format!("could not be started ({error})"));
         }
         let Some(hand) = &mut self.hand else { return };
         if let Err(error) = send(&mut hand.socket, &order) {
@@ -239,17 +253,24 @@ impl Connected {
     /// Starts the worker for the first run, and sets the deadline of each run.
     fn engage(&mut self, prepare: &Prepare, settings: &Settings) -> io::Result<()> {
         if self.hand.is_none() {
-            let (process, mut socket) = WorkerProcess::start(&settings.program, None)?;
+            let hand = Hand::engage(Duty::Load, settings)?;
             let bytes = Some(settings.quota.memory_max.0.saturating_add(WORKER_BYTES));
             let limit = Rlimit { current: bytes, maximum: bytes };
-            let pid = Pid::from_raw(process.id().cast_signed());
+            let pid = Pid::from_raw(hand.process.id().cast_signed());
             prlimit(pid, Resource::Data, limit)?;
-            send(&mut socket, &Order::Hello { version: PROTOCOL_VERSION })?;
-            let frames = FrameReader::default();
-            self.hand = Some(Hand { process, socket, frames, is_watched: false, until: None });
+            self.hand = Some(hand);
         }
         if let Some(hand) = &mut self.hand {
             hand.until = Some(machine_time() + prepare.duration_ns + OVERTIME);
+        }
+        Ok(())
+    }
+
+    /// Starts the tier for its first order. It has no deadline: it lives as long as the connection.
+    fn engage_tier(&mut self, settings: &Settings) -> io::Result<()> {
+        if self.hand.as_ref().is_none_or(|hand| hand.process.duty() != Duty::Tier) {
+            self.release();
+            self.hand = Some(Hand::engage(Duty::Tier, settings)?);
         }
         Ok(())
     }
@@ -264,11 +285,16 @@ impl Connected {
                     {
                         hand.until = None;
                     }
-                    // The worker is the same program, so that its greeting is not needed.
-                    if !matches!(report, Report::Hello { .. })
-                        && let Some(protocol) = self.protocol()
-                    {
-                        protocol.on_report(report);
+                    match report {
+                        Report::Hello { version: PROTOCOL_VERSION } => {}
+                        Report::Hello { .. } => {
+                            return self.worker_lost("is of another version: install the same");
+                        }
+                        report => {
+                            if let Some(protocol) = self.protocol() {
+                                protocol.on_report(report);
+                            }
+                        }
                     }
                 }
             }

@@ -32,6 +32,7 @@ pub fn agent(options: &Agent) -> Result<(), Failure> {
             allows_clients: options.allow_client,
             allows_relays: options.allow_relay,
             allows_settings: options.allow_settings,
+            allows_shop: options.allow_shop,
             ..Quota::default()
         },
         slots: if options.exclusive { 1 } else { options.at_once },

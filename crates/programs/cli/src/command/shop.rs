@@ -6,12 +6,14 @@ mod up;
 use std::fmt::Write;
 use std::path::Path;
 
+use fabricmark_control::Peer;
 use fabricmark_plan::{Factor, Plan, Size, overlay};
 
 use crate::command::run::{self, Job};
 use crate::exit::Failure;
-use crate::options::shop::{Load, Shop};
-use crate::options::{How, Key, Reach};
+use crate::key::access;
+use crate::options::shop::{Load, Shop, Tiers, hosts_of_tiers};
+use crate::options::{How, Reach};
 use crate::output::{self, answer, width, write};
 
 /// Carries out a subcommand.
@@ -45,6 +47,22 @@ fn quoted(level: &str) -> String {
 fn parsed(text: &str) -> Result<Plan, Failure> {
     output::parse("options", text, Size::Full)
         .map_err(|problems| Failure::input(format!("the options are invalid\n{problems}")))
+}
+
+/// The plan for the hosts of the servers, and these hosts.
+fn placed(tiers: &Tiers, plan: Plan) -> Result<(Plan, Peer), Failure> {
+    if tiers.to.is_empty() {
+        // The user namespace must be entered before the first thread starts.
+        fabricmark_lab::acquire()?;
+        return Ok((plan, Peer::Here));
+    }
+    let hosts = hosts_of_tiers(&tiers.to, &plan.points).map_err(Failure::input)?;
+    let agent = |(node, host): (&&str, &&str)| {
+        Ok::<_, Failure>(((*node).to_owned(), access(host, None, &tiers.key)?))
+    };
+    let agents = hosts.iter().map(agent).collect::<Result<_, _>>()?;
+    let names: Vec<String> = hosts.iter().map(|(node, host)| format!("{node}={host}")).collect();
+    Ok((plan.to_host(&names.join(" "), None)?, Peer::Agents(agents)))
 }
 
 /// The levels of the options of `shop load`.
@@ -102,12 +120,12 @@ fn load(options: &Load) -> Result<(), Failure> {
         quick: false,
         fresh: true,
         budget: None,
-        to: Vec::new(),
+        to: options.tiers.to.clone(),
         ends: None,
         in_guest: false,
         link: None,
         launcher: None,
-        reach: Reach { control: None, key: Key { key_file: None } },
+        reach: Reach { control: None, key: options.tiers.key.clone() },
         check: false,
         json: options.json,
         place: options.place.clone(),

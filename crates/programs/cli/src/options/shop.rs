@@ -1,17 +1,18 @@
 //! Options of `shop`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use clap::{Args, Subcommand};
-use fabricmark_plan::{Factor, SEGMENTS};
+use fabricmark_plan::{Factor, Point, SEGMENTS, Tier};
 use fabricmark_units::Nanos;
 
-use super::Place;
+use super::{Key, Place, To};
 
 /// What `shop` does.
 #[derive(Debug, Subcommand)]
 pub enum Shop {
-    /// Start the tiers of a bookstore in a lab, load its data, check every page, and serve it until Ctrl-C
+    /// Start the tiers of a bookstore in a lab or on hosts, load its data, check every page, and serve it until Ctrl-C
     Up(Up),
     /// End the bookstore that `shop up` has started
     Down,
@@ -34,6 +35,13 @@ pub struct Tiers {
     /// Link of a segment between tiers: client-web, web-app or app-db; may be repeated [default: ethernet:10G; web-app is as app-db]
     #[arg(long, value_name = "SEGMENT=LINK", value_parser = segment)]
     pub segment: Vec<(Factor, String)>,
+    /// Run a server on another host, through its agent, which needs --allow-shop: web, app or db; may be repeated. Without
+    /// this option all tiers are in a lab on this host
+    #[arg(long, value_name = "TIER=HOST", value_parser = To::parse)]
+    pub to: Vec<To>,
+    /// Whose key is shown to the agents
+    #[command(flatten)]
+    pub key: Key,
     /// Most connections of the application server to the database
     #[arg(long, value_name = "N", default_value = "16")]
     pub pool: u32,
@@ -113,4 +121,72 @@ pub struct Load {
     /// Print JSON instead of text
     #[arg(long)]
     pub json: bool,
+}
+
+/// The host of each tier that runs on another host, and the addresses of tiers over links, as `TIER@LINK`.
+///
+/// # Errors
+///
+/// If a name is not that of a server, if a link is not one of the points, or if a name comes twice.
+pub fn hosts_of_tiers<'a>(
+    to: &'a [To],
+    points: &[Point],
+) -> Result<BTreeMap<&'a str, &'a str>, String> {
+    let servers = &Tier::ALL[1..];
+    let mut hosts = BTreeMap::new();
+    for To { node, host } in to {
+        let (tier, link) =
+            node.split_once('@').map_or((&**node, None), |(t, link)| (t, Some(link)));
+        let Some(segment) = servers.iter().position(|server| server.name() == tier) else {
+            return Err(format!("`{node}` is no server of the bookstore; use web, app or db=HOST"));
+        };
+        let links = points.iter().filter_map(Point::segments).map(|links| links[segment]);
+        let links: BTreeSet<String> = links.map(|link| link.to_string()).collect();
+        if let Some(link) = link.filter(|link| !links.contains(*link)) {
+            let known = Vec::from_iter(links).join(", ");
+            let factor = SEGMENTS[segment];
+            return Err(format!("no level of {factor} is {link}; use one of {known}"));
+        }
+        if hosts.insert(node.as_str(), host.as_str()).is_some() {
+            return Err(format!("--to has the host of {node} twice"));
+        }
+    }
+    if let Some(node) = hosts.keys().find(|node| {
+        let tier = node.split_once('@').map(|(tier, _)| tier);
+        tier.is_some_and(|tier| !hosts.contains_key(tier))
+    }) {
+        return Err(format!("--to {node}: give the agent of the tier, too, without a link"));
+    }
+    Ok(hosts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_have_a_host_and_addresses_over_links_of_the_plan() {
+        let shop = "pattern=shop,transport=http,family=4,link=loopback,payload=0";
+        let points = ["ethernet:10G,mtu=9000", "ipoib:4X-DDR"].map(|link| Point {
+            app_db: Some(link.parse().unwrap()),
+            ..fabricmark_testkit::point(shop)
+        });
+        let hosts = |words: &[&str]| {
+            let to: Vec<To> = words.iter().map(|word| To::parse(word).unwrap()).collect();
+            let found = hosts_of_tiers(&to, &points)?;
+            Ok::<_, String>(found.keys().map(|node| (*node).to_owned()).collect::<Vec<_>>())
+        };
+        let over = "db@ethernet:10G,mtu=9000=ib3";
+        assert_eq!(hosts(&["db=node3", over]).unwrap(), ["db", "db@ethernet:10G,mtu=9000"]);
+        for (words, says) in [
+            (&["node3"][..], "`server` is no server of the bookstore; use web, app or db=HOST"),
+            (&["client=node3"], "`client` is no server of the bookstore; use web, app or db=HOST"),
+            (&["db=a", "db=b"], "--to has the host of db twice"),
+            (&["web@veth=a"], "no level of client_web is veth; use one of ethernet:10G"),
+            (&["db@ipoib:4X-DDR=a"], "give the agent of the tier, too, without a link"),
+        ] {
+            let said = hosts(words).unwrap_err();
+            assert!(said.contains(says), "{said}");
+        }
+    }
 }

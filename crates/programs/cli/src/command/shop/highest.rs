@@ -1,11 +1,10 @@
 //! `shop load --highest`: the most browsers without errors and within all limits, by bisection.
 
-use fabricmark_control::{Browse, Progress, Shop, Watch};
-use fabricmark_plan::Interaction;
-use fabricmark_units::Nanos;
+use fabricmark_control::{Browse, Progress, Shop, Watch, Workers};
+use fabricmark_plan::{Interaction, Point};
 use serde_json::{Value, json};
 
-use super::{UNUSED, levels, parsed, plan_text};
+use super::{UNUSED, levels, parsed, placed, plan_text};
 use crate::command::run::this_program;
 use crate::exit::Failure;
 use crate::interrupt::interruptions;
@@ -36,12 +35,13 @@ struct Tried {
 /// Searches for the highest load, and prints all runs.
 pub(super) fn highest(options: &Load) -> Result<(), Failure> {
     let plan = parsed(&plan_text("Bookstore", &levels(options), UNUSED))?;
-    fabricmark_lab::acquire()?;
+    let (plan, peer) = placed(&options.tiers, plan)?;
     let interrupted = interruptions()?;
     let mut line = Line::new();
     let progress = &mut |what: &str, done, of| line.prepares(what, done, of);
     let mut watch = Watch { interrupted: &interrupted, progress };
-    let mut shop = Shop::start(&plan.points, &this_program()?, None, &mut watch)?;
+    let workers = Workers { program: &this_program()?, peer: &peer, calibration: None };
+    let mut shop = Shop::start(&plan.points, &workers, None, &mut watch)?;
     let mut tried: Vec<Tried> = Vec::new();
     let mut next = Some(options.tiers.browsers);
     while let Some(browsers) = next.filter(|_| tried.len() < RUNS_MAX) {
@@ -52,7 +52,8 @@ pub(super) fn highest(options: &Load) -> Result<(), Failure> {
         load.browsers.browsers = browsers;
         load.browsers.seed = 1 + tried.len() as u64;
         let result = shop.browse(&load, &mut watch)?;
-        tried.push(evaluate(browsers, options.duration, &result));
+        let point = Point { browsers: Some(browsers), ..plan.points[0].clone() };
+        tried.push(evaluate(&point, &result));
         next = next_load(&tried);
     }
     line.clear();
@@ -103,26 +104,23 @@ fn next_load(tried: &[Tried]) -> Option<u32> {
     }
 }
 
-fn evaluate(browsers: u32, Nanos(window_ns): Nanos, result: &Browse) -> Tried {
-    let Browse { browsed, tiers, audit } = result;
-    let all = browsed.interactions.iter().find(|(of, _)| *of == Interaction::All);
-    let count = all.map_or(0, |(_, result)| result.times_ns.len());
-    let errors = all.map_or(0, |(_, result)| result.errors);
-    let late = browsed.interactions.iter().find(|(of, result)| {
+fn evaluate(point: &Point, browse: &Browse) -> Tried {
+    let run = browse.of(Interaction::All);
+    let late = browse.browsed.interactions.iter().find(|(of, result)| {
         let pages = result.times_ns.len();
         let is_within = result.within_limit as f64 >= WITHIN_MIN * pages as f64;
         *of != Interaction::All && pages >= PAGES_MIN && !is_within
     });
-    let restarted = tiers.iter().find(|tier| tier.counters.restarts > 0);
-    let failure = if let Some(first) = audit.inconsistencies.first() {
-        Some(first.clone())
-    } else if let Some(tier) = restarted {
-        Some(format!("{} ended", tier.program))
-    } else if errors > 0 {
-        let example = browsed.load.errors.first().cloned().unwrap_or_default();
-        let errors = if errors == 1 { "an error".to_owned() } else { format!("{errors} errors") };
+    let failure = if let Some(first) = browse.violations(point).into_iter().next() {
+        Some(first)
+    } else if run.result.errors > 0 {
+        let example = run.load.errors.first().cloned().unwrap_or_default();
+        let errors = match run.result.errors {
+            1 => "an error".to_owned(),
+            errors => format!("{errors} errors"),
+        };
         Some(format!("{errors}, such as {example}"))
-    } else if count == 0 {
+    } else if run.interactions == 0 {
         Some("no interaction was completed".to_owned())
     } else {
         late.map(|(of, result)| {
@@ -130,7 +128,9 @@ fn evaluate(browsers: u32, Nanos(window_ns): Nanos, result: &Browse) -> Tried {
             format!("only {share:.1} % of {of} are within their limit")
         })
     };
-    Tried { browsers, interactions_per_s: count as f64 / (window_ns as f64 / 1e9), failure }
+    let window_s = run.load.window_ns.0.max(1) as f64 / 1e9;
+    let interactions_per_s = run.interactions as f64 / window_s;
+    Tried { browsers: point.browsers.unwrap_or(1), interactions_per_s, failure }
 }
 
 #[cfg(test)]

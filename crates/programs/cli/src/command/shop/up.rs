@@ -8,11 +8,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fabricmark_control::{Progress, Shop, Watch};
+use fabricmark_control::{Progress, Shop, Watch, Workers};
 use fabricmark_lab::Namespace;
 use fabricmark_lab::held::Place;
 
-use super::{UNUSED, parsed, plan_text};
+use super::{UNUSED, parsed, placed, plan_text};
 use crate::command::run::this_program;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
@@ -30,8 +30,7 @@ pub(super) fn up(options: &Up) -> Result<(), Failure> {
     let levels: Vec<_> =
         options.tiers.levels().into_iter().map(|(factor, level)| (factor, vec![level])).collect();
     let plan = parsed(&plan_text("Bookstore", &levels, UNUSED))?;
-    // The user namespace must be entered before the first thread starts.
-    fabricmark_lab::acquire()?;
+    let (plan, peer) = placed(&options.tiers, plan)?;
     let _lock = Lock::take()?;
     let listener = TcpListener::bind(options.listen).map_err(|error| {
         let message = format!("cannot listen at {}: {error}; use another --listen", options.listen);
@@ -45,7 +44,8 @@ pub(super) fn up(options: &Up) -> Result<(), Failure> {
     let progress = &mut |what: &str, done, of| line.prepares(what, done, of);
     let mut watch = Watch { interrupted: &interrupted, progress };
     let began = Instant::now();
-    let mut shop = Shop::start(&plan.points, &this_program()?, None, &mut watch)?;
+    let workers = Workers { program: &this_program()?, peer: &peer, calibration: None };
+    let mut shop = Shop::start(&plan.points, &workers, None, &mut watch)?;
     let load = shop.prepare(&plan.points[0], &mut watch)?;
     let pages = shop.check(&load, &mut watch)?;
     line.clear();

@@ -1,0 +1,91 @@
+//! Tiers on hosts with agents; those without an agent are on this host.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+use fabricmark_plan::{Point, Tier};
+use fabricmark_proto::SessionId;
+use fabricmark_wire::Family;
+
+use super::network::{no_link, segment_before};
+use super::process::TierProcess;
+use crate::carrier::{self, Carrier};
+use crate::error::PlanError;
+use crate::host::towards;
+use crate::peer::AgentAccess;
+
+/// Hosts of the tiers.
+pub(super) struct Hosts {
+    /// Agents by the name of the tier, and addresses of the same tier over a link by `TIER@LINK`.
+    agents: BTreeMap<String, AgentAccess>,
+    /// Sessions by the addresses of their agents: tiers on one host are those of one coordinator.
+    sessions: BTreeMap<Vec<SocketAddr>, SessionId>,
+    /// Addresses that the agent of a tier reported.
+    reported: BTreeMap<Tier, Vec<IpAddr>>,
+}
+
+impl Hosts {
+    pub(super) fn new(agents: BTreeMap<String, AgentAccess>) -> Self {
+        Self { agents, sessions: BTreeMap::new(), reported: BTreeMap::new() }
+    }
+
+    pub(super) fn start(
+        &mut self,
+        tier: Tier,
+        fabricmark: &Path,
+    ) -> Result<TierProcess, PlanError> {
+        let Some(AgentAccess { host, tls }) = self.agents.get(tier.name()) else {
+            return TierProcess::start(tier, fabricmark, None);
+        };
+        let session = match self.sessions.get(&host.control) {
+            Some(session) => *session,
+            None => carrier::new_session()?,
+        };
+        self.sessions.insert(host.control.clone(), session);
+        let (carrier, socket) = Carrier::call(&host.name, &host.control, tls, session)?;
+        self.reported.insert(tier, carrier.welcome.addresses.clone());
+        TierProcess::behind(tier, &host.name, carrier, socket)
+    }
+
+    /// Address of a tier's server for the tier before it, over the link of a point.
+    pub(super) fn address(
+        &self,
+        tier: Tier,
+        point: &Point,
+        port: u16,
+    ) -> Result<SocketAddr, PlanError> {
+        let ip = match self.remote(tier, point) {
+            Some(found) => found?,
+            None => self.here(tier, point)?,
+        };
+        Ok(SocketAddr::new(ip, port))
+    }
+
+    /// Address of a tier on another host: the one for this link, or that of its agent. `None`: it is on this host.
+    fn remote(&self, tier: Tier, point: &Point) -> Option<Result<IpAddr, PlanError>> {
+        let of_tier = self.agents.get(tier.name())?;
+        let segments = segment_before(tier).zip(point.segments());
+        let link = segments.map(|(segment, links)| links[segment]);
+        let named = link.and_then(|link| self.agents.get(&format!("{}@{link}", tier.name())));
+        let host = &named.unwrap_or(of_tier).host;
+        let reported = self.reported.get(&tier).map_or(&[][..], Vec::as_slice);
+        let found = host.data_address(point.family, reported);
+        Some(found.map(|at| at.ip()).ok_or_else(|| {
+            let (node, family) = (tier.name(), point.family);
+            PlanError::Input(format!("{} ({node}) has no address of {family}", host.name))
+        }))
+    }
+
+    /// Address of this host for the tier before `tier`, wherever that is.
+    fn here(&self, tier: Tier, point: &Point) -> Result<IpAddr, PlanError> {
+        let before = segment_before(tier).map(|segment| Tier::ALL[segment]);
+        match self.remote(before.ok_or_else(|| no_link(tier))?, point) {
+            None if point.family == Family::V4 => Ok(Ipv4Addr::LOCALHOST.into()),
+            None => Ok(Ipv6Addr::LOCALHOST.into()),
+            Some(other) => Ok(towards(SocketAddr::new(other?, 0))
+                .map_err(PlanError::system("find the address of this host"))?
+                .ip()),
+        }
+    }
+}
