@@ -90,6 +90,22 @@ impl Served {
         fetch!(Database, self.database, (i64,), find, item).await.unwrap()[0].0
     }
 
+    /// A coordinator knows the password of the shop's user: it must not start programs or write files with it.
+    async fn user_has_no_rights_outside_its_database(&self) {
+        let refused = match &self.database {
+            Database::MariaDb(pool) => {
+                let write = "SELECT 1 INTO OUTFILE '/var/tmp/fabricmark-outfile'";
+                sqlx::query(write).execute(pool).await.unwrap_err()
+            }
+            Database::PostgreSql(pool) => {
+                let start = "COPY (SELECT 1) TO PROGRAM 'true'";
+                sqlx::query(start).execute(pool).await.unwrap_err()
+            }
+        };
+        let said = refused.to_string();
+        assert!(said.contains("denied"), "{said}");
+    }
+
     /// An order takes its copies from the stock, which is refilled, alike in both databases.
     async fn stock_is_refilled(&self) {
         let before = self.stock(7).await;
@@ -264,6 +280,7 @@ async fn the_shop_sells_refuses_and_adds_up(engine: Engine) {
     let Some(shop) = served(engine).await else { return };
     shop.browsers_buy().await;
     shop.stock_is_refilled().await;
+    shop.user_has_no_rights_outside_its_database().await;
     shop.concurrent_buyers_share_the_last_copies().await;
     shop.a_declined_card_buys_nothing().await;
     shop.forged_requests_are_refused().await;

@@ -50,6 +50,8 @@ enum Error {
     Application(io::Error),
     #[error("this tier has no database")]
     NoDatabase,
+    #[error("this tier has a database already")]
+    Again,
     #[error(transparent)]
     Payment(#[from] payment::Error),
     #[error(transparent)]
@@ -83,6 +85,9 @@ struct Tier {
     gateway: Option<SocketAddr>,
     folder: Option<Folder>,
 }
+
+/// Most orders that wait: a coordinator waits for the answer to each.
+const ORDERS_MAX: usize = 16;
 
 /// The socket to the coordinator.
 #[derive(Clone, Debug)]
@@ -122,8 +127,8 @@ pub async fn serve() -> io::Result<()> {
 fn orders(
     socket: Arc<UnixStream>,
     voice: Voice,
-) -> (mpsc::UnboundedReceiver<TierOrder>, watch::Receiver<bool>) {
-    let (sender, orders) = mpsc::unbounded_channel();
+) -> (mpsc::Receiver<TierOrder>, watch::Receiver<bool>) {
+    let (sender, orders) = mpsc::channel(ORDERS_MAX);
     let (end, ended) = watch::channel(false);
     thread::spawn(move || {
         let mut frames = FrameReader::default();
@@ -136,7 +141,10 @@ fn orders(
                         voice.report(&Report::Hello { version: PROTOCOL_VERSION });
                     }
                     Order::Tier { task } => {
-                        let _ = sender.send(*task);
+                        if sender.try_send(*task).is_err() {
+                            let _ = end.send(true);
+                            return;
+                        }
                     }
                     // Orders of runs are for workers.
                     _ => {}
@@ -193,6 +201,9 @@ impl Tier {
     }
 
     async fn database(&mut self, order: DatabaseTier) -> Result<TierLine, Error> {
+        if self.instance.is_some() {
+            return Err(Error::Again);
+        }
         let port = free_port()?;
         let password = secret().map_err(Error::Random)?;
         let at = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
@@ -296,10 +307,12 @@ fn of(load: BrowserLoad) -> Load {
 /// Ports of servers, below those that the kernel gives to connections (`net.ipv4.ip_local_port_range`).
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
-/// A free port. No connection takes it before the server does.
+/// A free port. No connection takes it before the server does. Tiers of one host that start at the same time begin their
+/// search at different ports.
 fn free_port() -> Result<u16, Error> {
     let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).is_ok();
-    let mut ports = PORTS;
+    let begin = std::process::id() as usize % PORTS.len();
+    let mut ports = PORTS.skip(begin).chain(PORTS.take(begin));
     ports.find(is_free).ok_or_else(|| Error::Port(io::ErrorKind::AddrInUse.into()))
 }
 
@@ -312,12 +325,12 @@ async fn listens(
 ) -> Result<(), Error> {
     let until = Instant::now() + LISTENS_WITHIN;
     loop {
-        let Err(error) = TcpStream::connect((IpAddr::from(Ipv4Addr::LOCALHOST), port)).await else {
-            return Ok(());
-        };
+        let connected = TcpStream::connect((IpAddr::from(Ipv4Addr::LOCALHOST), port)).await;
+        // Another server may have taken the port.
         if service.counters().1 > 0 {
             return Err(program::Error::Failed { program, said: log() }.into());
         }
+        let Err(error) = connected else { return Ok(()) };
         if Instant::now() > until {
             let (within, error) = (LISTENS_WITHIN, error.to_string());
             return Err(program::Error::Silent { program, within, error }.into());

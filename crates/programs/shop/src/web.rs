@@ -29,10 +29,15 @@ pub fn start(folder: &Path, port: u16, application: SocketAddr) -> Result<Servic
     // Workers of nginx outlive a master that is killed. The kernel kills all processes of a PID namespace with its
     // first one.
     let mut command = Command::new("unshare");
+    if Owner::of_servers() == Owner::Same {
+        command.args(["--user", "--map-current-user"]);
+    }
     command.args(["--pid", "--fork", "--kill-child=KILL", "--"]).arg(nginx);
     command.arg("-p").arg(folder).arg("-c").arg(&configuration);
-    command.arg("-e").arg(folder.join("error.log"));
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let log = folder.join("error.log");
+    command.arg("-e").arg(&log);
+    let unshare_says = fs::File::create(&log).map_err(wrong)?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::from(unshare_says));
     Service::start(command)
         .map_err(|error| Error::Failed { program: NGINX, said: error.to_string() })
 }

@@ -1,7 +1,9 @@
 //! A private instance of MariaDB or PostgreSQL, with its own folder and port.
 
 use std::fs;
+use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,7 +11,7 @@ use std::time::{Duration, Instant};
 use fabricmark_plan::Engine;
 
 use super::{Database, Url};
-use crate::program::{Error, find, hand_over, run, unprivileged};
+use crate::program::{Error, Owner, find, hand_over, run, unprivileged};
 use crate::service::Service;
 
 /// A running instance. It is killed when this is dropped; its folder stays.
@@ -29,6 +31,19 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
 /// The database of the shop in each engine, and its user.
 const USER: &str = "shop";
+
+/// Folders of the server: its files, and its socket and temporary files.
+const DATA: &str = "data";
+const RUN: &str = "run";
+
+/// Writes a file that only the server reads.
+fn secret(path: &Path, text: &str) -> Result<(), Error> {
+    let mut options = fs::OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| Error::Folder(path.to_owned(), error))?;
+    hand_over(&[path])
+}
 
 /// Programs that an instance needs, with their packages in Debian.
 pub const fn programs(engine: Engine) -> &'static [(&'static str, &'static str)] {
@@ -60,10 +75,17 @@ impl Instance {
         password: &str,
     ) -> Result<Self, Error> {
         let wrong = |error| Error::Folder(folder.to_owned(), error);
-        fs::create_dir_all(folder.join("data")).map_err(wrong)?;
+        fs::create_dir_all(folder).map_err(wrong)?;
         let folder = &folder.canonicalize().map_err(wrong)?;
-        let data = folder.join("data");
-        hand_over(&[folder, &data])?;
+        if Owner::of_servers() == Owner::Nobody {
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).map_err(wrong)?;
+        }
+        // The server owns these two; nothing is written there as the user of this process.
+        let own = [DATA, RUN].map(|name| folder.join(name));
+        for path in &own {
+            fs::DirBuilder::new().mode(0o700).create(path).map_err(wrong)?;
+        }
+        hand_over(&[&own[0], &own[1]])?;
         let log = fs::File::create(folder.join("log")).map_err(wrong)?;
         let again = log.try_clone().map_err(wrong)?;
         let program = match engine {
@@ -132,13 +154,12 @@ fn named(engine: Engine, printed: &str) -> String {
 }
 
 fn mariadb(folder: &Path, at: SocketAddr, password: &str) -> Result<Command, Error> {
-    let data = folder.join("data");
-    let wrong = |error| Error::Folder(folder.to_owned(), error);
+    let [data, own] = [DATA, RUN].map(|name| folder.join(name));
     let install = find("mariadb-install-db", "mariadb-server-core")?;
     let mut create = unprivileged(&install, folder);
     create.arg("--no-defaults").arg(format!("--datadir={}", data.display()));
     create.args(["--auth-root-authentication-method=socket", "--skip-test-db"]);
-    create.arg(format!("--tmpdir={}", folder.display()));
+    create.arg(format!("--tmpdir={}", own.display()));
     run("mariadb-install-db", &mut create)?;
     let first = folder.join("first.sql");
     let statements = format!(
@@ -146,11 +167,11 @@ fn mariadb(folder: &Path, at: SocketAddr, password: &str) -> Result<Command, Err
          CREATE USER IF NOT EXISTS {USER}@'%' IDENTIFIED BY '{password}';\n\
          GRANT ALL ON shop.* TO {USER}@'%';\n"
     );
-    fs::write(&first, statements).map_err(wrong)?;
+    secret(&first, &statements)?;
     let mut server = unprivileged(&find("mariadbd", "mariadb-server-core")?, folder);
     server.arg("--no-defaults").arg(format!("--datadir={}", data.display()));
-    server.arg(format!("--tmpdir={}", folder.display()));
-    server.arg(format!("--socket={}", folder.join("socket").display()));
+    server.arg(format!("--tmpdir={}", own.display()));
+    server.arg(format!("--socket={}", own.join("socket").display()));
     server.arg(format!("--init-file={}", first.display()));
     server.arg(format!("--port={}", at.port())).arg(format!("--bind-address={}", at.ip()));
     server.args(["--skip-name-resolve", "--skip-log-bin"]);
@@ -162,22 +183,32 @@ fn mariadb(folder: &Path, at: SocketAddr, password: &str) -> Result<Command, Err
 }
 
 fn postgresql(folder: &Path, at: SocketAddr, password: &str) -> Result<Command, Error> {
-    let data = folder.join("data");
+    let [data, own] = [DATA, RUN].map(|name| folder.join(name));
     let wrong = |error| Error::Folder(folder.to_owned(), error);
-    let secret = folder.join("password");
-    fs::write(&secret, password).map_err(wrong)?;
     let mut create = unprivileged(&find("initdb", "postgresql")?, folder);
-    create.args(["--auth=scram-sha-256", &format!("--username={USER}"), "--encoding=UTF8"]);
-    create.arg(format!("--pwfile={}", secret.display())).arg("--pgdata").arg(&data);
+    // Nobody can sign in as the superuser, who could start programs (COPY ... TO PROGRAM).
+    create.args(["--auth=reject", "--username=postgres", "--encoding=UTF8"]);
+    create.arg("--pgdata").arg(&data);
     run("initdb", &mut create)?;
-    for network in ["0.0.0.0/0", "::/0"] {
-        let line = format!("host all {USER} {network} scram-sha-256\n");
-        let file = fs::OpenOptions::new().append(true).open(data.join("pg_hba.conf"));
-        let write = |mut file: fs::File| std::io::Write::write_all(&mut file, line.as_bytes());
-        file.and_then(write).map_err(wrong)?;
-    }
-    let mut server = unprivileged(&find("postgres", "postgresql")?, folder);
-    server.arg("-D").arg(&data).arg("-k").arg(folder).args(["-p", &at.port().to_string()]);
+    let first = folder.join("first.sql");
+    secret(
+        &first,
+        &format!(
+            "CREATE ROLE {USER} LOGIN PASSWORD '{password}'\nALTER DATABASE postgres OWNER TO {USER}\n"
+        ),
+    )?;
+    let postgres = find("postgres", "postgresql")?;
+    let mut single = unprivileged(&postgres, folder);
+    single.arg("--single").arg("-D").arg(&data).arg("postgres");
+    single.stdin(Stdio::from(fs::File::open(&first).map_err(wrong)?));
+    run("postgres --single", &mut single)?;
+    let rules = folder.join("hba.conf");
+    let networks = ["0.0.0.0/0", "::/0"];
+    let lines = networks.map(|network| format!("host postgres {USER} {network} scram-sha-256\n"));
+    secret(&rules, &lines.concat())?;
+    let mut server = unprivileged(&postgres, folder);
+    server.arg("-D").arg(&data).arg("-k").arg(&own).args(["-p", &at.port().to_string()]);
+    server.arg("-c").arg(format!("hba_file={}", rules.display()));
     let listen = match at.ip() {
         ip if ip.is_unspecified() => "*".to_owned(),
         ip => ip.to_string(),
