@@ -491,7 +491,6 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
     assert_eq!(order(&mut greeted(quota), Order::Prepare(Box::new(within))), [AgentAction::Ask]);
 }
 
-/// The agent may be stopped at any moment without leaving anything undone.
 fn tier(connection: &mut Connection, task: TierOrder) -> Vec<AgentAction> {
     order(connection, Order::Tier { task: Box::new(task) })
 }
@@ -508,7 +507,8 @@ fn a_tier_waits_for_its_turn_and_has_it_until_the_connection_ends() {
     connection.on_turn(Turn::Waits { place: 2 });
     assert_eq!(actions(&mut connection), [of_tier(TierLine::Queued { place: 2 })]);
     connection.on_turn(Turn::Now);
-    assert_eq!(actions(&mut connection), [AgentAction::Hand(usage())]);
+    let its_turn = of_tier(TierLine::Queued { place: 0 });
+    assert_eq!(actions(&mut connection), [its_turn, AgentAction::Hand(usage())]);
     connection.on_report(Report::Tier { line: Box::new(TierLine::Found) });
     assert_eq!(actions(&mut connection), [of_tier(TierLine::Found)]);
     assert_eq!(tier(&mut connection, TierOrder::Usage), [AgentAction::Hand(usage())]);
@@ -542,6 +542,35 @@ fn a_tier_that_ends_or_an_agent_that_is_stopped_ends_the_connection() {
     tier(&mut waiting, TierOrder::Usage);
     waiting.on_closed();
     assert_eq!(actions(&mut waiting), [AgentAction::Leave, AgentAction::Close]);
+}
+
+#[test]
+fn a_turn_that_comes_too_late_is_given_back() {
+    let quota = Quota { allows_shop: true, ..Quota::default() };
+    let run = || Order::Prepare(Box::new(prepare(Role::Server, "")));
+    let task = || Order::Tier { task: Box::new(TierOrder::Usage) };
+    for order in [run(), task()] {
+        let mut connection = greeted(quota.clone());
+        connection.on_request(Instant(1), Request::Order { order });
+        connection.on_closed();
+        assert_eq!(connection.poll_output(), Some(AgentAction::Ask));
+        connection.on_turn(Turn::Now);
+        let rest = [AgentAction::Done, AgentAction::Leave, AgentAction::Close];
+        assert_eq!(actions(&mut connection), rest);
+    }
+}
+
+#[test]
+fn a_tier_whose_program_is_missing_frees_its_turn() {
+    let mut connection = greeted(Quota { allows_shop: true, ..Quota::default() });
+    tier(&mut connection, TierOrder::Usage);
+    connection.on_turn(Turn::Now);
+    actions(&mut connection);
+    connection.on_tier_missing("build it with `make shop`".to_owned());
+    let message = "build it with `make shop`".to_owned();
+    let failed = of_tier(TierLine::Failed { message, is_missing: true });
+    assert_eq!(actions(&mut connection), [failed, AgentAction::Done]);
+    assert_eq!(tier(&mut connection, TierOrder::Usage), [AgentAction::Ask]);
 }
 
 #[test]
@@ -583,6 +612,7 @@ fn a_tier_beyond_the_quota_is_refused() {
     assert_eq!(allowing.check_tier(&database(1000, 20)), Ok(()));
 }
 
+/// The agent may be stopped at any moment without leaving anything undone.
 #[test]
 fn an_agent_that_is_stopped_ends_the_run_under_way_and_begins_no_other() {
     let prepare = || Order::Prepare(Box::new(prepare(Role::Server, "")));

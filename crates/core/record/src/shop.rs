@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::node::HostFacts;
 
-/// An order to the process of a tier: a line of JSON. The process ends what it has started when its input ends.
+/// An order to the process of a tier.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "kebab-case")]
 pub enum TierOrder {
@@ -91,13 +91,13 @@ pub struct BrowserLoad {
     pub seed: u64,
 }
 
-/// A line that the process of a tier prints.
+/// What the process of a tier reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum TierLine {
     /// The order waits, since others measure with the same agent.
     Queued {
-        /// Position among the coordinators that wait, from 1.
+        /// Position among the coordinators that wait, from 1; 0: its turn has come.
         place: u32,
     },
     /// How far an order is.

@@ -226,13 +226,19 @@ impl Connection {
             }
             (Turn::Now, State::TierWaiting(task)) => {
                 self.state = State::Tier;
+                self.say_of_tier(TierLine::Queued { place: 0 });
                 self.output.push_back(AgentAction::Hand(Order::Tier { task }));
             }
             (Turn::Waits { place }, State::TierWaiting(task)) => {
                 self.state = State::TierWaiting(task);
                 self.say_of_tier(TierLine::Queued { place });
             }
-            (_, state) => self.state = state,
+            // It waits no more: the slot is free again.
+            (Turn::Now, state) => {
+                self.state = state;
+                self.output.push_front(AgentAction::Done);
+            }
+            (Turn::Waits { .. }, state) => self.state = state,
         }
     }
 
@@ -258,6 +264,15 @@ impl Connection {
         let (State::Busy(run) | State::Ending(run, _)) = self.state else { return };
         let failure = Failure::System(format!("the agent's worker {why}"));
         self.end(Report::Failed { run, failure });
+    }
+
+    /// Handles a tier whose program is not on this host.
+    pub fn on_tier_missing(&mut self, why: String) {
+        if matches!(self.state, State::Tier) {
+            self.state = State::Idle;
+            self.fail_tier(why, true);
+            self.output.push_back(AgentAction::Done);
+        }
     }
 
     /// Ends the run with this report; starts the next one if it was already ordered.
