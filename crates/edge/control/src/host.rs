@@ -69,7 +69,7 @@ pub(crate) fn towards(at: SocketAddr) -> io::Result<SocketAddr> {
 }
 
 /// Whether an address is valid only together with a device.
-fn is_link_local(address: &IpAddr) -> bool {
+pub(crate) fn is_link_local(address: &IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => address.is_unicast_link_local(),

@@ -69,7 +69,7 @@ impl Node {
     ) -> Result<Self, PlanError> {
         let started = WorkerProcess::start(duty, program, namespace);
         let (process, socket) = started.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => PlanError::Missing(error.to_string()),
+            io::ErrorKind::NotFound if duty == Duty::Tier => PlanError::Missing(error.to_string()),
             _ => PlanError::system("start a worker")(error),
         })?;
         let behind = Behind::Process(process);

@@ -188,7 +188,8 @@ impl Shop {
         let line = watch.ask(&mut self.client, &order, SHORT)?;
         let TierLine::Checked { pages } = line else { return Err(self.client.unexpected(&line)) };
         // It buys a book.
-        self.orders[load.database] += 1;
+        let orders = &mut self.orders[load.database];
+        *orders = orders.saturating_add(1);
         Ok(pages)
     }
 
@@ -333,23 +334,26 @@ fn find_programs(
     stores: &mut [(TierProcess, DatabaseTier)],
     watch: &mut Watch<'_>,
 ) -> Result<(), PlanError> {
-    let mut engines: Vec<Engine> = Vec::new();
+    let mut here = (Vec::new(), !web.is_remote());
+    let mut remote: Vec<(&mut TierProcess, Vec<Engine>, bool)> = Vec::new();
     for (process, DatabaseTier { engine, .. }) in stores {
-        if process.is_remote() {
-            let order = TierOrder::Find { engines: vec![*engine], web: false };
-            watch.ask(process, &order, SHORT)?;
-        } else {
-            engines.push(*engine);
+        match process.is_remote() {
+            true => remote.push((process, vec![*engine], false)),
+            false => here.0.push(*engine),
         }
     }
-    for (process, is_web) in [(&mut *web, true), (app, false)] {
+    for (process, is_web) in [(web, true), (app, false)] {
         if process.is_remote() {
-            let order = TierOrder::Find { engines: Vec::new(), web: is_web };
-            watch.ask(process, &order, SHORT)?;
+            remote.push((process, Vec::new(), is_web));
         }
     }
-    let order = TierOrder::Find { engines, web: !web.is_remote() };
-    watch.ask(client, &order, SHORT)?;
+    // These orders may wait in queues. Coordinators that ask in the same order do not wait for each other in a circle.
+    remote.sort_by(|(one, ..), (other, ..)| one.host().hostname.cmp(&other.host().hostname));
+    for (process, engines, web) in remote {
+        watch.ask(process, &TierOrder::Find { engines, web }, SHORT)?;
+    }
+    let (engines, web) = here;
+    watch.ask(client, &TierOrder::Find { engines, web }, SHORT)?;
     Ok(())
 }
 
@@ -359,7 +363,7 @@ fn missing_orders(new: u64, confirmed: u64, unconfirmed: u64) -> Option<String> 
     if new < confirmed {
         let lost = confirmed - new;
         Some(format!("{lost} of {confirmed} confirmed orders are not in the database"))
-    } else if new > confirmed + unconfirmed {
+    } else if new > confirmed.saturating_add(unconfirmed) {
         let more = new - confirmed - unconfirmed;
         Some(format!("the database has {more} orders more than the {confirmed} confirmed ones"))
     } else {

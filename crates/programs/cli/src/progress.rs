@@ -115,7 +115,7 @@ impl Progress for Line {
         if self.is_terminal {
             match of {
                 0 => self.show(what),
-                _ => self.show(&format!("{what}: {} %", 100 * done / of)),
+                _ => self.show(&format!("{what}: {} %", 100 * u64::from(done) / u64::from(of))),
             }
         } else if self.job != what {
             self.job = what.to_owned();

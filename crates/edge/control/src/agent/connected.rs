@@ -229,6 +229,13 @@ impl Connected {
             _ => Ok(()),
         };
         if let Err(error) = engaged {
+            let is_tier = matches!(order, Order::Tier { .. });
+            if is_tier && error.kind() == io::ErrorKind::NotFound {
+                if let Some(protocol) = self.protocol() {
+                    protocol.on_tier_missing(error.to_string());
+                }
+                return;
+            }
             return self.worker_lost(&format!("could not be started ({error})"));
         }
         let Some(hand) = &mut self.hand else { return };

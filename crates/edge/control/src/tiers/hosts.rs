@@ -12,22 +12,22 @@ use super::network::{no_link, segment_before};
 use super::process::TierProcess;
 use crate::carrier::{self, Carrier};
 use crate::error::PlanError;
-use crate::host::towards;
+use crate::host::{is_link_local, towards};
 use crate::peer::AgentAccess;
 
 /// Hosts of the tiers.
 pub(super) struct Hosts {
     /// Agents by the name of the tier, and addresses of the same tier over a link by `TIER@LINK`.
     agents: BTreeMap<String, AgentAccess>,
-    /// Sessions by the addresses of their agents: tiers on one host are those of one coordinator.
-    sessions: BTreeMap<Vec<SocketAddr>, SessionId>,
+    /// One for all tiers: a tier must not wait for another one of the same shop.
+    session: SessionId,
     /// Addresses that the agent of a tier reported.
     reported: BTreeMap<Tier, Vec<IpAddr>>,
 }
 
 impl Hosts {
-    pub(super) fn new(agents: BTreeMap<String, AgentAccess>) -> Self {
-        Self { agents, sessions: BTreeMap::new(), reported: BTreeMap::new() }
+    pub(super) fn new(agents: BTreeMap<String, AgentAccess>) -> Result<Self, PlanError> {
+        Ok(Self { agents, session: carrier::new_session()?, reported: BTreeMap::new() })
     }
 
     pub(super) fn start(
@@ -38,12 +38,7 @@ impl Hosts {
         let Some(AgentAccess { host, tls }) = self.agents.get(tier.name()) else {
             return TierProcess::start(tier, fabricmark, None);
         };
-        let session = match self.sessions.get(&host.control) {
-            Some(session) => *session,
-            None => carrier::new_session()?,
-        };
-        self.sessions.insert(host.control.clone(), session);
-        let (carrier, socket) = Carrier::call(&host.name, &host.control, tls, session)?;
+        let (carrier, socket) = Carrier::call(&host.name, &host.control, tls, self.session)?;
         self.reported.insert(tier, carrier.welcome.addresses.clone());
         TierProcess::behind(tier, &host.name, carrier, socket)
     }
@@ -69,11 +64,16 @@ impl Hosts {
         let link = segments.map(|(segment, links)| links[segment]);
         let named = link.and_then(|link| self.agents.get(&format!("{}@{link}", tier.name())));
         let host = &named.unwrap_or(of_tier).host;
-        let reported = self.reported.get(&tier).map_or(&[][..], Vec::as_slice);
-        let found = host.data_address(point.family, reported);
-        Some(found.map(|at| at.ip()).ok_or_else(|| {
+        // What the agent reports are addresses of another link.
+        let reported = self.reported.get(&tier).filter(|_| named.is_none());
+        let found = host.data_address(point.family, reported.map_or(&[][..], Vec::as_slice));
+        // The device of a link-local address is another one on each host.
+        let found = found.map(|at| at.ip()).filter(|ip| !is_link_local(ip));
+        Some(found.ok_or_else(|| {
             let (node, family) = (tier.name(), point.family);
-            PlanError::Input(format!("{} ({node}) has no address of {family}", host.name))
+            let message =
+                format!("{} ({node}) has no address of {family} that all hosts reach", host.name);
+            PlanError::Input(message)
         }))
     }
 

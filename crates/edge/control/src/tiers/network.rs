@@ -37,7 +37,7 @@ impl Network {
         emulator_cpu: Option<u32>,
     ) -> Result<Self, PlanError> {
         Ok(match peer {
-            Peer::Agents(agents) => Self::Hosts(Hosts::new(agents.clone())),
+            Peer::Agents(agents) => Self::Hosts(Hosts::new(agents.clone())?),
             Peer::Here => Self::Lab(Box::new(TierLab::build(points, emulator_cpu)?)),
             Peer::Iperf3(_) | Peer::Ends(_) => {
                 let message = "the bookstore needs a lab or hosts with agents".to_owned();

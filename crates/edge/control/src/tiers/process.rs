@@ -89,9 +89,10 @@ impl TierProcess {
             for report in self.node.receive()? {
                 let Report::Tier { line } = report else { continue };
                 heard = Instant::now();
-                is_queued = matches!(*line, TierLine::Queued { .. });
+                is_queued = matches!(*line, TierLine::Queued { place: 1.. });
                 match *line {
                     TierLine::Progress { done, of } => news(News::Progress(done, of)),
+                    TierLine::Queued { place: 0 } => {}
                     TierLine::Queued { place } => {
                         let host = self.agent.as_deref().unwrap_or_default();
                         news(News::Queued { host, place });

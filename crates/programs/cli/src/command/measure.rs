@@ -395,7 +395,7 @@ fn names(options: &Measure) -> Vec<String> {
 }
 
 /// The command line, quoted for a shell.
-fn command_line() -> String {
+pub fn command_line() -> String {
     let words = env::args().skip(1).map(|word| {
         let is_plain = !word.is_empty()
             && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_=./:,@+%".contains(&b));

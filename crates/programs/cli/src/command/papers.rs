@@ -78,7 +78,14 @@ fn run(options: &RunPaper) -> Result<(), Failure> {
     let paper = name.split('-').next().unwrap_or(name);
     let command = format!("fabricmark papers run {name}");
     let topology = Some(HUB).filter(|_| paper == "P5");
-    let job = Job { file: Path::new(file), text, topology, command: &command, how: &options.how };
+    let job = Job {
+        file: Path::new(file),
+        text,
+        topology,
+        command: &command,
+        is_whole: false,
+        how: &options.how,
+    };
     let Some(loaded) = carry_out(&job)? else { return Ok(()) };
     let view = loaded.view();
     let claims = ClaimsView::of(&[view], &[paper.to_owned()])?;

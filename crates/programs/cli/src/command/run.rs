@@ -40,6 +40,8 @@ pub struct Job<'a> {
     pub topology: Option<&'a str>,
     /// The command that runs it, without options.
     pub command: &'a str,
+    /// Whether the command has all options already.
+    pub is_whole: bool,
     /// Options of the run.
     pub how: &'a How,
 }
@@ -53,6 +55,7 @@ pub fn run(options: &Run) -> Result<(), Failure> {
         text: &text,
         topology: None,
         command: &command,
+        is_whole: false,
         how: &options.how,
     };
     match carry_out(&job)? {
@@ -200,7 +203,7 @@ pub fn lock(store: &Path) -> Result<fs::File, Failure> {
 }
 
 fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experiment, Failure> {
-    let Job { file, text, command, how, .. } = job;
+    let Job { file, text, command, is_whole, how, .. } = job;
     let digest = plan.digest();
     if !how.fresh
         && let Some(experiment) = kept(store, &digest)?
@@ -235,7 +238,10 @@ fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experime
         plan_file: file.display().to_string(),
         plan_text: (*text).to_owned(),
         is_quick: how.quick,
-        reproduce: format!("{command}{quickly}{to}{link}{launcher} --fresh"),
+        reproduce: match is_whole {
+            true => (*command).to_owned(),
+            false => format!("{command}{quickly}{to}{link}{launcher} --fresh"),
+        },
         started: jiff::Timestamp::now().to_string(),
         instrument: Some(fabricmark_load::instrument()),
         host: other.map(|(name, _)| name),

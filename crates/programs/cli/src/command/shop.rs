@@ -9,6 +9,7 @@ use std::path::Path;
 use fabricmark_control::Peer;
 use fabricmark_plan::{Factor, Plan, Size, overlay};
 
+use crate::command::measure::command_line;
 use crate::command::run::{self, Job};
 use crate::exit::Failure;
 use crate::key::access;
@@ -130,12 +131,13 @@ fn load(options: &Load) -> Result<(), Failure> {
         json: options.json,
         place: options.place.clone(),
     };
-    let command = std::env::args().collect::<Vec<_>>().join(" ");
+    let command = command_line();
     let job = Job {
         file: Path::new("shop.toml"),
         text: &text,
         topology: None,
         command: &command,
+        is_whole: true,
         how: &how,
     };
     let Some(loaded) = run::carry_out(&job)? else { return Ok(()) };

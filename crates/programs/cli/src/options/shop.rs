@@ -112,7 +112,8 @@ pub struct Load {
     /// Compare settings, the first of which is the baseline, such as --vs app_db=ethernet:1G --vs app_db=ethernet:10G
     #[arg(long, value_name = "FACTOR=LEVEL")]
     pub vs: Vec<String>,
-    /// Find the most browsers without errors and with all response times within TPC-W's limits, from --browsers on
+    /// Find the most browsers without errors and with all response times within TPC-W's limits, from --browsers on; a run
+    /// whose browsers need more than half a CPU fails, too
     #[arg(long, conflicts_with_all = ["vs", "arrivals", "runs"])]
     pub highest: bool,
     /// Where records and reports go
@@ -138,7 +139,9 @@ pub fn hosts_of_tiers<'a>(
         let (tier, link) =
             node.split_once('@').map_or((&**node, None), |(t, link)| (t, Some(link)));
         let Some(segment) = servers.iter().position(|server| server.name() == tier) else {
-            return Err(format!("`{node}` is no server of the bookstore; use web, app or db=HOST"));
+            return Err(format!(
+                "`{node}` is no server of the bookstore; use web=HOST, app=HOST or db=HOST"
+            ));
         };
         let links = points.iter().filter_map(Point::segments).map(|links| links[segment]);
         let links: BTreeSet<String> = links.map(|link| link.to_string()).collect();
@@ -179,8 +182,14 @@ mod tests {
         let over = "db@ethernet:10G,mtu=9000=ib3";
         assert_eq!(hosts(&["db=node3", over]).unwrap(), ["db", "db@ethernet:10G,mtu=9000"]);
         for (words, says) in [
-            (&["node3"][..], "`server` is no server of the bookstore; use web, app or db=HOST"),
-            (&["client=node3"], "`client` is no server of the bookstore; use web, app or db=HOST"),
+            (
+                &["node3"][..],
+                "`server` is no server of the bookstore; use web=HOST, app=HOST or db=HOST",
+            ),
+            (
+                &["client=node3"],
+                "`client` is no server of the bookstore; use web=HOST, app=HOST or db=HOST",
+            ),
             (&["db=a", "db=b"], "--to has the host of db twice"),
             (&["web@veth=a"], "no level of client_web is veth; use one of ethernet:10G"),
             (&["db@ipoib:4X-DDR=a"], "give the agent of the tier, too, without a link"),
