@@ -35,9 +35,11 @@ pub(crate) fn together(parts: &[(&Part, Figures)], has_others: bool) -> Figures 
                 .map(|(a, b)| Sourced { value: a.value + b.value, provenance: a.provenance });
             whole.set(figure, sum);
         }
-        let jitter = forward.get(Figure::Jitter).zip(reverse.get(Figure::Jitter));
-        let mean = jitter.map(|(a, b)| Sourced { value: (a.value + b.value) / 2.0, ..a });
-        whole.set(Figure::Jitter, mean);
+        for figure in [Figure::Jitter, Figure::Loss, Figure::Fairness] {
+            let both = forward.get(figure).zip(reverse.get(figure));
+            let mean = both.map(|(a, b)| Sourced { value: (a.value + b.value) / 2.0, ..a });
+            whole.set(figure, mean);
+        }
         whole.set(Figure::ForwardGoodput, forward.get(Figure::Goodput));
         whole.set(Figure::ReverseGoodput, reverse.get(Figure::Goodput));
     }
@@ -182,6 +184,9 @@ pub(crate) fn figures(
         Figure::RelayReceivingTime => relay.map(|relay| relay.receiving_ns),
         Figure::RelayDemand => relay.map(|relay| relay.demand_us_per_kib),
         Figure::Jitter => passive.jitter_ns,
+        Figure::Fairness => active.fairness.map(|fairness| fairness.jain),
+        // Counted from the drops of the part.
+        Figure::Loss => None,
         Figure::KernelRttP50 => quantile(kernel.map(|times| &times.rtt_ns), 0.5),
         Figure::KernelRttP99 => quantile(kernel.map(|times| &times.rtt_ns), 0.99),
         Figure::ApplicationP50 => quantile(kernel.map(|times| &times.application_ns), 0.5),

@@ -13,11 +13,11 @@ mod validity;
 mod warnings;
 
 use fabricmark_link::HostBus;
-use fabricmark_plan::{Direction, Pattern, Point, Purpose, Role, Testbed};
+use fabricmark_plan::{Direction, Figure, Network, Pattern, Point, Purpose, Role, Testbed};
 use fabricmark_proto::{EndReport, Ends};
 use fabricmark_record::{
     ActiveTime, Drops, Figures, Flow, KernelTimes, Limits, Outcome, Pacing, Provenance, Record,
-    RelayTimes, Warning,
+    RelayTimes, Sourced, Warning,
 };
 use fabricmark_units::Nanos;
 use fabricmark_wire::Path;
@@ -131,9 +131,13 @@ fn judge_part(
     let Part { purpose, point, omit, ends: Ends { client, server }, .. } = part;
     let is_reverse = point.direction == Some(Direction::Reverse);
     let (active, passive) = if is_reverse { (server, client) } else { (client, server) };
-    let figures =
+    let mut figures =
         figures::figures(point, *omit, active, passive, part.relay, route.path, provenance);
     let drops = drops(point, active, passive, link_drops, route.has_others);
+    if loses(point) && active.counts.calls > 0 {
+        let value = drops.lost as f64 / active.counts.calls as f64;
+        figures.set(Figure::Loss, Some(Sourced { value, provenance }));
+    }
     let mut noted = Vec::new();
     let [client_node, server_node] = route.nodes;
     for (node, report) in [(client_node, client), (server_node, server)] {
@@ -178,6 +182,12 @@ fn judge_part(
     (flow, figures, noted)
 }
 
+/// Whether a point is a stream of datagrams to a receiver that counts them.
+fn loses(point: &Point) -> bool {
+    let is_counted = point.transport.traits().network != Network::Nothing;
+    point.transport.is_lossy() && point.pattern == Pattern::Stream && is_counted
+}
+
 /// Lost datagrams of a stream, by drop counter; those beyond the sum of all counters are unexplained.
 fn drops(
     point: &Point,
@@ -186,7 +196,7 @@ fn drops(
     link_drops: u64,
     has_others: bool,
 ) -> Drops {
-    if !point.transport.is_lossy() || point.pattern != Pattern::Stream {
+    if !loses(point) {
         return Drops::default();
     }
     let arrived = passive.sequence.map_or(passive.counts.calls, |counts| counts.unique);

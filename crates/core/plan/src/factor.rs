@@ -422,9 +422,9 @@ factors! {
     PacingRate, pacing_rate: Option<BitRate> = Socket.of(Kind::Rate)
         .or_none()
         .when(|point| point.transport.traits().is_plain_tcp);
-    /// DSCP of the packets (IP_TOS, IPV6_TCLASS)
+    /// DSCP of the packets, 0 to 63 or a name such as `EF`, `CS1` or `AF41` (IP_TOS, IPV6_TCLASS)
     // RFC 2474: six bits.
-    Dscp, dscp: Option<u32> = Socket.of(Kind::Number(0, 63)).unset("kernel (0)").shown("DSCP {}").shared();
+    Dscp, dscp: Option<u32> = Socket.of(Kind::Grammar(level::dscp)).unset("kernel (0)").shown("DSCP {}").shared();
     /// receive buffer in bytes (SO_RCVBUF)
     ReceiveBuffer, receive_buffer: Option<Bytes> = Socket.of(Kind::Size(Bytes(1), BUFFER_MAX))
         .shown("receive buffer {} B")

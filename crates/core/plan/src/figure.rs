@@ -55,6 +55,8 @@ pub enum Unit {
     Bytes,
     /// A share from 0 to 1.
     Share,
+    /// A number without a unit.
+    Index,
 }
 
 impl Unit {
@@ -70,6 +72,7 @@ impl Unit {
             Self::Segments => "segments",
             Self::Bytes => "bytes",
             Self::Share => "share",
+            Self::Index => "index",
         }
     }
 }
@@ -268,6 +271,10 @@ figures! {
         cost("relay_demand_us_per_kib", "relay service demand", Unit::UsPerKib, &[Stream, Crr]);
     /// interarrival jitter of udp at the receiver (RFC 3550), mean over flows; only in an open loop, with payloads of at least 16 bytes and at least 17 datagrams
     Jitter = "jitter", mean("jitter_ns", "jitter", &[Stream]);
+    /// share of the datagrams sent that did not arrive, duplicates not counted; with `direction = "both"` the mean of both directions
+    Loss = "loss", cost("loss_share", "loss", Unit::Share, &[Stream]);
+    /// Jain's index of the payloads, transactions or bursts of several flows (DEC-TR-301, 1984): 1 if all have the same, 1/n if one of n has everything
+    Fairness = "fairness", rate("fairness_index", "fairness (Jain's index)", Unit::Index, EVERY);
     /// goodput from client to server, if `direction` is `both`
     ForwardGoodput = "forward-goodput", rate("forward_goodput_bps", "forward goodput", Unit::Bps, &[Stream]);
     /// goodput from server to client, if `direction` is `both`
@@ -412,9 +419,10 @@ mod tests {
             let spec = figure.spec();
             let is_rate = matches!(
                 spec.unit,
-                Unit::Bps | Unit::PerSecond | Unit::BitMetresPerSecond | Unit::Share
+                Unit::Bps | Unit::PerSecond | Unit::BitMetresPerSecond | Unit::Share | Unit::Index
             );
-            assert_eq!(spec.is_higher_better, is_rate, "{}", figure.name());
+            let is_good = is_rate && figure != Figure::Loss;
+            assert_eq!(spec.is_higher_better, is_good, "{}", figure.name());
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::window::Window;
 pub type Level = String;
 
 /// Level that switches a factor off, as if the plan did not name it.
-pub(crate) const NONE: &str = "none";
+pub const NONE: &str = "none";
 
 /// Form of a factor's levels.
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +120,28 @@ fn name(text: &str) -> Result<Level, String> {
     } else {
         Err(format!("`{text}` is not a name of 1 to 15 letters, digits, `-`, `_`, `.`"))
     }
+}
+
+/// A codepoint by its number or its name: CS0 to CS7 (RFC 2474, section 4.2.2), AF11 to AF43 (RFC 2597, section 6), EF (RFC
+/// 3246), VA (RFC 5865) and LE (RFC 8622).
+pub(crate) fn dscp(text: &str) -> Result<Level, String> {
+    let name = text.to_ascii_uppercase();
+    let digits = |prefix: &str| -> Option<Vec<u32>> {
+        name.strip_prefix(prefix)?.chars().map(|c| c.to_digit(10)).collect()
+    };
+    let number = match name.as_str() {
+        "EF" => Some(46),
+        "VA" => Some(44),
+        "LE" => Some(1),
+        _ => match (digits("CS").as_deref(), digits("AF").as_deref()) {
+            (Some(&[class @ 0..=7]), _) => Some(8 * class),
+            (_, Some(&[class @ 1..=4, precedence @ 1..=3])) => Some(8 * class + 2 * precedence),
+            _ => text.parse().ok().filter(|number| *number <= 63),
+        },
+    };
+    let wrong =
+        || format!("`{text}` is not a number from 0 to 63, or a name such as EF, CS1 or AF41");
+    number.map(|number| number.to_string()).ok_or_else(wrong)
 }
 
 /// Options of an emulated link, except those that are factors of their own.
@@ -250,5 +272,31 @@ impl<T: Field> Field for Option<T> {
 
     fn is_absent(&self) -> bool {
         self.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codepoints_have_the_numbers_of_their_names() {
+        // RFC 4594, figure 3.
+        for (name, number) in [
+            ("CS0", 0),
+            ("CS1", 8),
+            ("CS7", 56),
+            ("AF11", 10),
+            ("AF43", 38),
+            ("ef", 46),
+            ("VA", 44),
+            ("LE", 1),
+            ("63", 63),
+        ] {
+            assert_eq!(dscp(name), Ok(number.to_string()), "{name}");
+        }
+        for name in ["64", "CS8", "AF14", "AF51", "AF1", "", "CS11", "-1"] {
+            assert!(dscp(name).is_err(), "{name}");
+        }
     }
 }

@@ -45,7 +45,7 @@ pub use factor::{Factor, Filter, Point, Section, Spec, Where};
 pub use figure::{Figure, FigureSpec, Limit, Unit};
 pub use file::{Size, parse};
 pub use invalid::Invalid;
-pub use level::{Kind, Level};
+pub use level::{Kind, Level, NONE};
 pub use mpi::{
     Action, Benchmark, Buffers, Collective, Datatype, MpiLibrary, MpiTransport, Root, Sync, WINDOW,
 };
@@ -53,7 +53,7 @@ pub use nodes::{DEVICE_NAME_MAX, is_device_name};
 pub use order::{Outcome, Outcomes, Step, block, comparisons, unfinished_groups};
 pub use pace::{Law, Lengths, Pace, Rate, Schedule, Trace};
 pub use pair::Pair;
-pub use part::{Purpose, Role};
+pub use part::{PROBE_BYTES, Purpose, Role};
 pub use plan::{
     Amount, Compare, Group, INTERVAL_MIN, INTERVALS_MAX, PathSpec, Plan, RELAY, Testbed, Topology,
     Wire,

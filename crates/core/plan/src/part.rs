@@ -9,7 +9,7 @@ use crate::pace::Pace;
 use crate::transport::Transport;
 
 /// Bytes of a probe's payload: as many as ping(8) of iputils sends, ICMP header included.
-const PROBE_BYTES: Bytes = Bytes(64);
+pub const PROBE_BYTES: Bytes = Bytes(64);
 
 /// An end of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

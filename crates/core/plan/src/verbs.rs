@@ -54,7 +54,7 @@ impl Point {
         if !self.transport.is_lossy() {
             return depth;
         }
-        let fits = DATAGRAMS_BYTES / (longest + ROUTE_HEADER_BYTES);
+        let fits = DATAGRAMS_BYTES / longest.saturating_add(ROUTE_HEADER_BYTES);
         depth.max(u32::try_from(fits).unwrap_or(DATAGRAMS).min(DATAGRAMS))
     }
 

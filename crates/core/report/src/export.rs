@@ -17,10 +17,16 @@ pub fn csv(records: &[Record]) -> String {
     let columns = Columns::of(records);
     put(fields(None, &columns).into_iter().map(|(name, _)| name).collect());
     for record in records {
-        put(fields(Some(record), &columns).into_iter().map(|(_, value)| value).collect());
+        put(fields(Some(record), &columns).into_iter().map(|(_, value)| inert(value)).collect());
     }
     let bytes = writer.into_inner().expect("a vector takes every byte");
     String::from_utf8(bytes).expect("the fields are text")
+}
+
+/// A cell that no spreadsheet takes for a formula: text from another host that begins like one gets an apostrophe.
+fn inert(cell: String) -> String {
+    let begins = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    if begins && cell.parse::<f64>().is_err() { format!("'{cell}") } else { cell }
 }
 
 /// All records as JSON, one per line, in the format in which they are stored.
@@ -173,5 +179,17 @@ fn outcome(record: &Record) -> (&'static str, &str) {
         Outcome::Completed => ("completed", ""),
         Outcome::Skipped(reason) => ("skipped", reason),
         Outcome::Invalid(reason) => ("invalid", reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_no_formulas() {
+        let cells = ["=1+1", "@SUM(A1)", "-2+3", "+x", "-1.5", "udp", ""];
+        let found = cells.map(|cell| inert(cell.to_owned()));
+        assert_eq!(found, ["'=1+1", "'@SUM(A1)", "'-2+3", "'+x", "-1.5", "udp", ""]);
     }
 }

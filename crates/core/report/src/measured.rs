@@ -1,6 +1,7 @@
 //! The result of `fabricmark measure`: one setting, or a few side by side.
 
 use fabricmark_plan::{Factor, Figure, Point};
+use fabricmark_record::{Flow, Node, Record};
 use fabricmark_stats::{Estimate, holm};
 use fabricmark_units::Nanos;
 use serde_json::{Value, json};
@@ -156,9 +157,29 @@ fn one(out: &mut String, m: &Measured<'_>, runs: &ByPoint<'_>, setting: &Setting
         let count = count.map(|count| number::fixed(count as f64, 0));
         rows.extend(count.map(|count| [name.to_owned(), count, of, String::new()]));
     }
-    if let Some(loss) = cell.loss {
-        let share = number::share(loss.share());
-        rows.push(["lost".to_owned(), share, "%".to_owned(), loss.places()]);
+    let counted = || runs.get(point).into_iter().flat_map(|runs| &runs.counted);
+    let sum = |of: fn(&Flow) -> Option<u64>| {
+        counted().flat_map(|record| record.load()).filter_map(of).reduce(|one, other| one + other)
+    };
+    let lost = cell.loss.map(|loss| (loss.drops.lost, loss.places()));
+    let unplaced = |count| (count, String::new());
+    for (name, count) in [
+        ("lost datagrams", lost),
+        ("reordered datagrams", sum(|flow| flow.reordered).map(unplaced)),
+        ("duplicate datagrams", sum(|flow| flow.duplicates).map(unplaced)),
+    ] {
+        let of = format!("in {}", number::count(counted().count(), "run"));
+        rows.extend(
+            count.map(|(count, places)| {
+                [name.to_owned(), number::fixed(count as f64, 0), of, places]
+            }),
+        );
+    }
+    rows.extend(cpu_rows(&counted().collect::<Vec<_>>()));
+    let reason = runs.get(point).and_then(|runs| runs.invalid().next());
+    if let Some(reason) = reason.filter(|_| cell.estimate.is_some()) {
+        let of = format!("of {}", number::count(counted().count() + cell.invalid, "run"));
+        rows.push(["invalid".to_owned(), cell.invalid.to_string(), of, reason.to_owned()]);
     }
     let wide = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let [name, value, spread] = [0, 1, 2].map(|column| wide(column).unwrap_or_default());
@@ -167,6 +188,23 @@ fn one(out: &mut String, m: &Measured<'_>, runs: &ByPoint<'_>, setting: &Setting
         out.push_str(line.trim_end());
         out.push('\n');
     }
+}
+
+/// CPU time of the worker at each node over the time of the run, mean over runs.
+fn cpu_rows(counted: &[&&Record]) -> Vec<[String; 4]> {
+    let Some(first) = counted.first() else { return Vec::new() };
+    let row = |(place, node): (usize, &Node)| {
+        let share = |record: &&&Record| {
+            let usage = record.nodes.get(place)?.usage.as_ref()?;
+            Some(usage.process.cpu_ns as f64 / usage.elapsed_ns.max(1) as f64)
+        };
+        let shares: Vec<f64> = counted.iter().filter_map(share).collect();
+        let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+        let name = format!("CPU of {}", node.name);
+        let percent = number::fixed(100.0 * mean, 0);
+        (!shares.is_empty()).then(|| [name, percent, "% of one CPU".to_owned(), String::new()])
+    };
+    first.nodes.iter().enumerate().filter_map(row).collect()
 }
 
 fn limit_words(limit: &Limit, unit: Scale) -> String {

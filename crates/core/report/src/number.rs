@@ -27,6 +27,7 @@ impl Scale {
             Unit::Segments => ("a run", 1.0),
             Unit::Bytes => ("KiB", 1024.0),
             Unit::Share => ("%", 0.01),
+            Unit::Index => ("", 1.0),
         };
         Self { name, size, key: figure.spec().unit.key() }
     }

@@ -39,6 +39,14 @@ pub enum Kept {
     No,
 }
 
+/// A share as a number, or in percent.
+fn share(text: &str) -> Option<f64> {
+    match text.strip_suffix('%') {
+        Some(percent) => Some(percent.trim_end().parse::<f64>().ok()? / 100.0),
+        None => text.parse().ok(),
+    }
+}
+
 impl FromStr for Requirement {
     type Err = ParseRequirementError;
 
@@ -56,6 +64,7 @@ impl FromStr for Requirement {
         let value = match figure.spec().unit {
             Unit::Bps => value.parse().map(|BitRate(bps)| bps as f64).map_err(|e| e.to_string()),
             Unit::Nanos => value.parse().map(|Nanos(ns)| ns as f64).map_err(|e| e.to_string()),
+            Unit::Share => share(value).ok_or_else(|| "a share, such as 1% or 0.01".to_owned()),
             _ => value.parse().map_err(|_| "a plain number, such as 20000".to_owned()),
         };
         Ok(Self { figure, is_least, value: value.map_err(error)?, text: text.to_owned() })
@@ -112,6 +121,8 @@ mod tests {
             ("goodput>=9G", Figure::Goodput, true, 9e9),
             ("rtt-p99 <= 50us", Figure::RttP99, false, 50e3),
             ("transaction-rate>=20000", Figure::TransactionRate, true, 20e3),
+            ("loss<=1%", Figure::Loss, false, 0.01),
+            ("loss<=0.01", Figure::Loss, false, 0.01),
         ] {
             let read: Requirement = text.parse().unwrap();
             assert_eq!((read.figure, read.is_least, read.value), (figure, is_least, value));

@@ -52,6 +52,8 @@ pub(super) fn draw(tables: &[TableView<'_>], compare: &Compare, form: Form) -> O
     let (mut inside, top) = head(&title, form);
     let mut y = top;
     let mut body = String::new();
+    // Lines of ticks are beside the rows, not behind the titles.
+    let mut spans: Vec<(f64, f64)> = Vec::new();
     for section in &sections {
         let height = ROW * section.rows.len() as f64;
         let band = section.rows.first().map_or(0.0, |(_, found)| found.tie_band);
@@ -72,13 +74,16 @@ pub(super) fn draw(tables: &[TableView<'_>], compare: &Compare, form: Form) -> O
             row(&mut body, (left, first + ROW * (place as f64 + 0.5)), label, found, &at);
         }
         y = first + height;
+        spans.push((first, y));
     }
     for &tick in &scale.ticks {
         let (x, class) = (at(tick / 100.0), if tick == 0.0 { "fm-base" } else { "fm-grid" });
+        for (from, to) in &spans {
+            let _ = write!(inside, r#"<path class="{class}" d="M{x:.1} {from:.1}V{to:.1}"/>"#);
+        }
         let _ = write!(
             inside,
-            r#"<path class="{class}" d="M{x:.1} {:.1}V{y:.1}"/><text class="fm-tick" x="{x:.1}" y="{:.1}" text-anchor="middle">{} %</text>"#,
-            top + 8.0,
+            r#"<text class="fm-tick" x="{x:.1}" y="{:.1}" text-anchor="middle">{} %</text>"#,
             y + 20.0,
             signed(tick)
         );
