@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use fabricmark_plan::Role;
+use fabricmark_plan::{Point, Role, Transport};
 use fabricmark_proto::{
     Action, AdmissionQueue, AgentAction, Answer, Caller, Connection, Conversation,
     ConversationError, EndReport, Ends, Failure, News, Order, PROTOCOL_VERSION, Prepare, Quota,
@@ -434,6 +434,7 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
         duration_max: Nanos::from_secs(60),
         memory_max: Bytes(16 << 20),
         connections_max: 1,
+        ports: None,
         allows_clients: false,
         allows_relays: false,
         allows_settings: false,
@@ -491,8 +492,22 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
     assert_eq!(order(&mut greeted(quota), Order::Prepare(Box::new(within))), [AgentAction::Ask]);
 }
 
+#[test]
+fn a_point_that_no_plan_can_have_is_refused_before_its_numbers_are_used() {
+    let run = prepare(Role::Server, "");
+    let point =
+        Point { transport: Transport::Ud, payload: Bytes(u64::MAX - 39), ..run.point.clone() };
+    let run = Prepare { point, ..run };
+    let found = order(&mut greeted(Quota::default()), Order::Prepare(Box::new(run)));
+    let [AgentAction::Say(Answer::Report { report: Report::Failed { failure, .. } })] = &found[..]
+    else {
+        panic!("{found:?}")
+    };
+    assert!(failure.to_string().contains("invalid payload"), "{failure}");
+}
+
 fn tier(connection: &mut Connection, task: TierOrder) -> Vec<AgentAction> {
-    order(connection, Order::Tier { task: Box::new(task) })
+    order(connection, Order::Tier { task: Box::new(task), ports: None })
 }
 
 fn of_tier(line: TierLine) -> AgentAction {
@@ -501,7 +516,7 @@ fn of_tier(line: TierLine) -> AgentAction {
 
 #[test]
 fn a_tier_waits_for_its_turn_and_has_it_until_the_connection_ends() {
-    let usage = || Order::Tier { task: Box::new(TierOrder::Usage) };
+    let usage = || Order::Tier { task: Box::new(TierOrder::Usage), ports: None };
     let mut connection = greeted(Quota { allows_shop: true, ..Quota::default() });
     assert_eq!(tier(&mut connection, TierOrder::Usage), [AgentAction::Ask]);
     connection.on_turn(Turn::Waits { place: 2 });
@@ -548,7 +563,7 @@ fn a_tier_that_ends_or_an_agent_that_is_stopped_ends_the_connection() {
 fn a_turn_that_comes_too_late_is_given_back() {
     let quota = Quota { allows_shop: true, ..Quota::default() };
     let run = || Order::Prepare(Box::new(prepare(Role::Server, "")));
-    let task = || Order::Tier { task: Box::new(TierOrder::Usage) };
+    let task = || Order::Tier { task: Box::new(TierOrder::Usage), ports: None };
     for order in [run(), task()] {
         let mut connection = greeted(quota.clone());
         connection.on_request(Instant(1), Request::Order { order });

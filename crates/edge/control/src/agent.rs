@@ -54,8 +54,6 @@ pub struct Settings {
     pub slots: usize,
     /// Largest number of connections, of all coordinators together.
     pub connections_max: usize,
-    /// First and last port for data; `None`: chosen by the kernel.
-    pub ports: Option<(u16, u16)>,
     /// This program, which is started as worker.
     pub program: PathBuf,
 }
@@ -228,20 +226,24 @@ impl Agent {
 
     /// Suspends accepting until the next tick, and drops the oldest pending handshake.
     fn hush(&mut self) {
-        if let Some(oldest) = self.pending.pop_front() {
-            self.coordinators.remove(&oldest);
-        }
+        self.make_room();
         for listener in &self.listeners {
             let _ = epoll::delete(&self.epoll, listener);
         }
         self.is_deaf = true;
     }
 
-    fn admit(&mut self, tcp: TcpStream, peer: SocketAddr) {
-        if self.pending.len() >= PENDING_MAX
-            && let Some(oldest) = self.pending.pop_front()
-        {
+    /// Drops the oldest connection whose peer is not authenticated.
+    fn make_room(&mut self) {
+        let is_known = |id| self.coordinators.get(&id).is_some_and(Connected::is_known);
+        if let Some(oldest) = oldest_stranger(&mut self.pending, is_known) {
             self.coordinators.remove(&oldest);
+        }
+    }
+
+    fn admit(&mut self, tcp: TcpStream, peer: SocketAddr) {
+        if self.pending.len() >= PENDING_MAX {
+            self.make_room();
         }
         let id = self.next;
         let Ok(coordinator) = Connected::new(tcp, peer, machine_time()) else { return };
@@ -326,6 +328,20 @@ impl Agent {
     }
 }
 
+/// Takes the oldest connection whose peer is not authenticated from those that were not when they were last looked at.
+/// Those that have been authenticated since are no longer among them.
+fn oldest_stranger(
+    pending: &mut VecDeque<ConnectionId>,
+    is_known: impl Fn(ConnectionId) -> bool,
+) -> Option<ConnectionId> {
+    while let Some(oldest) = pending.pop_front() {
+        if !is_known(oldest) {
+            return Some(oldest);
+        }
+    }
+    None
+}
+
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
@@ -338,4 +354,17 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(libc::SOMAXCONN)?;
     socket.set_nonblocking(true)?;
     Ok(socket.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_take_no_place_of_one_that_was_authenticated_meanwhile() {
+        let mut pending = VecDeque::from([1, 2, 3, 4]);
+        assert_eq!(oldest_stranger(&mut pending, |id| id <= 2), Some(3));
+        assert_eq!(pending, [4]);
+        assert_eq!(oldest_stranger(&mut pending, |_| true), None);
+    }
 }

@@ -31,8 +31,8 @@ pub enum PlanError {
     Nothing {
         /// Why the last run does not count.
         reason: String,
-        /// Whether this host lacks something that the last run needs.
-        is_missing: bool,
+        /// What kind of reason that is.
+        cause: Cause,
     },
     /// The plan asks for something impossible.
     #[error("{0}")]
@@ -46,6 +46,18 @@ pub enum PlanError {
     /// A defect of this program.
     #[error("{0}")]
     Internal(String),
+}
+
+/// Why a run measured nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cause {
+    /// This host lacks something that the run needs.
+    Missing,
+    /// The other end could not be reached.
+    Unreachable,
+    /// Something else.
+    #[default]
+    Other,
 }
 
 impl PlanError {

@@ -14,7 +14,7 @@ use fabricmark_units::{Nanos, Stream};
 
 use crate::coordinator::Coordinator;
 use crate::emulated::emulation;
-use crate::error::PlanError;
+use crate::error::{Cause, PlanError};
 use crate::history::History;
 use crate::iperf3;
 use crate::memory;
@@ -220,8 +220,9 @@ impl Context<'_> {
         let result = match carried_out {
             // The agent may be back for the next run.
             Err(PlanError::AgentLost(error)) => {
+                progress.loses(&error);
                 coordinator.start_over(interrupted)?;
-                RunResult::Invalid(error.to_string())
+                RunResult::Invalid(error.to_string(), Cause::Unreachable)
             }
             result => result?,
         };
@@ -244,12 +245,15 @@ impl Context<'_> {
             record.duration_ns = duration;
             record.started.clone_from(&started);
             match &result {
-                RunResult::Invalid(reason) => {
-                    history.is_missing = false;
+                RunResult::Invalid(reason, cause) => {
+                    history.cause = *cause;
                     record.outcome = Outcome::Invalid(reason.clone());
                 }
                 RunResult::Unusable(error) => {
-                    history.is_missing = error.is_missing();
+                    history.cause = match error.is_missing() {
+                        true => Cause::Missing,
+                        false => Cause::Other,
+                    };
                     record.outcome = Outcome::Skipped(error.to_string());
                 }
                 RunResult::Finished(parts) => {

@@ -8,7 +8,7 @@ use fabricmark_plan::{
 use fabricmark_record::{Outcome, Record};
 use fabricmark_units::Nanos;
 
-use crate::error::PlanError;
+use crate::error::{Cause, PlanError};
 use crate::progress::Position;
 
 /// Number of consecutive runs of a point without a measured value, after which it is skipped.
@@ -31,8 +31,8 @@ pub(crate) struct History {
     has_measured: bool,
     /// Reason of the last run that was invalid or skipped.
     reason: Option<String>,
-    /// Whether this host lacks something that the last failed run of this process needs.
-    pub(crate) is_missing: bool,
+    /// Why the last failed run of this process measured nothing.
+    pub(crate) cause: Cause,
     /// Comparison groups that were not finished at the last call of [`Self::position`].
     unfinished: Vec<usize>,
     last_verdict: Option<String>,
@@ -103,7 +103,7 @@ impl History {
     pub(crate) fn finish(self) -> Result<(), PlanError> {
         match self.reason {
             Some(reason) if !self.has_measured => {
-                Err(PlanError::Nothing { reason, is_missing: self.is_missing })
+                Err(PlanError::Nothing { reason, cause: self.cause })
             }
             _ => Ok(()),
         }
@@ -137,8 +137,10 @@ impl History {
             })
             .sum();
         let left = Nanos(now + later_blocks * later);
+        // Points that share a step are counted each, but not groups of flows that run at once.
+        let shares = |step: &Step| step.slice.is_some() || plan.groups.is_empty();
         let now_runs: usize =
-            rest.iter().map(|step| step.slice.map_or(1, |_| step.points.len())).sum();
+            rest.iter().map(|step| if shares(step) { step.points.len() } else { 1 }).sum();
         let runs = now_runs + later_blocks as usize * members.len();
         let done = self.done.len() / plan.groups.len().max(1);
         Position {

@@ -5,11 +5,31 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 
 use fabricmark_wire::{Family, Link};
 
-use crate::carrier::AgentError;
 use crate::interfaces::{device_of, link_of};
 
 /// Default port of an agent; unassigned by IANA.
 pub const AGENT_PORT: u16 = 7477;
+
+/// Why a host that a user named has no address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// The text is no host.
+    #[error("`{text}` {why}")]
+    Malformed {
+        /// The host, as the user named it.
+        text: String,
+        /// What is wrong, and the remedy.
+        why: &'static str,
+    },
+    /// The system knows no address of that name.
+    #[error("cannot resolve the name {name}: {why}")]
+    Unresolved {
+        /// The name.
+        name: String,
+        /// What the system's resolver says.
+        why: String,
+    },
+}
 
 /// A host with an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +45,7 @@ pub struct AgentHost {
 impl AgentHost {
     /// Resolves `host`, `host:7477`, `[2001:db8::1]:7477` or `fe80::1%eth0`; addresses separated by commas belong
     /// to one host. `control` names other addresses for orders, so that these may take another path than data.
-    pub fn find(text: &str, control: Option<&str>) -> Result<Self, AgentError> {
+    pub fn find(text: &str, control: Option<&str>) -> Result<Self, AddressError> {
         let data = look_up(text, AGENT_PORT)?;
         let control = control.map_or_else(|| Ok(data.clone()), |text| look_up(text, AGENT_PORT))?;
         Ok(Self { name: text.to_owned(), control, data })
@@ -52,7 +72,7 @@ pub fn link_towards(at: SocketAddr) -> Option<Link> {
 
 /// Addresses of a host, each with the port that is named or else with `port`. Addresses separated by commas belong
 /// to one host.
-pub fn look_up(text: &str, port: u16) -> Result<Vec<SocketAddr>, AgentError> {
+pub fn look_up(text: &str, port: u16) -> Result<Vec<SocketAddr>, AddressError> {
     let all: Result<Vec<_>, _> = text.split(',').map(|text| addresses(text, port)).collect();
     Ok(all?.concat())
 }
@@ -76,19 +96,27 @@ pub(crate) fn is_link_local(address: &IpAddr) -> bool {
     }
 }
 
-fn addresses(text: &str, default: u16) -> Result<Vec<SocketAddr>, AgentError> {
+fn addresses(text: &str, default: u16) -> Result<Vec<SocketAddr>, AddressError> {
     let text = text.trim();
     let (name, port) = match text.rsplit_once(':') {
         // An IPv6 address has several colons, and a port only after brackets.
         Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, port.parse()),
         _ => (text, Ok(default)),
     };
-    let fail = |why: String| AgentError { host: text.to_owned(), why };
-    let port =
-        port.map_err(|_| fail("has an invalid port; use a number up to 65535".to_owned()))?;
+    let malformed = |why| AddressError::Malformed { text: text.to_owned(), why };
+    let port = port.map_err(|_| malformed("has an invalid port; use a number up to 65535"))?;
     let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    let found = (name, port).to_socket_addrs();
-    let found = found.map_err(|error| fail(format!("cannot be resolved: {error}")))?;
+    if name.is_empty() {
+        return Err(malformed("has no host name or address"));
+    }
+    if name.parse().is_ok_and(|address| is_link_local(&IpAddr::V6(address))) {
+        let why = "is a link-local address: add the network device, such as fe80::1%eth0";
+        return Err(malformed(why));
+    }
+    let found = (name, port).to_socket_addrs().map_err(|error| AddressError::Unresolved {
+        name: name.to_owned(),
+        why: error.to_string(),
+    })?;
     let mut addresses: Vec<SocketAddr> = Vec::new();
     for address in found {
         if !addresses.contains(&address) {
@@ -114,11 +142,17 @@ mod tests {
         ] {
             assert_eq!(addresses(text, AGENT_PORT).unwrap(), [found.parse().unwrap()], "{text}");
         }
-        let error = addresses("192.0.2.1:http", AGENT_PORT).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "the agent at 192.0.2.1:http has an invalid port; use a number up to 65535"
-        );
+        for (text, says) in [
+            ("192.0.2.1:http", "has an invalid port; use a number up to 65535"),
+            ("node2:99999", "has an invalid port; use a number up to 65535"),
+            ("node2:", "has an invalid port; use a number up to 65535"),
+            ("", "has no host name or address"),
+            (":7477", "has no host name or address"),
+            ("fe80::1", "is a link-local address: add the network device, such as fe80::1%eth0"),
+        ] {
+            let error = addresses(text, AGENT_PORT).unwrap_err();
+            assert_eq!(error.to_string(), format!("`{text}` {says}"));
+        }
     }
 
     #[test]

@@ -37,13 +37,14 @@ mod worker;
 
 pub use agent::{Agent, Load, Settings};
 pub use carrier::{AgentError, interfaces_of};
-pub use error::PlanError;
+pub use error::{Cause, PlanError};
 pub use experiment::run_plan;
 pub use files::{FileError, read_files};
-pub use host::{AGENT_PORT, AgentHost, link_towards, look_up};
+pub use host::{AGENT_PORT, AddressError, AgentHost, link_towards, look_up};
 pub use mpi::check_mpi;
 pub use peer::{AgentAccess, Iperf3Access, Peer, Workers};
 pub use progress::{Position, Progress};
 pub use settings::recover_settings;
+pub use testbed::RECONNECTS_FOR;
 pub use tiers::{Browse, Load as ShopLoad, Shop, Watch};
 pub use worker::work;

@@ -21,7 +21,7 @@ use fabricmark_wire::Link;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::coordinator::Coordinator;
-use crate::error::PlanError;
+use crate::error::{Cause, PlanError};
 use crate::experiment::Context;
 use crate::history::History;
 use crate::progress::Progress;
@@ -175,12 +175,12 @@ pub(crate) fn run(
             }
             // Ranks that have never run would not run next time either.
             (None, _, Some(failure)) if !history.outcomes.has_value(step.points[place]) => {
-                history.is_missing = true;
+                history.cause = Cause::Missing;
                 record.outcome = Outcome::Skipped(failure.clone());
             }
             (_, _, failure) => {
                 let reason = failure.clone().unwrap_or_else(|| "no slice was complete".to_owned());
-                history.is_missing = false;
+                history.cause = Cause::Other;
                 record.outcome = Outcome::Invalid(reason);
             }
         }

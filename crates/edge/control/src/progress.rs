@@ -4,6 +4,8 @@ use fabricmark_plan::{Point, Role, Step};
 use fabricmark_record::{Interval, Record};
 use fabricmark_units::Nanos;
 
+use crate::carrier::AgentError;
+
 /// Progress of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position {
@@ -32,6 +34,8 @@ pub trait Progress {
     fn interval(&mut self, _load: &Point, _end: Role, _interval: &Interval) {}
     /// The current run waits at this place in an agent's queue, since others measure with the same agent.
     fn waits(&mut self, _place: u32) {}
+    /// The connection to an agent is lost, and with it the current run. The plan tries to connect again.
+    fn loses(&mut self, _error: &AgentError) {}
     /// A round of the current MPI job is complete, the warm-up included; or a second of the current run of the bookstore.
     fn round(&mut self, _done: u32, _of: u32) {}
     /// Before its runs a plan prepares something, such as a database: how many of how many parts are done; of 0 if it has no

@@ -14,7 +14,7 @@ use fabricmark_units::{Nanos, Stream};
 use rustix::event::{PollFd, PollFlags};
 
 use crate::coordinator::{Coordinator, PairId};
-use crate::error::PlanError;
+use crate::error::{Cause, PlanError};
 use crate::progress::Progress;
 use crate::relay;
 use crate::secured::machine_time;
@@ -38,7 +38,7 @@ pub(crate) enum RunResult {
     /// All ends of all parts have finished.
     Finished(Vec<Part>),
     /// The run does not count for this reason; the next one may.
-    Invalid(String),
+    Invalid(String, Cause),
     /// The run failed in a way that each run of the point would fail.
     Unusable(ConversationError),
 }
@@ -155,7 +155,7 @@ impl Run<'_> {
         if let Some(rtt) = rtt.filter(|&rtt| rtt > CONTROL_RTT_MAX) {
             self.give_up(coordinator, &mut talks)?;
             let why = format!("the RTT of the control path, {rtt}, is too long for slices");
-            return Ok(RunResult::Invalid(why));
+            return Ok(RunResult::Invalid(why, Cause::Other));
         }
         let rounds = self.duration.0.div_ceil(slice.0).max(1);
         let omitted = WARM_UP.0.div_ceil(slice.0).max(ROUNDS_OMITTED_MIN);
@@ -218,6 +218,11 @@ impl Run<'_> {
         talks.iter_mut().try_for_each(|talk| talk.abort(coordinator))
     }
 
+    /// Whether the plan has no other run: an interrupt keeps what it has measured.
+    fn is_only_one(&self) -> bool {
+        self.plan.points.len() == 1 && self.plan.stop.runs_max == 1
+    }
+
     /// Drives conversations to their ends. The probe starts when all others have begun.
     fn converse(
         &self,
@@ -228,6 +233,7 @@ impl Run<'_> {
         progress: &mut dyn Progress,
     ) -> Result<RunResult, PlanError> {
         let mut waits = talks.iter().any(|talk| talk.waits_for_start);
+        let mut is_stopping = false;
         loop {
             let has_opened = |talk: &Talk| talk.conversation.has_opened();
             if waits
@@ -238,7 +244,7 @@ impl Run<'_> {
                 self.give_up(coordinator, &mut talks)?;
                 let why = "a group waited in the queue of an agent while another group had started; run one \
                            plan at a time on these agents, or raise agent --at-once";
-                return Ok(RunResult::Invalid(why.to_owned()));
+                return Ok(RunResult::Invalid(why.to_owned(), Cause::Other));
             }
             if waits && talks.iter().all(|talk| talk.conversation.has_opened()) {
                 start_together(coordinator, &mut talks);
@@ -264,8 +270,8 @@ impl Run<'_> {
             if let Some((group, error)) = failed {
                 self.give_up(coordinator, &mut talks)?;
                 return Ok(match (judge(error)?, group) {
-                    (RunResult::Invalid(reason), Some(group)) => {
-                        RunResult::Invalid(format!("{group}: {reason}"))
+                    (RunResult::Invalid(reason, cause), Some(group)) => {
+                        RunResult::Invalid(format!("{group}: {reason}"), cause)
                     }
                     (result, _) => result,
                 });
@@ -280,8 +286,14 @@ impl Run<'_> {
                 let parts = talks.into_iter().filter_map(|talk| talk.end(self.plan.interval_ns));
                 return Ok(RunResult::Finished(parts.collect()));
             }
-            if self.interrupted.load(Relaxed) {
-                return Err(PlanError::Interrupted);
+            if self.interrupted.load(Relaxed) && !is_stopping {
+                let can_count = |talk: &Talk| talk.conversation.has_begun();
+                if !self.is_only_one() || prober.is_some() || !talks.iter().all(can_count) {
+                    return Err(PlanError::Interrupted);
+                }
+                let now = coordinator.now();
+                talks.iter_mut().for_each(|talk| talk.conversation.stop_early(now));
+                is_stopping = true;
             }
             wait(coordinator, &talks)?;
             for talk in &mut talks {
@@ -550,10 +562,15 @@ impl Intervals {
 /// Whether a failure concerns this run, this point, or the whole plan.
 pub(crate) fn judge(error: ConversationError) -> Result<RunResult, PlanError> {
     match error {
-        ConversationError::Silent { .. } => Ok(RunResult::Invalid(error.to_string())),
+        ConversationError::Silent { .. } => Ok(RunResult::Invalid(error.to_string(), Cause::Other)),
         ConversationError::Failed { ref failure, .. }
         | ConversationError::Relay { ref failure } => match failure {
-            Failure::Peer(_) | Failure::Aborted => Ok(RunResult::Invalid(error.to_string())),
+            Failure::Unreachable(_) => {
+                Ok(RunResult::Invalid(error.to_string(), Cause::Unreachable))
+            }
+            Failure::Peer(_) | Failure::Aborted => {
+                Ok(RunResult::Invalid(error.to_string(), Cause::Other))
+            }
             Failure::System(_) | Failure::Missing(_) => Ok(RunResult::Unusable(error)),
             // Further points would be measured with the settings of this one.
             Failure::Protocol(_) | Failure::NotPutBack(_) => Err(PlanError::Run(error)),

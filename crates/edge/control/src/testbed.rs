@@ -8,6 +8,7 @@ mod lab;
 mod local;
 mod paths;
 
+pub use hosts::RECONNECTS_FOR;
 pub(crate) use paths::way;
 
 use std::path::Path;

@@ -20,7 +20,7 @@ use fabricmark_record::{
 };
 use fabricmark_units::{Nanos, Stream};
 
-use crate::error::PlanError;
+use crate::error::{Cause, PlanError};
 use crate::experiment::Context;
 use crate::history::History;
 use crate::peer::Workers;
@@ -418,7 +418,7 @@ pub(crate) fn run(
         match &result {
             Ok(result) => fill(&mut record, result, shop.network.provenance()),
             Err(error) => {
-                history.is_missing = false;
+                history.cause = Cause::Other;
                 record.outcome = Outcome::Invalid(error.to_string());
             }
         }

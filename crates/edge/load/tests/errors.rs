@@ -190,7 +190,7 @@ fn a_port_where_nobody_listens_is_named() {
     for transport in ["tcp", "mptcp"] {
         let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let failure = start(&format!("transport={transport}"), closed).unwrap_err();
-        assert!(matches!(failure, Failure::Peer(_)), "{failure:?}");
+        assert!(matches!(failure, Failure::Unreachable(_)), "{failure:?}");
         says(&failure, &[&closed.to_string(), "refused", "nothing listens"]);
     }
 }
@@ -213,7 +213,7 @@ fn a_connection_that_is_not_made_in_time_says_how_long_that_was() {
     let at = listener.local_addr().unwrap().as_socket().unwrap();
     let _first = std::net::TcpStream::connect(at).unwrap();
     let failure = start("transport=tcp,connect_timeout=30ms", at).unwrap_err();
-    says(&failure, &[&at.to_string(), "30ms", "connect_timeout"]);
+    says(&failure, &[&at.to_string(), "30 ms", "connect_timeout"]);
 }
 
 #[test]

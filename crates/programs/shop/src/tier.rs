@@ -80,6 +80,8 @@ pub fn today() -> i32 {
 #[derive(Debug)]
 struct Tier {
     voice: Voice,
+    /// First and last port of its servers.
+    ports: (u16, u16),
     instance: Option<Instance>,
     server: Option<Service>,
     gateway: Option<SocketAddr>,
@@ -88,6 +90,9 @@ struct Tier {
 
 /// Most orders that wait: a coordinator waits for the answer to each.
 const ORDERS_MAX: usize = 16;
+
+/// An order, and the ports that are allowed for its server.
+type Received = (TierOrder, Option<(u16, u16)>);
 
 /// The socket to the coordinator.
 #[derive(Clone, Debug)]
@@ -109,8 +114,10 @@ pub async fn serve() -> io::Result<()> {
     let socket = Arc::new(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?));
     let voice = Voice(socket.clone());
     let (mut orders, mut ended) = orders(socket, voice.clone());
-    let mut tier = Tier { voice, instance: None, server: None, gateway: None, folder: None };
-    while let Some(order) = orders.recv().await {
+    let mut tier =
+        Tier { voice, ports: PORTS, instance: None, server: None, gateway: None, folder: None };
+    while let Some((order, ports)) = orders.recv().await {
+        tier.ports = ports.unwrap_or(PORTS);
         let line = tokio::select! {
             line = tier.carry_out(order) => line,
             _ = ended.wait_for(|has_ended| *has_ended) => return Ok(()),
@@ -127,7 +134,7 @@ pub async fn serve() -> io::Result<()> {
 fn orders(
     socket: Arc<UnixStream>,
     voice: Voice,
-) -> (mpsc::Receiver<TierOrder>, watch::Receiver<bool>) {
+) -> (mpsc::Receiver<Received>, watch::Receiver<bool>) {
     let (sender, orders) = mpsc::channel(ORDERS_MAX);
     let (end, ended) = watch::channel(false);
     thread::spawn(move || {
@@ -140,8 +147,9 @@ fn orders(
                     Order::Hello { .. } => {
                         voice.report(&Report::Hello { version: PROTOCOL_VERSION });
                     }
-                    Order::Tier { task } => {
-                        if sender.try_send(*task).is_err() {
+                    Order::Tier { task, ports } => {
+                        let is_taken = sender.try_send((*task, ports)).is_ok();
+                        if !is_taken {
                             let _ = end.send(true);
                             return;
                         }
@@ -204,7 +212,7 @@ impl Tier {
         if self.instance.is_some() {
             return Err(Error::Again);
         }
-        let port = free_port()?;
+        let port = free_port(self.ports)?;
         let password = secret().map_err(Error::Random)?;
         let at = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
         let folder = self.folder()?.path().join("database");
@@ -223,7 +231,7 @@ impl Tier {
 
     async fn application(&mut self, order: &ApplicationTier) -> Result<TierLine, Error> {
         self.server = None;
-        let port = free_port()?;
+        let port = free_port(self.ports)?;
         let database = url(order.engine, order.database, &order.password).map_err(Error::Url)?;
         let folder = self.folder()?.path().to_owned();
         // Its user may not be able to enter the folder of this program.
@@ -262,7 +270,7 @@ impl Tier {
 
     async fn web(&mut self, application: SocketAddr) -> Result<TierLine, Error> {
         self.server = None;
-        let port = free_port()?;
+        let port = free_port(self.ports)?;
         let folder = self.folder()?.path().to_owned();
         let service = web::start(&folder, port, application)?;
         let log = || std::fs::read_to_string(folder.join("error.log")).unwrap_or_default();
@@ -305,14 +313,15 @@ fn of(load: BrowserLoad) -> Load {
 }
 
 /// Ports of servers, below those that the kernel gives to connections (`net.ipv4.ip_local_port_range`).
-const PORTS: std::ops::Range<u16> = 20_000..32_000;
+const PORTS: (u16, u16) = (20_000, 31_999);
 
-/// A free port. No connection takes it before the server does. Tiers of one host that start at the same time begin their
-/// search at different ports.
-fn free_port() -> Result<u16, Error> {
+/// A free port. No connection takes one of [`PORTS`] before the server does. Tiers of one host that start at the same time
+/// begin their search at different ports.
+fn free_port((first, last): (u16, u16)) -> Result<u16, Error> {
     let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).is_ok();
-    let begin = std::process::id() as usize % PORTS.len();
-    let mut ports = PORTS.skip(begin).chain(PORTS.take(begin));
+    let all = first..=last;
+    let begin = std::process::id() as usize % all.len().max(1);
+    let mut ports = all.clone().skip(begin).chain(all.take(begin));
     ports.find(is_free).ok_or_else(|| Error::Port(io::ErrorKind::AddrInUse.into()))
 }
 

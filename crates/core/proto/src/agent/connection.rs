@@ -14,6 +14,7 @@
 
 use std::collections::VecDeque;
 
+use fabricmark_plan::check_order;
 use fabricmark_record::{TierLine, TierOrder};
 use fabricmark_units::{Instant, Nanos};
 
@@ -164,7 +165,7 @@ impl Connection {
                 self.state = State::Ending(*ending, None);
                 self.fail(run, Failure::Aborted);
             }
-            (Order::Tier { task }, State::Idle | State::Tier) => self.on_tier_order(task),
+            (Order::Tier { task, .. }, State::Idle | State::Tier) => self.on_tier_order(task),
             (Order::Tier { .. }, _) => self.fail_tier("a run is in progress".to_owned(), false),
             (Order::Prepare(prepare), _) => {
                 self.fail(prepare.run, Failure::Protocol("another run is in progress".to_owned()));
@@ -192,6 +193,10 @@ impl Connection {
         if self.is_draining {
             return self.fail(prepare.run, Failure::Missing(STOPPING.to_owned()));
         }
+        // Before any arithmetic with its numbers.
+        if let Err(problem) = check_order(&prepare.point) {
+            return self.fail(prepare.run, Failure::Protocol(problem.to_string()));
+        }
         if let Err(why) = self.quota.check(&prepare) {
             return self.fail(prepare.run, Failure::Missing(why));
         }
@@ -203,7 +208,7 @@ impl Connection {
         if let Err(why) = self.quota.check_tier(&task) {
             self.fail_tier(why, true);
         } else if matches!(self.state, State::Tier) {
-            self.output.push_back(AgentAction::Hand(Order::Tier { task }));
+            self.output.push_back(AgentAction::Hand(Order::Tier { task, ports: None }));
         } else if self.is_draining {
             self.refuse(STOPPING.to_owned());
         } else {
@@ -227,7 +232,7 @@ impl Connection {
             (Turn::Now, State::TierWaiting(task)) => {
                 self.state = State::Tier;
                 self.say_of_tier(TierLine::Queued { place: 0 });
-                self.output.push_back(AgentAction::Hand(Order::Tier { task }));
+                self.output.push_back(AgentAction::Hand(Order::Tier { task, ports: None }));
             }
             (Turn::Waits { place }, State::TierWaiting(task)) => {
                 self.state = State::TierWaiting(task);

@@ -1,6 +1,6 @@
 //! Limits on what one coordinator may request of an agent.
 
-use fabricmark_plan::{Factor, Pace, Point, Rate, Role};
+use fabricmark_plan::{Factor, PROBE_BYTES, Pace, Pattern, Point, Rate, Role};
 use fabricmark_record::{ApplicationTier, DatabaseTier, TierOrder};
 use fabricmark_units::{BitRate, Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,9 @@ use crate::control::message::Prepare;
 
 /// Buffers of a flow besides its payloads: a stream receiver has 128 KiB.
 const FLOW_BYTES: u64 = 128 << 10;
+
+/// First port that any user may bind (ip(7)): those below are for services.
+const PORT_MIN: u16 = 1024;
 
 /// Limits for one coordinator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +27,9 @@ pub struct Quota {
     pub memory_max: Bytes,
     /// Most connections, each with a worker; a bidirectional stream with a probe needs three. Default: 8.
     pub connections_max: u32,
+    /// First and last port for data. Default: `None`, any from 1024 on; the kernel chooses unless a run names one.
+    #[serde(default)]
+    pub ports: Option<(u16, u16)>,
     /// Whether workers may be clients, which connect to any address that the coordinator names. Default: no.
     #[serde(default)]
     pub allows_clients: bool,
@@ -48,6 +54,7 @@ impl Default for Quota {
             duration_max: Nanos::from_secs(24 * 3600),
             memory_max: Bytes(1 << 30),
             connections_max: 8,
+            ports: None,
             allows_clients: false,
             allows_relays: false,
             allows_settings: false,
@@ -73,6 +80,7 @@ impl Quota {
             let why = "the agent does not allow host_settings: start it with --allow-settings";
             return Err(why.to_owned());
         }
+        self.check_port(prepare)?;
         if prepare.forward.is_some() && self.rate_max.is_some() {
             let why = "the agent limits rates, which a relay does not keep: start it without --rate, or use \
                        another host for the relay";
@@ -88,10 +96,16 @@ impl Quota {
         }
         let (duration, most) = (prepare.duration_ns, self.duration_max);
         if duration > most {
-            return Err(format!(
-                "the agent allows runs of {most}, but this one takes {duration}: \
-                                use a shorter duration"
-            ));
+            return Err(match prepare.amount {
+                None => format!(
+                    "the agent allows runs of {most}, but this one takes {duration}: use a shorter \
+                     duration"
+                ),
+                Some(_) => format!(
+                    "the agent allows runs of {most}, but this one, which ends by its amount, may \
+                     take up to {duration}: add --duration {most} or less"
+                ),
+            });
         }
         let (memory, most) = (memory_of(prepare), self.memory_max);
         if memory > most {
@@ -100,7 +114,32 @@ impl Quota {
                  or smaller payloads or buffers"
             ));
         }
-        let Some(most) = self.rate_max else { return Ok(()) };
+        self.check_rate(prepare)
+    }
+
+    /// Checks the port that a run names for its server.
+    fn check_port(&self, &Prepare { role, port, .. }: &Prepare) -> Result<(), String> {
+        if role == Role::Client || port == 0 {
+            return Ok(());
+        }
+        match self.ports {
+            Some((first, last)) if (first..=last).contains(&port) => Ok(()),
+            Some((first, last)) => Err(format!(
+                "the agent allows ports {first} to {last}, but the run asks for port {port}: use \
+                 one of them, or no --port"
+            )),
+            None if port < PORT_MIN => Err(format!(
+                "the agent does not allow port {port}: use one from {PORT_MIN} on, or start it with \
+                 --ports {port}"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn check_rate(&self, prepare: &Prepare) -> Result<(), String> {
+        let Some(most) = self.rate_max.filter(|_| !is_probe(&prepare.point)) else {
+            return Ok(());
+        };
         match rate_of(&prepare.point) {
             Some(rate) if rate <= most => Ok(()),
             Some(rate) => Err(format!(
@@ -167,6 +206,11 @@ fn memory_of(prepare: &Prepare) -> Bytes {
     let flow = FLOW_BYTES.saturating_add(messages).saturating_add(buffers.saturating_mul(2));
     let flows = flow.saturating_mul(u64::from(point.flows));
     Bytes(flows.saturating_add(point.registered_bytes().0))
+}
+
+/// Whether a run is like the probe of a load: one small payload under way, which waits for its answer as ping(8) does.
+fn is_probe(point: &Point) -> bool {
+    point.pattern == Pattern::PingPong && point.flows == 1 && point.payload <= PROBE_BYTES
 }
 
 /// Application bit rate of a run; `None` if it states none.

@@ -314,6 +314,12 @@ impl Conversation {
         self.fail(ConversationError::Silent { role, within, is_ending });
     }
 
+    /// Ends a run that has begun before its time: what was measured until now counts.
+    pub fn stop_early(&mut self, now: Instant) {
+        self.output.push_back((self.active, Order::Stop { run: self.run }));
+        self.wait(now, FINISH_WITHIN);
+    }
+
     /// Aborts the run; its outcome is [`Failure::Aborted`].
     pub fn abort(&mut self) {
         self.fail(ConversationError::Failed { role: Role::Client, failure: Failure::Aborted });

@@ -44,7 +44,12 @@ pub enum Order {
     /// Abort the run; answered by [`Report::Failed`].
     Abort { run: u64 },
     /// To a tier of the bookstore; answered by [`Report::Tier`].
-    Tier { task: Box<TierOrder> },
+    Tier {
+        task: Box<TierOrder>,
+        /// First and last port for its server; `None`: it chooses.
+        #[serde(default)]
+        ports: Option<(u16, u16)>,
+    },
 }
 
 /// Parameters of a run for one end.
@@ -206,6 +211,9 @@ pub enum Failure {
     /// The kernel refused something that the run needs.
     #[error("{0}")]
     System(String),
+    /// No packet came back from the other end: the flows were never open.
+    #[error("{0}")]
+    Unreachable(String),
     /// The other end did not open the flow, or stopped answering.
     #[error("{0}")]
     Peer(String),

@@ -225,7 +225,10 @@ impl Connected {
                 self.confine(prepare, settings);
                 self.engage(prepare, settings)
             }
-            Order::Tier { .. } => self.engage_tier(settings),
+            Order::Tier { ports, .. } => {
+                *ports = settings.quota.ports;
+                self.engage_tier(settings)
+            }
             _ => Ok(()),
         };
         if let Err(error) = engaged {
@@ -254,7 +257,7 @@ impl Connected {
         if !prepare.from.contains(&peer) {
             prepare.from.push(peer);
         }
-        prepare.ports = settings.ports;
+        prepare.ports = settings.quota.ports;
     }
 
     /// Starts the worker for the first run, and sets the deadline of each run.

@@ -23,7 +23,7 @@ use crate::peer::AgentAccess;
 use crate::relay::RelayPlace;
 
 /// How long reconnecting to a lost agent is tried: long enough to replug a cable or to restart the daemon.
-const CALL_FOR: Duration = Duration::from_secs(30);
+pub const RECONNECTS_FOR: Duration = Duration::from_secs(30);
 
 /// Pause between attempts.
 const CALL_EVERY: Duration = Duration::from_millis(500);
@@ -119,9 +119,9 @@ impl Remote {
         self.spare.take().map_or_else(|| self.connect(), Ok)
     }
 
-    /// Tries to reconnect to the agent, for at most [`CALL_FOR`].
+    /// Tries to reconnect to the agent, for at most [`RECONNECTS_FOR`].
     fn reconnect(&mut self, is_interrupted: &dyn Fn() -> bool) -> Result<(), PlanError> {
-        let until = Instant::now() + CALL_FOR;
+        let until = Instant::now() + RECONNECTS_FOR;
         loop {
             match self.connect() {
                 Ok(node) => {

@@ -89,3 +89,38 @@ impl Hosts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use fabricmark_trust::{Identity, Trusted, client_config};
+
+    use super::*;
+    use crate::host::AgentHost;
+
+    #[test]
+    fn a_tier_is_reached_at_the_address_of_its_link_or_else_at_that_of_its_agent() {
+        let trusted = Arc::new(Trusted::at("/nowhere/trusted"));
+        let tls = client_config(&Identity::generate().unwrap(), trusted).unwrap();
+        let access =
+            |at: &str| AgentAccess { host: AgentHost::find(at, None).unwrap(), tls: tls.clone() };
+        let named =
+            [("db", "192.0.2.3"), ("db@ipoib:4X-DDR", "198.51.100.3"), ("web", "127.0.0.1,::1")];
+        let agents = named.map(|(node, at)| (node.to_owned(), access(at)));
+        let hosts = Hosts::new(BTreeMap::from(agents)).unwrap();
+        let at = |tier, levels: &str| {
+            let shop = "pattern=shop,transport=http,link=loopback,payload=0";
+            let point = fabricmark_testkit::point(&format!("{shop},{levels}"));
+            hosts.address(tier, &point, 80).map(|at| at.to_string()).map_err(|e| e.to_string())
+        };
+        assert_eq!(at(Tier::Db, "family=4").as_deref(), Ok("192.0.2.3:80"));
+        let over = "family=4,app_db=ipoib:4X-DDR";
+        assert_eq!(at(Tier::Db, over).as_deref(), Ok("198.51.100.3:80"));
+        assert_eq!(at(Tier::Web, "family=6").as_deref(), Ok("[::1]:80"));
+        // The application server is on this host, and the web server, on the same one, reaches it over loopback.
+        assert_eq!(at(Tier::App, "family=4").as_deref(), Ok("127.0.0.1:80"));
+        let why = at(Tier::Db, "family=6").unwrap_err();
+        assert_eq!(why, "192.0.2.3 (db) has no address of IPv6 that all hosts reach");
+    }
+}

@@ -82,7 +82,7 @@ impl TierProcess {
         interrupted: &AtomicBool,
         news: &mut dyn FnMut(News<'_>),
     ) -> Result<TierLine, PlanError> {
-        self.node.send(&Order::Tier { task: Box::new(order.clone()) })?;
+        self.node.send(&Order::Tier { task: Box::new(order.clone()), ports: None })?;
         let mut heard = Instant::now();
         let mut is_queued = false;
         loop {

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::rand::{GetRandomFlags, getrandom};
 use socket2::{SockRef, Socket};
 
-use super::streams::{NOT_OPEN, opening};
+use super::streams::{FILTER, NOT_OPEN, opening, shortly};
 use crate::control::Control;
 use crate::failure::{peer, system};
 use crate::flow_set::poll_briefly;
@@ -88,8 +88,9 @@ fn open(
             return Ok((opened, opener.rtt()));
         }
         if opener.is_over(Instant(now_ns())) {
-            let message = format!("{peer_at} did not accept the flow within {within:?}");
-            return Err(Failure::Peer(message));
+            let within = shortly(within);
+            let message = format!("{peer_at} did not accept the flow within {within}; {FILTER}");
+            return Err(Failure::Unreachable(message));
         }
     }
 }

@@ -41,7 +41,8 @@ pub(crate) fn in_time<T>(
         }
         control.check()?;
         if u128::from(now_ns() - began) >= within.as_nanos() {
-            return Err(Failure::Peer(format!("{doing}: no answer within {within:?}")));
+            let within = shortly(within);
+            return Err(Failure::Peer(format!("{doing}: no answer within {within}")));
         }
     }
 }
@@ -223,6 +224,18 @@ fn end_connect(socket: &Socket, began: u64, within: Duration, control: &Control)
     socket.set_nonblocking(false)
 }
 
+/// A time limit for people: `5.0 s`, `30 ms`.
+pub(crate) fn shortly(time: Duration) -> String {
+    match time.as_secs() {
+        0 => format!("{} ms", time.as_millis()),
+        _ => format!("{:.1} s", time.as_secs_f64()),
+    }
+}
+
+/// Why packets of data may not arrive although the agent is reached, and the remedy.
+pub(crate) const FILTER: &str = "a firewall may drop packets to this port: let the agent use ports that it passes (agent \
+                                 --ports)";
+
 /// Describes a failed connect, with a remedy.
 pub(crate) fn unconnected(at: SocketAddr, within: Duration) -> impl FnOnce(io::Error) -> Failure {
     move |error| {
@@ -233,14 +246,12 @@ pub(crate) fn unconnected(at: SocketAddr, within: Duration) -> impl FnOnce(io::E
                     .to_owned()
             }
             io::ErrorKind::TimedOut => {
-                format!(
-                    "no answer within {within:?}; a firewall may drop packets, or use a longer \
-                     connect_timeout"
-                )
+                let within = shortly(within);
+                format!("no answer within {within}; {FILTER}, or use a longer connect_timeout")
             }
             _ => format!("see `ip route get {}`", at.ip()),
         };
-        Failure::Peer(format!("cannot connect to {at}: {error}: {help}"))
+        Failure::Unreachable(format!("cannot connect to {at}: {error}: {help}"))
     }
 }
 

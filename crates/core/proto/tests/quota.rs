@@ -1,0 +1,48 @@
+//! Limits of an agent for one coordinator.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use fabricmark_plan::Role;
+use fabricmark_proto::{Prepare, Quota};
+use fabricmark_units::{BitRate, Bytes, Nanos};
+
+fn prepare(role: Role, levels: &str) -> Prepare {
+    let defaults = "pattern=stream,transport=udp,family=4,payload=1024,link=veth";
+    fabricmark_testkit::prepare(role, &format!("{defaults},{levels}"))
+}
+
+#[test]
+fn a_probe_needs_no_rate() {
+    let quota = Quota { rate_max: Some(BitRate(1_000_000)), ..Quota::default() };
+    let check = |levels: &str| quota.check(&prepare(Role::Server, levels));
+    assert_eq!(check("pattern=ping-pong,payload=64"), Ok(()));
+    assert!(check("pattern=ping-pong,payload=65").is_err());
+    assert!(check("pattern=rr,payload=64").is_err());
+}
+
+#[test]
+fn ports_of_servers_are_those_that_the_owner_allows() {
+    let check = |ports, port| {
+        let run = Prepare { port, ..prepare(Role::Server, "") };
+        Quota { ports, ..Quota::default() }.check(&run)
+    };
+    for (ports, port) in [(None, 0), (None, 1024), (Some((7500, 7509)), 7509), (Some((53, 53)), 53)]
+    {
+        assert_eq!(check(ports, port), Ok(()));
+    }
+    let why = check(Some((7500, 7509)), 22).unwrap_err();
+    assert!(why.starts_with("the agent allows ports 7500 to 7509, but the run asks for"), "{why}");
+    let why = check(None, 53).unwrap_err();
+    assert!(why.starts_with("the agent does not allow port 53"), "{why}");
+    let client = Prepare { port: 22, ..prepare(Role::Client, "") };
+    let allowing = Quota { allows_clients: true, ..Quota::default() };
+    assert_eq!(allowing.check(&client), Ok(()));
+}
+
+#[test]
+fn a_run_that_ends_by_its_amount_is_told_to_limit_its_duration() {
+    let quota = Quota { duration_max: Nanos::from_secs(60), ..Quota::default() };
+    let duration_ns = Nanos::from_secs(3600);
+    let run = Prepare { amount: Some(Bytes(1)), duration_ns, ..prepare(Role::Server, "") };
+    let why = quota.check(&run).unwrap_err();
+    assert!(why.ends_with("may take up to 3600s: add --duration 60s or less"), "{why}");
+}
