@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use fabricmark_control::{AgentError, FileError, PlanError};
+use fabricmark_control::{AddressError, AgentError, Cause, FileError, PlanError};
 use fabricmark_guest::GuestError;
 use fabricmark_host::interfaces::NetlinkError;
 use fabricmark_lab::LabError;
@@ -142,6 +142,26 @@ impl From<AgentError> for Failure {
     }
 }
 
+impl From<Cause> for Code {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Missing => Self::Missing,
+            Cause::Unreachable => Self::Unreachable,
+            Cause::Other => Self::RunFailed,
+        }
+    }
+}
+
+impl From<AddressError> for Failure {
+    fn from(error: AddressError) -> Self {
+        let code = match error {
+            AddressError::Malformed { .. } => Code::Input,
+            AddressError::Unresolved { .. } => Code::Unreachable,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
 impl From<NetlinkError> for Failure {
     fn from(error: NetlinkError) -> Self {
         Self::new(Code::Missing, format!("cannot list the network interfaces: {error}"))
@@ -227,10 +247,9 @@ impl From<PlanError> for Failure {
             PlanError::AgentLost(error) => error.into(),
             PlanError::Input(message) => Self::input(message),
             PlanError::Internal(message) => Self::internal(message),
-            PlanError::Missing(_) | PlanError::Nothing { is_missing: true, .. } => {
-                Self::new(Code::Missing, error.to_string())
-            }
-            PlanError::Failed(_) | PlanError::Run(_) | PlanError::Nothing { .. } => {
+            PlanError::Missing(_) => Self::new(Code::Missing, error.to_string()),
+            PlanError::Nothing { cause, .. } => Self::new(cause.into(), error.to_string()),
+            PlanError::Failed(_) | PlanError::Run(_) => {
                 Self::new(Code::RunFailed, error.to_string())
             }
         }

@@ -29,6 +29,8 @@ mod exit;
 mod interrupt;
 mod key;
 mod levels;
+mod locale;
+mod manual;
 mod options;
 mod output;
 mod progress;
@@ -71,12 +73,11 @@ fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Papers(options) => command::papers::papers(&options)?,
         Command::Shop(command) => command::shop::shop(&command)?,
         Command::Completions { shell } => {
-            let mut command = Options::command();
-            clap_complete::generate(shell, &mut command, "fabricmark", &mut std::io::stdout());
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Options::command(), "fabricmark", &mut text);
+            output::print_bytes(&text)?;
         }
-        Command::Man => clap_mangen::Man::new(Options::command())
-            .render(&mut std::io::stdout())
-            .map_err(Failure::output("standard output"))?,
+        Command::Man => output::print_bytes(&manual::page(Options::command()))?,
         Command::Worker => worker()?,
         Command::LabHolder => command::lab::holder()?,
         Command::SmcEid { name } => fabricmark_load::smc::add_eid(&name).map_err(|error| {

@@ -430,9 +430,13 @@ pub struct Measure {
     #[arg(value_parser = words(Factor::Pattern).try_map(|word| Factor::Pattern.level(&word)))]
     pub pattern: String,
     /// `loopback`; `lab:LINK` for two network namespaces on this machine, such as lab:veth or
-    /// lab:ethernet:10G,mtu=9000; `lab:FILE.toml:CLIENT,SERVER` for two nodes of a topology file; `ADDRESS,ADDRESS` for two
-    /// addresses of this machine; or a host with an agent
-    pub target: String,
+    /// lab:ethernet:10G,mtu=9000; `lab:FILE.toml:CLIENT,SERVER` for two nodes of a topology file; or a host with an agent,
+    /// of which several addresses are separated by commas
+    #[arg(required_unless_present = "ends")]
+    pub target: Option<String>,
+    /// Measure between two addresses of this machine, such as two ports joined by a cable, or Soft RoCE in `lab guest`
+    #[arg(long, value_name = "ADDRESS,ADDRESS", value_parser = Ends::parse, conflicts_with_all = ["target", "peer"])]
+    pub ends: Option<Ends>,
     /// Server that listens on the host
     #[arg(long, value_enum, default_value_t = PeerKind::Agent)]
     pub peer: PeerKind,
@@ -453,7 +457,7 @@ pub struct Measure {
     pub reach: Reach,
     /// Duration of a run; with --bytes or --count its upper limit [default: 2s; 1h with --bytes or --count; 120ms, the sum
     /// of its slices, with --vs]
-    #[arg(long, short = 't', value_name = "TIME")]
+    #[arg(long, short = 't', value_name = "TIME", value_parser = some_time)]
     pub duration: Option<Nanos>,
     /// End a run after sending SIZE bytes, responses not counted; with --bidir, per direction
     #[arg(long, short = 'n', value_name = "SIZE", value_parser = amount_of_bytes)]
@@ -505,9 +509,15 @@ pub struct Measure {
     /// Seed of the random order of runs
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
+    /// Send datagrams; same as --transport udp
+    #[arg(long, short = 'u', conflicts_with = "transport")]
+    pub udp: bool,
     /// Print records and figures as JSON instead of text
-    #[arg(long)]
+    #[arg(long, short = 'J')]
     pub json: bool,
+    /// Print the runs as CSV, a line each
+    #[arg(long, conflicts_with_all = ["json", "interval"])]
+    pub csv: bool,
     /// Levels of factors
     #[command(flatten)]
     pub levels: Levels,
@@ -528,6 +538,12 @@ fn amount_of_payloads(text: &str) -> Result<Amount, String> {
         Ok(count @ 1..) => Ok(Amount::Payloads(count)),
         _ => Err("use a number of at least 1".to_owned()),
     }
+}
+
+/// A duration above 0.
+fn some_time(text: &str) -> Result<Nanos, String> {
+    let time: Nanos = text.parse().map_err(|error| format!("{error}"))?;
+    if time == Nanos(0) { Err("use a duration above 0".to_owned()) } else { Ok(time) }
 }
 
 /// A number of runs, 1 to 10000.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{IsTerminal, Write, stdout};
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use fabricmark_plan::{Plan, Problems, Size};
 use fabricmark_record::Record;
@@ -10,6 +10,7 @@ use fabricmark_report as report;
 use fabricmark_store::{Experiment, Store};
 
 use crate::exit::Failure;
+use crate::locale;
 use crate::options::Place;
 
 /// Width of tables if standard output is not a terminal.
@@ -98,7 +99,7 @@ pub fn show(loaded: &Loaded, out: &Path, is_json: bool) -> Result<(), Failure> {
 /// Writes an experiment's report, and prints its path.
 pub fn write(loaded: &Loaded, out: &Path) -> Result<(), Failure> {
     let view = loaded.view();
-    let folder = out.join(&loaded.experiment.name);
+    let folder = folder_of(out, &loaded.experiment.name)?;
     let mut files = vec![
         ("report.html".to_owned(), report::html(&view)),
         ("results.json".to_owned(), pretty(&report::summary_json(&view))),
@@ -122,6 +123,15 @@ pub fn write(loaded: &Loaded, out: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Folder of an experiment in the one of `--out`. A store from another host may have any name.
+fn folder_of(out: &Path, name: &str) -> Result<PathBuf, Failure> {
+    let mut parts = Path::new(name).components();
+    match (parts.next(), parts.next()) {
+        (Some(Component::Normal(only)), None) if only == name => Ok(out.join(only)),
+        _ => Err(Failure::input(format!("the experiment {name:?} has no name for a folder"))),
+    }
+}
+
 /// Indented JSON with a newline at its end.
 pub fn pretty(value: &serde_json::Value) -> String {
     format!("{value:#}\n")
@@ -136,9 +146,15 @@ pub fn answer(
     print(&if is_json { pretty(&json()) } else { text() })
 }
 
-/// Prints to standard output. EPIPE is not an error: the reader has closed the pipe.
+/// Prints to standard output; in ASCII to a terminal that shows nothing else.
 pub fn print(text: &str) -> Result<(), Failure> {
-    match stdout().lock().write_all(text.as_bytes()).and_then(|()| stdout().flush()) {
+    let text = if stdout().is_terminal() { locale::shown(text) } else { text.into() };
+    print_bytes(text.as_bytes())
+}
+
+/// Prints to standard output. EPIPE is not an error: the reader has closed the pipe.
+pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    match stdout().lock().write_all(bytes).and_then(|()| stdout().flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::output("standard output")(error)),
         Ok(()) => Ok(()),
@@ -172,4 +188,18 @@ pub fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
         format!("{}\n", cells.join("  ").trim_end())
     };
     rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_experiment_is_written_outside_the_folder() {
+        let out = Path::new("out");
+        assert_eq!(folder_of(out, "ipv6-1").unwrap(), Path::new("out/ipv6-1"));
+        for name in ["..", ".", "", "/etc", "a/b", "../a", "a/"] {
+            assert!(folder_of(out, name).is_err(), "{name}");
+        }
+    }
 }

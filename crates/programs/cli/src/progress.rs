@@ -3,19 +3,24 @@
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
-use fabricmark_control::{Position, Progress};
+use fabricmark_control::{AgentError, Position, Progress, RECONNECTS_FOR};
 use fabricmark_plan::{Figure, Point, Step, Unit};
 use fabricmark_record::{Outcome, Record};
 use fabricmark_units::Nanos;
 
+use crate::locale;
+
 /// Time between lines where standard error is not a terminal.
 const EVERY: Duration = Duration::from_secs(60);
+
+/// Columns of a terminal that does not say how many it has.
+const USUAL_COLUMNS: usize = 80;
 
 /// A progress line on standard error.
 pub struct Line {
     is_terminal: bool,
     last: String,
-    /// The MPI job that runs.
+    /// The MPI job or the run of the bookstore.
     job: String,
     printed: Instant,
 }
@@ -23,7 +28,9 @@ pub struct Line {
 impl Line {
     /// The line of a plan that begins now.
     pub fn new() -> Self {
-        let is_terminal = stderr().is_terminal();
+        // A dumb terminal cannot erase a line.
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let is_terminal = stderr().is_terminal() && !is_dumb;
         Self { is_terminal, last: String::new(), job: String::new(), printed: Instant::now() }
     }
 
@@ -36,10 +43,17 @@ impl Line {
 
     fn show(&self, text: &str) {
         // A line that wraps cannot be erased.
-        let columns = 118;
-        let text: String = text.chars().take(columns).collect();
-        status!("\r\x1b[K{text}");
+        let text: String = text.chars().take(columns().saturating_sub(1)).collect();
+        status!("\r\x1b[K{}", locale::shown(&text));
     }
+}
+
+/// Columns of the terminal of standard error.
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(stderr()).ok();
+    size.map(|size| usize::from(size.ws_col))
+        .filter(|columns| *columns > 0)
+        .unwrap_or(USUAL_COLUMNS)
 }
 
 /// For example `3 min 05 s`.
@@ -74,6 +88,12 @@ impl Progress for Line {
             self.show(&format!("{how_far}{last}"));
             return;
         }
+        if let (Some(browsers), Some(link)) = (point.browsers, point.app_db) {
+            self.job =
+                format!("{how_far} · {browsers} browsers, {link} to the database{}", self.last);
+            self.show(&self.job);
+            return;
+        }
         if let Some(benchmark) = point.benchmark.filter(|_| step.points.len() > 1) {
             let transport = point.mpi_transport.map_or("", |transport| transport.word());
             self.job = format!(
@@ -105,9 +125,15 @@ impl Progress for Line {
         }
     }
 
+    fn loses(&mut self, error: &AgentError) {
+        self.clear();
+        let seconds = RECONNECTS_FOR.as_secs();
+        note!("{error}; this run is lost; trying to connect again for up to {seconds} s");
+    }
+
     fn round(&mut self, done: u32, of: u32) {
         if self.is_terminal {
-            self.show(&format!("{} · round {done} of {of}", self.job));
+            self.show(&format!("{} · {done} of {of}", self.job));
         }
     }
 

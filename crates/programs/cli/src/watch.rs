@@ -2,7 +2,7 @@
 
 use std::io::{Write, stdout};
 
-use fabricmark_control::{Position, Progress};
+use fabricmark_control::{AgentError, Position, Progress};
 use fabricmark_plan::{Direction, Pattern, Point, Role, Step};
 use fabricmark_record::{Interval, Record, TcpSample};
 use fabricmark_wire::{Stack, stream_goodput};
@@ -98,6 +98,10 @@ impl Progress for Watch {
 
     fn waits(&mut self, place: u32) {
         self.line.waits(place);
+    }
+
+    fn loses(&mut self, error: &AgentError) {
+        self.line.loses(error);
     }
 
     fn ends(&mut self, record: &Record) {

@@ -82,7 +82,7 @@ fn a_guest_has_rdma_that_crosses_its_network_and_gives_back_what_its_command_sai
          \"$FABRICMARK\" run {plan} --ends 10.9.0.1,10.9.0.2 --out \"$WRITABLE/out\" >&2 || exit 1\n\
          \"$FABRICMARK\" export --out \"$WRITABLE/out\" --format json || exit 2\n\
          for pattern in stream rr ping-pong ping-ping burst; do\n\
-         \"$FABRICMARK\" measure $pattern 10.9.0.1,10.9.0.2 --transport sctp --payload 1024 -t 500ms >&2 || exit 5\ndone\n\
+         \"$FABRICMARK\" measure $pattern --ends 10.9.0.1,10.9.0.2 --transport sctp --payload 1024 -t 500ms >&2 || exit 5\ndone\n\
          touch /etc/fabricmark-was-here || exit 3\nexit 7"
     );
     let Some(output) = guest(test, "6.1", &script) else { return };
@@ -256,7 +256,7 @@ sent() { cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts; }
 fault() {
     name=$1; inject=$2; shift 2
     before=$(sent)
-    "$FABRICMARK" measure stream 10.9.0.1,10.9.0.2 --payload 4KiB --duration $length --warm-up 0s "$@" >/tmp/said 2>&1 &
+    "$FABRICMARK" measure stream --ends 10.9.0.1,10.9.0.2 --payload 4KiB --duration $length --warm-up 0s "$@" >/tmp/said 2>&1 &
     pid=$!
     while [ $(($(sent) - before)) -lt 2000 ] && kill -0 $pid; do sleep 0.05; done
     read -r sender receiver rest </proc/$pid/task/$pid/children
@@ -296,7 +296,7 @@ fn a_peer_that_is_killed_or_stands_still_and_a_network_that_is_gone_end_a_run_wi
     assert_eq!(output.status.code(), Some(0), "{text}{messages}");
     let killed = ["killed by signal 9"].as_slice();
     // An end may also stall while a run is being prepared or opened.
-    let stopped = ["stalled", "did not answer within 5.0 s", "no answer within 5s"].as_slice();
+    let stopped = ["stalled", "did not answer within 5.0 s", "no answer within 5.0 s"].as_slice();
     let expected = [
         ("killed-receiver", killed),
         ("killed-sender", killed),

@@ -2,9 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Output, Stdio};
 use std::thread;
 
+use rustix::process::{Pid, Signal, kill_process};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, apply_filter,
@@ -387,6 +389,82 @@ fn what_cannot_be_measured_is_refused_with_what_could() {
 }
 
 #[test]
+fn an_interrupt_of_a_single_run_prints_what_was_measured_until_then() {
+    // The first 5 % of a stream, 0.5 s, are not counted.
+    for line in [
+        "stream loopback -t 10s -i 100ms",
+        "rr loopback -t 10s -i 100ms",
+        "stream loopback -t 10s -i 100ms -R",
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fabricmark"));
+        command.arg("measure").args(line.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut told = BufReader::new(child.stdout.take().unwrap());
+        let mut text = String::new();
+        (0..8).for_each(|_| assert_ne!(told.read_line(&mut text).unwrap(), 0));
+        let id = Pid::from_raw(child.id().cast_signed()).unwrap();
+        kill_process(id, Signal::INT).unwrap();
+        told.read_to_string(&mut text).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(130), "{said}{text}");
+        assert!(said.contains("what was measured until then is above"), "{said}");
+        assert!(text.contains("goodput") || text.contains("mean RTT"), "{text}");
+    }
+}
+
+#[test]
+fn options_without_an_effect_are_refused() {
+    for (line, says) in [
+        ("rr loopback --reverse", "direction=reverse has no effect on rr over tcp"),
+        ("stream loopback --transport udp --congestion cubic", "congestion=cubic has no effect"),
+        (
+            "stream loopback --flow-label 5",
+            "flow_label=5 has no effect on stream over tcp and IPv4",
+        ),
+        ("stream loopback --response 64", "response=64 has no effect on stream over tcp"),
+        (
+            "stream loopback --vs transport=tcp,mss=1000 --vs transport=udp,mss=1000",
+            "mss=1000 has no effect on stream over udp",
+        ),
+        ("rr loopback --require goodput>=1G", "--require goodput>=1G: rr has no goodput"),
+        ("stream loopback -t 0s", "use a duration above 0"),
+        ("stream loopback --cpu 0,4095", "--cpu: there is no CPU 4095 here; use some of 0"),
+    ] {
+        expect(line, 64, &[says]);
+    }
+    // It has an effect on one of the settings.
+    let both = "--vs transport=tcp --vs transport=udp";
+    expect(&format!("stream loopback --congestion cubic {both} -t 50ms --runs 2"), 0, &["tcp"]);
+}
+
+#[test]
+fn datagrams_are_told_with_their_loss_jitter_and_order() {
+    expect(
+        "stream loopback --transport udp -b 20M -t 300ms",
+        0,
+        &["loss 0", "jitter", "reordered datagrams 0 in 1 run", "duplicate datagrams 0 in 1 run"],
+    );
+    expect("stream loopback --transport udp -b 20M -t 300ms --require loss<=1%", 0, &["loss<=1%"]);
+    expect("stream loopback --flows 4 -t 200ms", 0, &["fairness (Jain's index)"]);
+    let line = "stream loopback --transport udp --dscp EF -b 20M -t 100ms";
+    expect(line, 0, &["dscp 46"]);
+}
+
+#[test]
+fn hosts_that_are_none_are_refused_as_input() {
+    for (host, says) in [
+        ("node2:99999", "`node2:99999` has an invalid port"),
+        ("node2:", "`node2:` has an invalid port"),
+        (":7477", "`:7477` has no host name or address"),
+        ("fe80::1", "`fe80::1` is a link-local address: add the network device"),
+    ] {
+        expect(&format!("stream {host} --peer iperf3"), 64, &[says]);
+    }
+    expect("stream no-such-host.invalid --peer iperf3", 65, &["cannot resolve the name"]);
+}
+
+#[test]
 fn a_host_needs_a_key_and_other_targets_are_named() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fabricmark"));
     command.args(["measure", "stream", "192.0.2.1"]).env("FABRICMARK_KEY_FILE", "/nowhere/key.pem");
@@ -446,11 +524,11 @@ fn an_end_that_refuses_or_cannot_be_reached_is_named_with_what_to_look_at() {
         (libc::ECONNREFUSED, ["127.0.0.1", "refused", "nothing listens"]),
         (libc::ENETUNREACH, ["127.0.0.1", "unreachable", "ip route get 127.0.0.1"]),
     ] {
-        let text = says(&refusing(&connect, error, "stream loopback -t 50ms"), 67, &fragments);
+        let text = says(&refusing(&connect, error, "stream loopback -t 50ms"), 65, &fragments);
         assert_eq!(text.lines().count(), 1, "{text}");
         let output = refusing(&connect, error, "stream loopback -t 50ms --json");
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(output.status.code(), Some(67), "{answer}");
+        assert_eq!(output.status.code(), Some(65), "{answer}");
         assert_eq!(answer["records"][0]["outcome"]["kind"], "invalid", "{answer}");
     }
 }

@@ -162,6 +162,33 @@ fn help_manual_and_completions_come_from_one_definition() {
 }
 
 #[test]
+fn the_manual_has_every_command_and_option_and_a_closed_pipe_is_no_error() {
+    let folder = TempDir::new().unwrap();
+    let page = fabricmark(folder.path(), &["man"]);
+    let page = String::from_utf8(page.stdout).unwrap();
+    for part in [
+        ".SH FABRICMARK MEASURE",
+        ".SH FABRICMARK LAB UP",
+        ".SH FABRICMARK SHOP LOAD",
+        "\\-\\-allow\\-shop",
+        "\\-\\-tcp\\-window",
+    ] {
+        assert!(page.contains(part), "no {part}");
+    }
+    assert!(!page.contains("FABRICMARK WORKER"));
+    for words in ["man", "completions bash"] {
+        let line = format!("\"$0\" {words} | head -n 1; \"$0\" {words} >/dev/full; echo $?");
+        let output = Command::new("sh")
+            .args(["-c", &line, env!("CARGO_BIN_EXE_fabricmark")])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("panicked"), "{said}");
+        assert!(String::from_utf8_lossy(&output.stdout).ends_with("\n67\n"), "{output:?}");
+    }
+}
+
+#[test]
 fn doctor_prints_findings_with_all_their_fields_as_json() {
     let folder = TempDir::new().unwrap();
     let output = fabricmark(folder.path(), &["doctor", "--json"]);

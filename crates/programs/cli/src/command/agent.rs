@@ -29,6 +29,7 @@ pub fn agent(options: &Agent) -> Result<(), Failure> {
             rate_max: options.rate,
             duration_max: options.duration,
             memory_max: options.memory,
+            ports: options.ports,
             allows_clients: options.allow_client,
             allows_relays: options.allow_relay,
             allows_settings: options.allow_settings,
@@ -37,7 +38,6 @@ pub fn agent(options: &Agent) -> Result<(), Failure> {
         },
         slots: if options.exclusive { 1 } else { options.at_once },
         connections_max: options.connections,
-        ports: options.ports,
         program: this_program()?,
     };
     allow_files();
@@ -110,9 +110,8 @@ fn addresses(words: &[String]) -> Result<Vec<SocketAddr>, Failure> {
 
 /// The first address of a host that is no agent.
 pub fn resolve(text: &str, port: u16) -> Result<SocketAddr, Failure> {
-    let unknown = |why: &str| Failure::new(Code::Unreachable, format!("{text} {why}"));
-    let found = look_up(text, port).map_err(|error| unknown(&error.why))?;
-    found.first().copied().ok_or_else(|| unknown("has no address"))
+    let unknown = || Failure::new(Code::Unreachable, format!("{text} has no address"));
+    look_up(text, port)?.first().copied().ok_or_else(unknown)
 }
 
 /// Parses an address, with an optional port.

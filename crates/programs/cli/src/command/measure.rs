@@ -8,17 +8,18 @@ use std::iter;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering::Relaxed;
 
 use fabricmark_control::{
     Iperf3Access, Peer, PlanError, Workers, link_towards, look_up, read_files, run_plan,
 };
 use fabricmark_interop::iperf3::{Credentials, Padding};
 use fabricmark_plan::{
-    Amount, Factor, INTERVAL_MIN, INTERVALS_MAX, Pattern, Plan, Role, Section, Topology, Transport,
-    Where, overlay, settings,
+    Amount, Factor, INTERVAL_MIN, INTERVALS_MAX, NONE, Pattern, Plan, Point, Role, Section,
+    Topology, Transport, Where, overlay, settings,
 };
 use fabricmark_record::{Outcome, Record};
-use fabricmark_report::{Experiment, Kept, Measured, measured_json, measured_text};
+use fabricmark_report::{Experiment, Kept, Measured, Requirement, measured_json, measured_text};
 use fabricmark_stats::StopRule;
 use fabricmark_units::Nanos;
 use fabricmark_wire::Link;
@@ -64,6 +65,7 @@ const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// Measures and prints.
 pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     let target = target(options)?;
+    check_cpus(options, &target)?;
     let mut plan = plan(options, &target)?;
     read_files(&mut plan, Path::new(""))?;
     choose_runs(&mut plan, options, &target);
@@ -88,16 +90,18 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
         Workers { program: &program, peer: &target.peer, calibration: calibration.as_ref() };
     let result = run_plan(&plan, &[], &mut keep, &workers, &mut watch, &interrupted);
     watch.clear();
-    let is_interrupted = matches!(result, Err(PlanError::Interrupted));
+    let is_interrupted = interrupted.load(Relaxed);
     let has_results = records.iter().any(|record| !record.place.warm_up);
     // If no run is valid, the error is that of the first setting; with --json the records are printed too.
-    let lacks = matches!(result, Err(PlanError::Nothing { is_missing: true, .. }));
+    let failed = match result {
+        Err(PlanError::Nothing { cause, .. }) => cause.into(),
+        _ => Code::RunFailed,
+    };
     match result {
         Ok(_) | Err(PlanError::Nothing { .. }) => {}
         Err(PlanError::Interrupted) if has_results => {}
         Err(error) => return Err(error.into()),
     }
-    let failed = if lacks { Code::Missing } else { Code::RunFailed };
     let names: Vec<String> = names(options);
     let failure = failure(&plan, &names, &records).filter(|_| !is_interrupted);
     if let (Some(failure), false) = (&failure, options.json)
@@ -117,14 +121,17 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
         quick: false,
     };
     let measured = Measured { experiment, names: &names, requirements: &options.require };
-    if telling(options) == Telling::Json {
+    if options.csv {
+        output::print(&fabricmark_report::csv(&records))?;
+    } else if telling(options) == Telling::Json {
         output::print(&format!("{}\n", measured_json(&measured)))?;
     } else {
         let text = || measured_text(&measured, output::width());
         output::answer(options.json, || measured_json(&measured), text)?;
     }
     if is_interrupted {
-        return Err(Failure::new(Code::Interrupted, "interrupted; the finished runs are above"));
+        let message = "interrupted; what was measured until then is above";
+        return Err(Failure::new(Code::Interrupted, message));
     }
     if let Some(failure) = failure {
         return Err(Failure::new(failed, failure));
@@ -184,6 +191,13 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
             baseline.join(",")
         )));
     }
+    let pattern = Pattern::named(&options.pattern);
+    for Requirement { figure, text, .. } in &options.require {
+        if pattern.is_some_and(|pattern| !figure.spec().patterns.contains(&pattern)) {
+            let (pattern, figure) = (&options.pattern, figure.name());
+            return Err(Failure::input(format!("--require {text}: {pattern} has no {figure}")));
+        }
+    }
     let mut base = options.levels.0.clone();
     if target.topology.is_some() {
         let of_links =
@@ -195,13 +209,12 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
             return Err(Failure::input(message));
         }
     }
-    base.insert(Factor::Pattern, options.pattern.clone());
-    base.insert(Factor::Link, target.link.clone());
     let mut put = |factor, level: &str| {
         base.entry(factor).or_insert_with(|| level.to_owned());
     };
-    put(Factor::Transport, Transport::Tcp.word());
-    put(Factor::Family, if target.is_v6() { "6" } else { "4" });
+    if options.udp {
+        put(Factor::Transport, Transport::Udp.word());
+    }
     if options.reverse {
         put(Factor::Direction, "reverse");
     }
@@ -215,6 +228,14 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
         put(Factor::ReceiveBuffer, window);
         put(Factor::SendBuffer, window);
     }
+    let given = base.clone();
+    base.insert(Factor::Pattern, options.pattern.clone());
+    base.insert(Factor::Link, target.link.clone());
+    let mut put = |factor, level: &str| {
+        base.entry(factor).or_insert_with(|| level.to_owned());
+    };
+    put(Factor::Transport, Transport::Tcp.word());
+    put(Factor::Family, if target.is_v6() { "6" } else { "4" });
     if let Ok(congestion) = fs::read_to_string(CONGESTION) {
         put(Factor::Congestion, congestion.trim());
     }
@@ -223,7 +244,7 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
         .chain([&base])
         .filter_map(|levels| Transport::named(levels.get(&Factor::Transport)?))
         .any(Transport::is_lossy);
-    let payload = match Pattern::named(&options.pattern) {
+    let payload = match pattern {
         Some(Pattern::Stream) if has_datagrams => DATAGRAM_BYTES,
         Some(Pattern::Stream) => STREAM_BYTES,
         Some(Pattern::Burst) => DATAGRAM_BYTES,
@@ -233,6 +254,7 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     let runs = if variants.is_empty() { 1 } else { RUNS_TO_COMPARE };
     let stop = StopRule::of_runs(CONFIDENCE, runs);
     let mut plan = settings(&base, &variants, options.duration(), options.warm_up, stop)?;
+    refuse_idle(&given, &variants, &plan)?;
     plan.amount = options.amount();
     plan.omit_ns = options.omit.unwrap_or_default();
     plan.cpus = options.cpu;
@@ -245,6 +267,27 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
         plan = plan.to_host(&name, Some(link))?;
     }
     Ok(plan)
+}
+
+/// Refuses levels that a user gave and that no setting uses.
+fn refuse_idle(given: &Where, variants: &[Where], plan: &Plan) -> Result<(), Failure> {
+    let is_idle = |factor: &Factor, level: &str, points: &[Point]| {
+        level != NONE && points.iter().all(|point| point.level(*factor).is_empty())
+    };
+    let of_all = given.iter().find(|(factor, level)| is_idle(factor, level, &plan.points));
+    let of_all = of_all.map(|level| (level, &plan.points[0]));
+    let of_one = || {
+        variants.iter().zip(&plan.points).find_map(|(variant, point)| {
+            let points = std::slice::from_ref(point);
+            let found = variant.iter().find(|(factor, level)| is_idle(factor, level, points))?;
+            Some((found, point))
+        })
+    };
+    let Some(((factor, level), point)) = of_all.or_else(of_one) else { return Ok(()) };
+    let (pattern, transport, family) = (point.pattern, point.transport, point.family);
+    Err(Failure::input(format!(
+        "{factor}={level} has no effect on {pattern} over {transport} and {family}: leave it out"
+    )))
 }
 
 /// Chooses slices or whole runs, and their number. The files of the plan have been read, since the RTT of a path through
@@ -295,9 +338,30 @@ impl Target {
     }
 }
 
-/// Parses `loopback`, `lab:` and a link, two addresses of this machine, or a host.
+/// Refuses CPUs that this machine does not have; the server's may be on another host.
+fn check_cpus(options: &Measure, target: &Target) -> Result<(), Failure> {
+    let Some((client, server)) = options.cpu else { return Ok(()) };
+    let known = fabricmark_host::cpus();
+    let is_here = matches!(target.peer, Peer::Here | Peer::Ends(_));
+    let named = [Some(client), is_here.then_some(server)];
+    match named.into_iter().flatten().find(|cpu| !known.contains(cpu)) {
+        Some(cpu) => {
+            let known: Vec<String> = known.iter().map(u32::to_string).collect();
+            let known = known.join(", ");
+            Err(Failure::input(format!("--cpu: there is no CPU {cpu} here; use some of {known}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The two addresses of `--ends`, or `loopback`, `lab:` and a link, or a host.
 fn target(options: &Measure) -> Result<Target, Failure> {
-    let text = options.target.as_str();
+    if let Some(Ends(ends)) = options.ends {
+        // A link without a description has no ceiling.
+        let link = options.link.unwrap_or(Link::Veth { mtu: ETHERNET_MTU });
+        return Ok(Target { link: link.to_string(), peer: Peer::Ends(ends), topology: None });
+    }
+    let text = options.target.as_deref().unwrap_or_default();
     if let Some(topology) = text.strip_prefix("lab:").and_then(Topology::named) {
         // The links are those of the topology.
         let link = Link::Veth { mtu: ETHERNET_MTU }.to_string();
@@ -305,15 +369,9 @@ fn target(options: &Measure) -> Result<Target, Failure> {
     }
     let wanted = match text.strip_prefix("lab:") {
         None if options.peer == PeerKind::Iperf3 => return iperf3(options),
-        None if text.contains(',') => {
-            let ends = Ends::parse(text).map_err(Failure::input)?;
-            // A link without a description has no ceiling.
-            let link = options.link.unwrap_or(Link::Veth { mtu: ETHERNET_MTU });
-            return Ok(Target { link: link.to_string(), peer: Peer::Ends(ends.0), topology: None });
-        }
         None if text != "loopback" => {
             let agent = key::access(text, options.reach.control.as_deref(), &options.reach.key).map_err(|failure| {
-                failure.and("other targets: loopback, lab:LINK such as lab:veth, or two addresses of this machine")
+                failure.and("other targets: loopback, lab:LINK such as lab:veth, or --ends ADDRESS,ADDRESS")
             })?;
             let link = options.link.or_else(|| agent.host.link()).unwrap_or(Link::Loopback);
             return Ok(Target {
@@ -332,7 +390,7 @@ fn target(options: &Measure) -> Result<Target, Failure> {
 
 /// An iperf3 server, at its first address of the requested family.
 fn iperf3(options: &Measure) -> Result<Target, Failure> {
-    let name = match options.target.as_str() {
+    let name = match options.target.as_deref().unwrap_or_default() {
         "loopback" => "localhost",
         host => host,
     };
@@ -368,6 +426,7 @@ fn telling(options: &Measure) -> Telling {
 
 fn watches(options: &Measure) -> bool {
     !options.json
+        && !options.csv
         && options.vs.is_empty()
         && options.runs.unwrap_or(1) == 1
         && stdout().is_terminal()

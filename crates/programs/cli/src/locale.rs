@@ -1,0 +1,61 @@
+//! Text for terminals whose locale is not UTF-8 (locale(7)).
+
+use std::borrow::Cow;
+use std::env;
+
+/// The text as a terminal can show it: unchanged with a UTF-8 locale, otherwise in ASCII.
+pub fn shown(text: &str) -> Cow<'_, str> {
+    // The first one that is set to a value decides.
+    let names = ["LC_ALL", "LC_CTYPE", "LANG"];
+    let set =
+        names.into_iter().filter_map(|name| env::var(name).ok()).find(|value| !value.is_empty());
+    match set {
+        Some(locale) if is_utf8(&locale) => text.into(),
+        _ => ascii(text),
+    }
+}
+
+fn is_utf8(locale: &str) -> bool {
+    let locale = locale.to_ascii_lowercase();
+    locale.ends_with("utf-8") || locale.ends_with("utf8")
+}
+
+fn ascii(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return text.into();
+    }
+    let mut found = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if c.is_ascii() => found.push(c),
+            '·' | '−' | '–' | '—' => found.push('-'),
+            'µ' | 'μ' => found.push('u'),
+            '±' => found.push_str("+-"),
+            '×' => found.push('x'),
+            '≤' => found.push_str("<="),
+            '≥' => found.push_str(">="),
+            '→' => found.push_str("->"),
+            '…' => found.push_str("..."),
+            _ => found.push('?'),
+        }
+    }
+    found.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signs_have_an_ascii_form() {
+        assert_eq!(ascii("9.8 ± 0.1 µs · −3 %"), "9.8 +- 0.1 us - -3 %");
+        assert_eq!(ascii("plain"), "plain");
+    }
+
+    #[test]
+    fn utf8_locales_are_known_by_their_codeset() {
+        let is = ["C.UTF-8", "en_GB.utf8", "de_DE.UTF-8"].map(is_utf8);
+        assert_eq!(is, [true; 3]);
+        assert_eq!(["C", "POSIX", "en_GB.ISO-8859-1"].map(is_utf8), [false; 3]);
+    }
+}
