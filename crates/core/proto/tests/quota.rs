@@ -1,5 +1,4 @@
 //! Limits of an agent for one coordinator.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_plan::Role;
 use fabricmark_proto::{Prepare, Quota};
