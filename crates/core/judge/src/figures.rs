@@ -201,7 +201,7 @@ pub(crate) fn figures(
         | Figure::LoadedRttP50
         | Figure::LoadedRttP99 => None,
     };
-    let yielded = Figure::ALL.into_iter().filter(|f| f.spec().patterns.contains(&point.pattern));
+    let yielded = Figure::ALL.into_iter().filter(|figure| figure.applies(point));
     yielded
         .filter_map(|figure| {
             let provenance = match figure {

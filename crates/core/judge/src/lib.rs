@@ -13,7 +13,7 @@ mod validity;
 mod warnings;
 
 use fabricmark_link::HostBus;
-use fabricmark_plan::{Direction, Figure, Network, Pattern, Point, Purpose, Role, Testbed};
+use fabricmark_plan::{Direction, Figure, Point, Purpose, Role, Testbed};
 use fabricmark_proto::{EndReport, Ends};
 use fabricmark_record::{
     ActiveTime, Drops, Figures, Flow, KernelTimes, Limits, Outcome, Pacing, Provenance, Record,
@@ -134,7 +134,7 @@ fn judge_part(
     let mut figures =
         figures::figures(point, *omit, active, passive, part.relay, route.path, provenance);
     let drops = drops(point, active, passive, link_drops, route.has_others);
-    if loses(point) && active.counts.calls > 0 {
+    if Figure::Loss.applies(point) && active.counts.calls > 0 {
         let value = drops.lost as f64 / active.counts.calls as f64;
         figures.set(Figure::Loss, Some(Sourced { value, provenance }));
     }
@@ -182,12 +182,6 @@ fn judge_part(
     (flow, figures, noted)
 }
 
-/// Whether a point is a stream of datagrams to a receiver that counts them.
-fn loses(point: &Point) -> bool {
-    let is_counted = point.transport.traits().network != Network::Nothing;
-    point.transport.is_lossy() && point.pattern == Pattern::Stream && is_counted
-}
-
 /// Lost datagrams of a stream, by drop counter; those beyond the sum of all counters are unexplained.
 fn drops(
     point: &Point,
@@ -196,7 +190,7 @@ fn drops(
     link_drops: u64,
     has_others: bool,
 ) -> Drops {
-    if !loses(point) {
+    if !Figure::Loss.applies(point) {
         return Drops::default();
     }
     let arrived = passive.sequence.map_or(passive.counts.calls, |counts| counts.unique);

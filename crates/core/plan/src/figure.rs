@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::choice::Pattern::{self, Burst, Crr, Mpi, PingPing, PingPong, Rr, Shop, Stream};
 use crate::factor::Point;
 use crate::pace::Pace;
+use crate::transport::Network;
 
 /// Declaration of a figure.
 #[derive(Clone, Copy, Debug)]
@@ -352,6 +353,19 @@ impl Figure {
         let is_it =
             |figure: &Self| figure.name() == name || figure.spec().earlier_name == Some(name);
         Self::ALL.into_iter().find(is_it)
+    }
+
+    /// Whether runs of a point may yield it.
+    pub fn applies(self, point: &Point) -> bool {
+        let yields = match self {
+            // Nothing arrives over `null`.
+            Self::Loss => {
+                point.transport.is_lossy() && point.transport.traits().network != Network::Nothing
+            }
+            Self::Fairness => point.flows > 1,
+            _ => true,
+        };
+        yields && self.spec().patterns.contains(&point.pattern)
     }
 
     /// The figure with this key in JSON, current or earlier.

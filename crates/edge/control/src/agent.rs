@@ -236,7 +236,7 @@ impl Agent {
     /// Drops the oldest connection whose peer is not authenticated.
     fn make_room(&mut self) {
         let is_known = |id| self.coordinators.get(&id).is_some_and(Connected::is_known);
-        if let Some(oldest) = oldest_stranger(&mut self.pending, is_known) {
+        if let Some(oldest) = oldest_unauthenticated(&mut self.pending, is_known) {
             self.coordinators.remove(&oldest);
         }
     }
@@ -328,9 +328,9 @@ impl Agent {
     }
 }
 
-/// Takes the oldest connection whose peer is not authenticated from those that were not when they were last looked at.
-/// Those that have been authenticated since are no longer among them.
-fn oldest_stranger(
+/// Removes and returns the oldest connection whose peer is still not authenticated. Older ones that have been authenticated
+/// meanwhile are removed from the list.
+fn oldest_unauthenticated(
     pending: &mut VecDeque<ConnectionId>,
     is_known: impl Fn(ConnectionId) -> bool,
 ) -> Option<ConnectionId> {
@@ -363,8 +363,8 @@ mod tests {
     #[test]
     fn strangers_take_no_place_of_one_that_was_authenticated_meanwhile() {
         let mut pending = VecDeque::from([1, 2, 3, 4]);
-        assert_eq!(oldest_stranger(&mut pending, |id| id <= 2), Some(3));
+        assert_eq!(oldest_unauthenticated(&mut pending, |id| id <= 2), Some(3));
         assert_eq!(pending, [4]);
-        assert_eq!(oldest_stranger(&mut pending, |_| true), None);
+        assert_eq!(oldest_unauthenticated(&mut pending, |_| true), None);
     }
 }

@@ -347,7 +347,7 @@ fn find_programs(
             remote.push((process, Vec::new(), is_web));
         }
     }
-    // These orders may wait in queues. Coordinators that ask in the same order do not wait for each other in a circle.
+    // These orders may wait in the queues of agents. A fixed order prevents a deadlock between coordinators.
     remote.sort_by(|(one, ..), (other, ..)| one.host().hostname.cmp(&other.host().hostname));
     for (process, engines, web) in remote {
         watch.ask(process, &TierOrder::Find { engines, web }, SHORT)?;

@@ -23,7 +23,7 @@ fn guest(test: &str, kernel: &str, script: &str) -> Option<Output> {
     let writable = tempfile::tempdir().unwrap();
     let mut command = Command::new(PROGRAM);
     command
-        .args(["lab", "guest", "--kernel", kernel, "--limit", "4min", "--writable"])
+        .args(["lab", "guest", "--kernel", kernel, "--limit", "10min", "--writable"])
         .arg(writable.path())
         .args(["--", "sh", "-c", script])
         .env("WRITABLE", writable.path())
@@ -43,6 +43,12 @@ fn alone(test: &str, command: &mut Command) -> Option<Output> {
         return None;
     }
     Some(output)
+}
+
+/// The cause of a failure is at the end of a long output.
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
 /// Two transports that both cross the guest's network, each with every pattern.
@@ -87,7 +93,7 @@ fn a_guest_has_rdma_that_crosses_its_network_and_gives_back_what_its_command_sai
     );
     let Some(output) = guest(test, "6.1", &script) else { return };
     let messages = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(7), "{messages}");
+    assert_eq!(output.status.code(), Some(7), "{}", last_lines(&messages));
     assert!(!fs::exists("/etc/fabricmark-was-here").unwrap());
     assert!(messages.contains("SMC fell back to TCP"), "{messages}");
     let text = String::from_utf8(output.stdout).unwrap();
@@ -95,7 +101,7 @@ fn a_guest_has_rdma_that_crosses_its_network_and_gives_back_what_its_command_sai
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     // A run in which an end stalled is invalid, and is repeated.
     let records: Vec<_> = records.iter().filter(counts).collect();
-    assert_eq!(records.len(), 2 * 3 * 2 * 2 * 2, "{messages}");
+    assert_eq!(records.len(), 2 * 3 * 2 * 2 * 2, "{}", last_lines(&messages));
     for record in records {
         assert!(record.deciding_value().is_some_and(|value| value > 0.0), "{:?}", record.point);
         // The guest's CPUs are emulated in software: no figure may count as measured.
@@ -157,12 +163,17 @@ fn every_operation_and_transport_of_rdma_is_carried_and_crosses_the_network() {
         return;
     };
     let messages = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{messages}");
+    assert_eq!(output.status.code(), Some(0), "{}", last_lines(&messages));
     let text = String::from_utf8(output.stdout).unwrap();
     let records: Vec<Record> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let records: Vec<_> = records.iter().filter(counts).collect();
-    assert_eq!(records.len(), 2 * (6 + 6 + 8 + 6 + 12 + 16 + 4 + 4 + 2), "{messages}");
+    assert_eq!(
+        records.len(),
+        2 * (6 + 6 + 8 + 6 + 12 + 16 + 4 + 4 + 2),
+        "{}",
+        last_lines(&messages)
+    );
     for record in records {
         assert!(record.deciding_value().is_some_and(|value| value > 0.0), "{:?}", record.point);
     }
@@ -188,7 +199,7 @@ fn a_plan_runs_in_a_guest_over_its_wire_and_shows_what_that_allows() {
     };
     let Some(output) = run(&[]) else { return };
     let messages = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{messages}");
+    assert_eq!(output.status.code(), Some(0), "{}", last_lines(&messages));
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("reproduce   fabricmark run plan.toml --fresh"), "{text}");
     let mut export = Command::new(PROGRAM);
@@ -235,7 +246,7 @@ fn a_lossy_network_costs_datagrams_of_rdma_and_no_connection() {
     );
     let Some(output) = guest("RDMA over a lossy network", "6.1", &script) else { return };
     let messages = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{messages}");
+    assert_eq!(output.status.code(), Some(0), "{}", last_lines(&messages));
     let text = String::from_utf8(output.stdout).unwrap();
     let records: Vec<Record> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -377,7 +388,7 @@ fn smc_travels_by_rdma_in_a_kernel_that_finds_its_peer_by_rocev2() {
     );
     let Some(output) = guest("SMC-R in a guest kernel", "6.12", &script) else { return };
     let messages = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{messages}");
+    assert_eq!(output.status.code(), Some(0), "{}", last_lines(&messages));
     let last = messages.lines().last().unwrap_or_default();
     let numbers: Vec<u64> = last.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     assert!(matches!(numbers[..], [_, by_rdma] if by_rdma > 1000), "{messages}");
@@ -404,7 +415,7 @@ fn settings_that_ethtool_has_made_and_the_links_of_rdma_are_shown() {
     }
     let Some(output) = guest(test, "6.1", SET_AND_SHOW) else { return };
     let messages = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{messages}");
+    assert_eq!(output.status.code(), Some(0), "{}", last_lines(&messages));
     let mut documents = serde_json::Deserializer::from_slice(&output.stdout).into_iter();
     let mut document = || -> serde_json::Value { documents.next().unwrap().unwrap() };
     let Host { interfaces, .. } = serde_json::from_value(document()).unwrap();

@@ -427,7 +427,9 @@ fn options_without_an_effect_are_refused() {
             "stream loopback --vs transport=tcp,mss=1000 --vs transport=udp,mss=1000",
             "mss=1000 has no effect on stream over udp",
         ),
-        ("rr loopback --require goodput>=1G", "--require goodput>=1G: rr has no goodput"),
+        ("rr loopback --require goodput>=1G", "rr over tcp in one flow has no goodput"),
+        ("stream loopback --require loss<=1%", "stream over tcp in one flow has no loss"),
+        ("stream loopback --require fairness>=0.9", "in one flow has no fairness"),
         ("stream loopback -t 0s", "use a duration above 0"),
         ("stream loopback --cpu 0,4095", "--cpu: there is no CPU 4095 here; use some of 0"),
     ] {

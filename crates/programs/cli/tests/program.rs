@@ -166,8 +166,19 @@ fn the_manual_has_every_command_and_option_and_a_closed_pipe_is_no_error() {
     let folder = TempDir::new().unwrap();
     let page = fabricmark(folder.path(), &["man"]);
     let page = String::from_utf8(page.stdout).unwrap();
+    let help = fabricmark(folder.path(), &["--help"]);
+    let help = String::from_utf8(help.stdout).unwrap();
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands = commands.take_while(|line| !line.is_empty());
+    // Further lines of a description are indented more.
+    let names = commands.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let names: Vec<&str> = names.filter(|name| !name.is_empty() && *name != "help").collect();
+    assert!(names.len() > 15, "{names:?}");
+    for name in names {
+        let section = format!(".SH FABRICMARK {}", name.to_uppercase());
+        assert!(page.contains(&section), "no {section}");
+    }
     for part in [
-        ".SH FABRICMARK MEASURE",
         ".SH FABRICMARK LAB UP",
         ".SH FABRICMARK SHOP LOAD",
         "\\-\\-allow\\-shop",

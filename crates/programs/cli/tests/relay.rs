@@ -250,7 +250,7 @@ fn what_cannot_be_relayed_is_refused_with_its_exit_code() {
         (
             &["--listen", "127.0.0.1:0", "--forward", "host.invalid:9"],
             65,
-            "host.invalid:9 cannot be",
+            "cannot resolve the name host.invalid",
         ),
         (&["--listen", &taken, "--forward", "[::1]:9"], 67, "cannot listen at"),
         (

@@ -1,5 +1,5 @@
-//! The process of a tier, which `fabricmark` starts at the tier's node with a socket as its standard input. Everything
-//! that it has started ends with the socket, or with itself.
+//! The process of a tier, which `fabricmark` starts at the tier's node with a socket as its standard input. The servers that
+//! it has started are killed when the coordinator closes the socket, or when this process ends.
 
 use std::future::pending;
 use std::io::{self, Read, Write};

@@ -23,7 +23,8 @@ pub const LAWS: &[Law] = &[
 const COUNT_MAX: f64 = 1e18;
 
 /// Figures that may be 0.
-const MAY_BE_ZERO: [&str; 8] = [
+const MAY_BE_ZERO: [&str; 9] = [
+    "loss_share",
     "retransmitted_segments",
     "departure_lag_p50_ns",
     "departure_lag_p99_ns",
@@ -147,7 +148,7 @@ fn bytes_are_calls(record: &Record, found: &mut Found) {
     }
 }
 
-/// Datagrams that did not arrive count as lost.
+/// Datagrams that did not arrive count as lost. The figure is their share, and the mean of both directions.
 fn loss_is_accounted(record: &Record, found: &mut Found) {
     if !record.is_stream() || record.transport() != "udp" {
         return;
@@ -163,6 +164,15 @@ fn loss_is_accounted(record: &Record, found: &mut Found) {
             format!(
                 "{lost} lost, where {sent} were sent, {arrived} arrived, {copies} of them copies"
             )
+        });
+    }
+    if let Some(figure) = record.figure("loss_share") {
+        let share = |flow: Flow<'_>| {
+            flow.number("/drops/lost").unwrap_or(0.0) / flow.count("sent", "calls")
+        };
+        let mean = record.loads().map(share).sum::<f64>() / record.loads().count() as f64;
+        found.unless((figure - mean).abs() < 1e-9, || {
+            format!("loss_share is {figure}, that of the flows {mean}")
         });
     }
 }

@@ -84,7 +84,7 @@ fn stream() -> Value {
             "goodput_bps": value(4_000_000.0), "payloads_per_s": value(500.0), "sent_bps": value(4_008_016.0),
             "departure_lag_p50_ns": value(1000.0), "departure_lag_p99_ns": value(1000.0),
             "land_speed_bit_m_per_s": value(4e6 * metres),
-            "sender_demand_us_per_kib": value(600.0),
+            "sender_demand_us_per_kib": value(600.0), "loss_share": value(0.0),
         },
         "limits": { "ceilings": [{ "kind": "bound", "goodput_bps": { "value": 1e7 * 1000.0 / 1066.0 } }] },
         "warnings": [],
@@ -334,6 +334,7 @@ fn books_that_do_not_balance_break_a_law() {
     breaks("bytes-are-calls-times-payload", stream(), &[("/flows/0/received/calls", json!(499))]);
     breaks("bytes-are-calls-times-payload", exchange(), &[("/flows/0/sent/bytes", json!(4801))]);
     breaks("loss-is-accounted", stream(), &[("/flows/0/drops/lost", json!(1))]);
+    breaks("loss-is-accounted", stream(), &[("/figures/loss_share", value(0.01))]);
     let first = "/flows/0/received_series/intervals/0";
     breaks("intervals-sum", stream(), &[(&format!("{first}/bytes"), json!(249_000))]);
     breaks("intervals-join", stream(), &[(&format!("{first}/end_ns"), json!(499_999_999))]);

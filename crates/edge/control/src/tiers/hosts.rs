@@ -50,15 +50,15 @@ impl Hosts {
         point: &Point,
         port: u16,
     ) -> Result<SocketAddr, PlanError> {
-        let ip = match self.remote(tier, point) {
+        let ip = match self.remote_address(tier, point) {
             Some(found) => found?,
-            None => self.here(tier, point)?,
+            None => self.local_address(tier, point)?,
         };
         Ok(SocketAddr::new(ip, port))
     }
 
     /// Address of a tier on another host: the one for this link, or that of its agent. `None`: it is on this host.
-    fn remote(&self, tier: Tier, point: &Point) -> Option<Result<IpAddr, PlanError>> {
+    fn remote_address(&self, tier: Tier, point: &Point) -> Option<Result<IpAddr, PlanError>> {
         let of_tier = self.agents.get(tier.name())?;
         let segments = segment_before(tier).zip(point.segments());
         let link = segments.map(|(segment, links)| links[segment]);
@@ -78,9 +78,9 @@ impl Hosts {
     }
 
     /// Address of this host for the tier before `tier`, wherever that is.
-    fn here(&self, tier: Tier, point: &Point) -> Result<IpAddr, PlanError> {
+    fn local_address(&self, tier: Tier, point: &Point) -> Result<IpAddr, PlanError> {
         let before = segment_before(tier).map(|segment| Tier::ALL[segment]);
-        match self.remote(before.ok_or_else(|| no_link(tier))?, point) {
+        match self.remote_address(before.ok_or_else(|| no_link(tier))?, point) {
             None if point.family == Family::V4 => Ok(Ipv4Addr::LOCALHOST.into()),
             None => Ok(Ipv6Addr::LOCALHOST.into()),
             Some(other) => Ok(towards(SocketAddr::new(other?, 0))

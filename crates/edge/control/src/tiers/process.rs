@@ -100,11 +100,11 @@ impl TierProcess {
                     TierLine::Failed { message, is_missing: true } => {
                         // What this host lacks concerns all tiers.
                         let is_remote = self.is_remote();
-                        let message = if is_remote { self.names(&message) } else { message };
+                        let message = if is_remote { self.with_name(&message) } else { message };
                         return Err(PlanError::Missing(message));
                     }
                     TierLine::Failed { message, .. } => {
-                        return Err(PlanError::Failed(self.names(&message)));
+                        return Err(PlanError::Failed(self.with_name(&message)));
                     }
                     line => return Ok(line),
                 }
@@ -114,7 +114,7 @@ impl TierProcess {
             }
             if !is_queued && heard.elapsed() > SILENCE_MAX {
                 let message = format!("was silent for {} s", SILENCE_MAX.as_secs());
-                return Err(PlanError::Failed(self.names(&message)));
+                return Err(PlanError::Failed(self.with_name(&message)));
             }
             let socket = PollFd::new(&self.node.socket, PollFlags::IN);
             poll_for(&mut [socket], LOOK_EVERY).map_err(PlanError::system("wait for a tier"))?;
@@ -122,7 +122,7 @@ impl TierProcess {
     }
 
     /// A message with the name of the tier, and of its host if it is another one.
-    fn names(&self, message: &str) -> String {
+    fn with_name(&self, message: &str) -> String {
         match &self.agent {
             Some(host) => format!("tier {} at {host}: {message}", self.tier.name()),
             None => format!("tier {}: {message}", self.tier.name()),
@@ -131,7 +131,7 @@ impl TierProcess {
 
     /// An answer that does not belong to the order.
     pub(super) fn unexpected(&self, line: &TierLine) -> PlanError {
-        PlanError::Internal(self.names(&format!("unexpected answer {line:?}")))
+        PlanError::Internal(self.with_name(&format!("unexpected answer {line:?}")))
     }
 
     /// Lets it end its servers, without waiting for them.

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::rand::{GetRandomFlags, getrandom};
 use socket2::{SockRef, Socket};
 
-use super::streams::{FILTER, NOT_OPEN, opening, shortly};
+use super::streams::{FILTER, NOT_OPEN, opening, rounded};
 use crate::control::Control;
 use crate::failure::{peer, system};
 use crate::flow_set::poll_briefly;
@@ -88,7 +88,7 @@ fn open(
             return Ok((opened, opener.rtt()));
         }
         if opener.is_over(Instant(now_ns())) {
-            let within = shortly(within);
+            let within = rounded(within);
             let message = format!("{peer_at} did not accept the flow within {within}; {FILTER}");
             return Err(Failure::Unreachable(message));
         }

@@ -41,7 +41,7 @@ pub(crate) fn in_time<T>(
         }
         control.check()?;
         if u128::from(now_ns() - began) >= within.as_nanos() {
-            let within = shortly(within);
+            let within = rounded(within);
             return Err(Failure::Peer(format!("{doing}: no answer within {within}")));
         }
     }
@@ -224,8 +224,8 @@ fn end_connect(socket: &Socket, began: u64, within: Duration, control: &Control)
     socket.set_nonblocking(false)
 }
 
-/// A time limit for people: `5.0 s`, `30 ms`.
-pub(crate) fn shortly(time: Duration) -> String {
+/// A time limit as text: `5.0 s`, `30 ms`.
+pub(crate) fn rounded(time: Duration) -> String {
     match time.as_secs() {
         0 => format!("{} ms", time.as_millis()),
         _ => format!("{:.1} s", time.as_secs_f64()),
@@ -246,7 +246,7 @@ pub(crate) fn unconnected(at: SocketAddr, within: Duration) -> impl FnOnce(io::E
                     .to_owned()
             }
             io::ErrorKind::TimedOut => {
-                let within = shortly(within);
+                let within = rounded(within);
                 format!("no answer within {within}; {FILTER}, or use a longer connect_timeout")
             }
             _ => format!("see `ip route get {}`", at.ip()),

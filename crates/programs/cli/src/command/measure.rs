@@ -192,12 +192,6 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
         )));
     }
     let pattern = Pattern::named(&options.pattern);
-    for Requirement { figure, text, .. } in &options.require {
-        if pattern.is_some_and(|pattern| !figure.spec().patterns.contains(&pattern)) {
-            let (pattern, figure) = (&options.pattern, figure.name());
-            return Err(Failure::input(format!("--require {text}: {pattern} has no {figure}")));
-        }
-    }
     let mut base = options.levels.0.clone();
     if target.topology.is_some() {
         let of_links =
@@ -254,7 +248,8 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     let runs = if variants.is_empty() { 1 } else { RUNS_TO_COMPARE };
     let stop = StopRule::of_runs(CONFIDENCE, runs);
     let mut plan = settings(&base, &variants, options.duration(), options.warm_up, stop)?;
-    refuse_idle(&given, &variants, &plan)?;
+    refuse_without_effect(&given, &variants, &plan)?;
+    check_requirements(&options.require, &plan.points)?;
     plan.amount = options.amount();
     plan.omit_ns = options.omit.unwrap_or_default();
     plan.cpus = options.cpu;
@@ -269,8 +264,24 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
+/// Refuses a threshold on a figure that a setting does not have.
+fn check_requirements(required: &[Requirement], points: &[Point]) -> Result<(), Failure> {
+    for Requirement { figure, text, .. } in required {
+        if let Some(point) = points.iter().find(|point| !figure.applies(point)) {
+            let Point { pattern, transport, flows, .. } = point;
+            let of = match flows {
+                1 => format!("{pattern} over {transport} in one flow"),
+                flows => format!("{pattern} over {transport} in {flows} flows"),
+            };
+            let name = figure.name();
+            return Err(Failure::input(format!("--require {text}: {of} has no {name}")));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses levels that a user gave and that no setting uses.
-fn refuse_idle(given: &Where, variants: &[Where], plan: &Plan) -> Result<(), Failure> {
+fn refuse_without_effect(given: &Where, variants: &[Where], plan: &Plan) -> Result<(), Failure> {
     let is_idle = |factor: &Factor, level: &str, points: &[Point]| {
         level != NONE && points.iter().all(|point| point.level(*factor).is_empty())
     };

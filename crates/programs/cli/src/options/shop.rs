@@ -140,7 +140,7 @@ pub fn hosts_of_tiers<'a>(
             node.split_once('@').map_or((&**node, None), |(t, link)| (t, Some(link)));
         let Some(segment) = servers.iter().position(|server| server.name() == tier) else {
             return Err(format!(
-                "`{node}` is no server of the bookstore; use web=HOST, app=HOST or db=HOST"
+                "`{node}` is no tier with a server: use web=HOST, app=HOST or db=HOST"
             ));
         };
         let links = points.iter().filter_map(Point::segments).map(|links| links[segment]);
@@ -184,11 +184,11 @@ mod tests {
         for (words, says) in [
             (
                 &["node3"][..],
-                "`server` is no server of the bookstore; use web=HOST, app=HOST or db=HOST",
+                "`server` is no tier with a server: use web=HOST, app=HOST or db=HOST",
             ),
             (
                 &["client=node3"],
-                "`client` is no server of the bookstore; use web=HOST, app=HOST or db=HOST",
+                "`client` is no tier with a server: use web=HOST, app=HOST or db=HOST",
             ),
             (&["db=a", "db=b"], "--to has the host of db twice"),
             (&["web@veth=a"], "no level of client_web is veth; use one of ethernet:10G"),

@@ -25,7 +25,7 @@ fn what_an_emulated_link_did_is_in_the_record() {
     let Some(bench) = bench("emulated link") else { return };
     let factors = "pattern = ['stream', 'ping-pong']\ntransport = ['udp', 'tcp']\nfamily = [4, 6]\n\
                    payload = 512\nlink = 'ethernet:100M'\nrtt = '4ms'";
-    bench.plan(&plan(factors, "100ms"));
+    bench.plan(&plan(factors, "300ms"));
     expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
     let records = bench.records();
     let points: BTreeSet<String> = counted(&records).map(|record| record.point.key()).collect();
@@ -266,13 +266,13 @@ fn the_jitter_of_a_link_is_that_of_the_stream_over_it() {
     let Some(bench) = bench("interarrival jitter") else { return };
     let jitter_ms = |options: &str| {
         let line = format!(
-            "stream lab:veth --transport udp --payload 200 --pace fixed:1000/s --rtt 20ms -t 600ms {options}"
+            "stream lab:veth --transport udp --payload 200 --pace fixed:1000/s --rtt 60ms -t 600ms {options}"
         );
         let answer = bench.measure(&line);
         answer["settings"][0]["figures"]["jitter_ns"]["value"].as_f64().unwrap() / 1e6
     };
-    let [without, with] = ["", "--emulate jitter=2ms"].map(jitter_ms);
-    assert!((0.5..4.0).contains(&with) && without < with / 2.0, "{without} and {with} ms");
+    let [without, with] = ["", "--emulate jitter=10ms"].map(jitter_ms);
+    assert!((2.5..20.0).contains(&with) && without < with / 2.0, "{without} and {with} ms");
 }
 
 /// Two hosts with two routers between them: 1G, 100M with 20 ms, 1G.
@@ -402,7 +402,7 @@ fn datagrams_that_find_no_room_before_a_bus_are_lost_on_the_link_in_either_direc
     let Some(bench) = bench("a bus that is full") else { return };
     for direction in ["forward", "reverse"] {
         let answer = bench.measure(&format!(
-            "stream lab:ethernet:1G --bus 200M --transport udp --payload 1400 --direction {direction} -t 300ms"
+            "stream lab:ethernet:1G --bus 200M --transport udp --payload 1400 --direction {direction} -t 600ms"
         ));
         let record = &answer["records"][0];
         assert_eq!(record["outcome"]["kind"], "completed", "{record}");
@@ -432,32 +432,33 @@ fn two_networks_at_once_get_the_bus_of_their_host_and_each_alone_its_own_ceiling
         "{text}"
     );
     let records = bench.records();
-    let (mut together, mut alone) = (BTreeMap::new(), BTreeMap::new());
-    assert_eq!(counted(&records).count(), 12, "two groups, alone and together, three runs");
+    // A repeated run takes the place of the first.
+    let mut goodputs_bps = BTreeMap::new();
     for record in counted(&records) {
         let key = record.point.key();
-        let goodput_bps = record.figures.value(Figure::Goodput).unwrap();
-        match record.alignment {
-            None => {
-                let of_group = alone.entry(record.point.group.clone());
-                of_group.or_insert_with(Vec::new).push(goodput_bps);
-            }
-            Some(alignment) => {
-                assert!(alignment.overlap_ns > 450_000_000, "{key}: {alignment:?}");
-                *together.entry(record.place.block).or_insert(0.0) += goodput_bps;
-            }
+        if let Some(alignment) = record.alignment {
+            assert!(alignment.overlap_ns > 450_000_000, "{key}: {alignment:?}");
         }
-        let device = record.nodes[0].device.as_deref();
-        let via = if record.point.group.as_deref() == Some("ipoib") { "ib" } else { "eth" };
-        assert_eq!(device, Some(via), "{key}");
+        let group = record.point.group.clone().unwrap();
+        let via = if group == "ipoib" { "ib" } else { "eth" };
+        assert_eq!(record.nodes[0].device.as_deref(), Some(via), "{key}");
+        let of_run = (group, record.alignment.is_some(), record.place.block);
+        goodputs_bps.insert(of_run, record.figures.value(Figure::Goodput).unwrap());
     }
-    for (group, goodputs_bps) in alone {
-        let best_bps = goodputs_bps.iter().copied().fold(0.0, f64::max);
+    assert_eq!(goodputs_bps.len(), 12, "two groups, alone and together, three runs");
+    for group in ["ethernet", "ipoib"] {
+        let of_group = goodputs_bps.iter().filter(|((g, together, _), _)| g == group && !together);
+        let best_bps = of_group.map(|(_, bps)| *bps).fold(0.0, f64::max);
         // 100 Mbit/s of packets of 1,500 or 2,044 bytes, less 52 bytes of headers, and acknowledgements.
-        assert!((0.93e8..0.975e8).contains(&best_bps), "{group:?}: {goodputs_bps:?}");
+        assert!((0.93e8..0.975e8).contains(&best_bps), "{group}: {goodputs_bps:?}");
     }
-    assert_eq!(together.len(), 3);
-    for (block, sum_bps) in together {
+    let together = goodputs_bps.iter().filter(|((_, together, _), _)| *together);
+    let mut sums_bps = BTreeMap::new();
+    for ((_, _, block), bps) in together {
+        *sums_bps.entry(*block).or_insert(0.0) += bps;
+    }
+    assert_eq!(sums_bps.len(), 3);
+    for (block, sum_bps) in sums_bps {
         assert!((0.93e8..0.985e8).contains(&sum_bps), "block {block}: {sum_bps}");
     }
 }

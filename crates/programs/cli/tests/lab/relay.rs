@@ -20,14 +20,13 @@ fn a_stream_passes_through_a_relay_beside_the_server_or_at_its_own_node() {
     let Some(bench) = bench("a relay in a lab") else { return };
     for target in ["loopback", "lab:veth", &format!("lab:{HUB}:client,server")] {
         for relay in ["copy", "splice", "io-uring"] {
-            let line =
-                format!("stream {target} --congestion cubic --duration 200ms --relay {relay}");
+            let line = format!("stream {target} --congestion cubic --duration 1s --relay {relay}");
             let (record, figure) = measured(&bench, &line);
             // All bytes of the run, in a time that includes its ramp and its end.
             let sent = record["flows"][0]["sent"]["bytes"].as_f64().unwrap();
             let bits = figure("switching_mean_ns") / 1e9 * figure("switching_bps");
             assert!((bits / (8.0 * sent) - 1.0).abs() < 1e-6, "{line}: {bits} of {sent}");
-            assert!(figure("switching_mean_ns") >= 2e8, "{line}");
+            assert!(figure("switching_mean_ns") >= 1e9, "{line}");
             assert!(figure("relay_receiving_mean_ns") <= figure("switching_mean_ns"), "{line}");
         }
     }
