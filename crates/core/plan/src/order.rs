@@ -6,9 +6,9 @@
 //!
 //! 1. Block `b` depends only on the outcomes of earlier blocks, so that an interrupted block resumes in the same order.
 //! 2. A group is finished when each of its members meets the stopping rule after the same block.
-//! 3. An invalid run is repeated in a later block. A point with more than `runs_min` invalid runs is not run again
-//!    and keeps the runs that it has, so that no group runs in more than `runs_max + runs_min` blocks. If
-//!    `runs_min` is 1, an invalid run is not repeated: the plan waits only once for a peer that does not respond.
+//! 3. An invalid run is repeated in a later block. A point with more invalid runs than `runs_min`, and than 2, is not
+//!    run again and keeps the runs that it has. If `runs_min` is 1, a run without any figure is not repeated: the plan
+//!    waits only once for a peer that does not respond.
 //! 4. A skipped point is not run again, and the other points do not wait for it.
 //! 5. Points that run at once (one for each group of flows) are one step, and so are the points of a comparison
 //!    group that is compared in slices.
@@ -28,9 +28,12 @@ use crate::shop::Interaction;
 use fabricmark_stats::{Comparison, Sample};
 use fabricmark_units::{Nanos, Stream};
 
+/// Fewest invalid runs of a point that are repeated: a virtual machine may be suspended in one, and then in another.
+const REPEATED: usize = 2;
+
 /// Largest number of invalid runs of a point that are repeated.
 fn invalid_max(plan: &Plan) -> usize {
-    if plan.stop.runs_min > 1 { plan.stop.runs_min } else { 0 }
+    plan.stop.runs_min.max(REPEATED)
 }
 
 /// A step of a block: the run of one point, or of several together.
@@ -71,6 +74,8 @@ pub struct Outcome {
     /// Value of the deciding figure, such as goodput in bit/s for streams and bursts or mean RTT in nanoseconds for
     /// ping-pong; `None` if the run was invalid.
     pub value: Option<Sample>,
+    /// Whether the run came to a figure, which does not count if the run is invalid.
+    pub has_figure: bool,
     /// Whether the run may have reached the rate of its link at times.
     pub fills_link: bool,
     /// Whether it was a whole run, and no turns in slices.
@@ -85,6 +90,8 @@ pub struct Outcomes {
     fills_link: BTreeSet<(usize, u32)>,
     /// Whole runs: points, with their blocks.
     whole: BTreeSet<(usize, u32)>,
+    /// Runs without any figure: points, with their blocks.
+    failed: BTreeSet<(usize, u32)>,
     /// Points that cannot be run here, with the block in which they were skipped.
     skipped: BTreeMap<usize, u32>,
 }
@@ -98,6 +105,9 @@ impl Outcomes {
         if outcome.is_whole {
             self.whole.insert((outcome.point, outcome.block));
         }
+        if !outcome.has_figure {
+            self.failed.insert((outcome.point, outcome.block));
+        }
         self.values.entry(outcome.point).or_default().insert(outcome.block, outcome.value);
     }
 
@@ -106,12 +116,14 @@ impl Outcomes {
         self.skipped.entry(point).or_insert(block);
     }
 
-    /// Whether a point is left out of blocks from `block` on: it, or one that runs at once with it, was skipped or
-    /// has more than [`invalid_max`] invalid runs.
+    /// Whether a point is left out of blocks from `block` on: it, or one that runs at once with it, was skipped, has
+    /// failed in its only run, or has more than [`invalid_max`] invalid runs.
     fn is_left_out(&self, plan: &Plan, point: usize, block: u32) -> bool {
         plan.at_once(point).any(|point| {
             let is_skipped = self.skipped.get(&point).is_some_and(|&skipped| skipped < block);
-            is_skipped || self.invalid(point, block) > invalid_max(plan)
+            let has_failed = plan.stop.runs_min == 1
+                && self.failed.range((point, 0)..(point, block)).next().is_some();
+            is_skipped || has_failed || self.invalid(point, block) > invalid_max(plan)
         })
     }
 
@@ -351,6 +363,7 @@ mod tests {
                     block: number,
                     point: step.points[0],
                     value,
+                    has_figure: true,
                     fills_link: true,
                     is_whole: step.slice.is_none(),
                 });
@@ -414,20 +427,27 @@ mod tests {
     }
 
     #[test]
-    fn a_single_run_is_not_repeated() {
+    fn a_single_run_is_repeated_twice_if_it_is_invalid_and_never_if_it_fails() {
         let mut plan = plan(1);
         (plan.stop.runs_min, plan.stop.runs_max) = (1, 1);
-        let mut outcomes = Outcomes::default();
-        for step in block(&plan, 0, &outcomes).iter().filter(|step| !step.warm_up) {
-            outcomes.add(Outcome {
-                block: 0,
-                point: step.points[0],
-                value: None,
-                fills_link: true,
-                is_whole: true,
-            });
+        for (has_figure, blocks) in [(true, 3), (false, 1)] {
+            let mut outcomes = Outcomes::default();
+            for number in 0..blocks {
+                let steps = block(&plan, number, &outcomes);
+                assert!(!steps.is_empty(), "block {number}");
+                for step in steps.iter().filter(|step| !step.warm_up) {
+                    outcomes.add(Outcome {
+                        block: number,
+                        point: step.points[0],
+                        value: None,
+                        has_figure,
+                        fills_link: true,
+                        is_whole: true,
+                    });
+                }
+            }
+            assert_eq!(block(&plan, blocks, &outcomes), []);
         }
-        assert_eq!(block(&plan, 1, &outcomes), []);
     }
 
     #[test]
@@ -478,7 +498,14 @@ mod tests {
             // One point of a group is enough to keep the slices of both long.
             let fills_link = point == full[0];
             let value = Some(1.0.into());
-            outcomes.add(Outcome { block: 0, point, value, fills_link, is_whole: false });
+            outcomes.add(Outcome {
+                block: 0,
+                point,
+                value,
+                has_figure: true,
+                fills_link,
+                is_whole: false,
+            });
         }
         let slice = |number: u32, group: &[usize]| {
             let steps = block(&plan, number, &outcomes);
@@ -497,7 +524,14 @@ mod tests {
         for (group, is_whole) in [(&failed, true), (&other, false)] {
             for &point in group {
                 let value = Some(1.0.into());
-                outcomes.add(Outcome { block: 0, point, value, fills_link: true, is_whole });
+                outcomes.add(Outcome {
+                    block: 0,
+                    point,
+                    value,
+                    has_figure: true,
+                    fills_link: true,
+                    is_whole,
+                });
             }
         }
         let steps = block(&plan, 1, &outcomes);

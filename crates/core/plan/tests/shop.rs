@@ -69,7 +69,14 @@ fn a_run_is_not_repeated_because_nobody_visited_a_rare_page() {
             // Nobody confirms a change of a price.
             let is_rare = of.interaction == Some(Interaction::AdminConfirm);
             let value = (!is_rare).then(|| (1.0 + f64::from(block)).into());
-            outcomes.add(Outcome { block, point, value, fills_link: false, is_whole: true });
+            outcomes.add(Outcome {
+                block,
+                point,
+                value,
+                has_figure: !is_rare,
+                fills_link: false,
+                is_whole: true,
+            });
         }
     }
     assert_eq!(block(&plan, 2, &outcomes), []);

@@ -74,7 +74,8 @@ impl History {
         let fills_link =
             value.is_none() || record.ceiling_shares().any(|share| share >= FILLS_LINK);
         let is_whole = record.slice_ns.is_none();
-        self.outcomes.add(RunOutcome { block, point, value, fills_link, is_whole });
+        let has_figure = record.measured_value().is_some();
+        self.outcomes.add(RunOutcome { block, point, value, has_figure, fills_link, is_whole });
     }
 
     fn failed_in_a_row(&self, point: usize) -> u32 {

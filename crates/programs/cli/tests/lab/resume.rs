@@ -30,6 +30,7 @@ fn assert_in_order(bench: &Bench) {
                     block: number,
                     point,
                     value,
+                    has_figure: record.measured_value().is_some(),
                     fills_link: true,
                     is_whole: record.slice_ns.is_none(),
                 }),
