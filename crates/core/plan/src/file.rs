@@ -105,6 +105,11 @@ impl Reader<'_, '_> {
             self.integer(value, 1, i64::MAX as u64, "a number of bytes from 1").map(Amount::Bytes)
         });
         let slices = run.take("slices").is_some_and(|value| self.truth(value));
+        let omit = self.duration(&mut run, "omit").unwrap_or_default();
+        if omit > Nanos(0) && (slices || is_mpi || is_tiers) {
+            let message = "omit is supported neither with slices nor with this testbed";
+            self.source.problem(0..0, message, "leave it out, or use warm_up");
+        }
         // No effect: calibration no longer excludes points, but older plans have this key.
         let _ = run.take("beyond_calibration").map(|value| self.truth(value));
         run.finish(self.source);
@@ -218,7 +223,7 @@ impl Reader<'_, '_> {
             launcher: None,
             seed: seed?,
             duration_ns: duration,
-            omit_ns: Nanos(0),
+            omit_ns: omit,
             amount,
             warm_up_ns: warm_up,
             interval_ns: interval?,

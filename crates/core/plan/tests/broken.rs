@@ -1,6 +1,7 @@
 //! Each kind of error in a plan file is reported with its line, what is wrong and the remedy; nothing is run.
 
 use fabricmark_plan::{Offload, Size, parse};
+use fabricmark_units::Nanos;
 
 const SOUND: &str = r#"title = "t"
 seed = 1
@@ -52,6 +53,19 @@ fn a_warm_up_of_nothing_is_none() {
 }
 
 #[test]
+fn an_omitted_part_is_added_to_each_run_but_not_to_slices() {
+    let with = |omit: &str| {
+        parse("p.toml", &SOUND.replace("[run]", &format!("[run]\n{omit}")), Size::Full, &["P1 IV"])
+    };
+    let plan = with("omit = \"2s\"").unwrap();
+    assert_eq!(plan.run_takes(&plan.points[0], false), Nanos::from_secs(3));
+    assert_ne!(plan.digest(), with("").unwrap().digest());
+    assert_eq!(with("omit = \"0s\"").unwrap().digest(), with("").unwrap().digest());
+    let problems = with("omit = \"2s\"\nslices = true").unwrap_err().to_string();
+    assert!(problems.contains("omit is supported neither with slices"), "{problems}");
+}
+
+#[test]
 fn a_plan_goes_to_a_host_only_over_links_that_its_packets_cross() {
     let plan = parse("p.toml", SOUND, Size::Full, &["P1 IV"]).unwrap();
     let to_host = |link: &str| plan.clone().to_host("h", Some(link.parse().unwrap()));
@@ -85,9 +99,8 @@ fn a_plan_over_a_topology_names_two_nodes_and_no_link() {
     assert_eq!(topology.file, "labs/dumbbell.toml");
     assert_eq!((&*topology.client, &*topology.server), ("client1", "server2"));
     let mut read = plan.clone();
-    let way = |_: &fabricmark_plan::PathSpec| {
-        Ok::<_, ()>((1400, fabricmark_units::Nanos::from_millis(5), Offload::On))
-    };
+    let way =
+        |_: &fabricmark_plan::PathSpec| Ok::<_, ()>((1400, Nanos::from_millis(5), Offload::On));
     read.over("[hosts.a]".to_owned(), way).unwrap();
     assert_ne!(read.digest(), plan.digest());
     assert!(read.points.iter().all(|point| point.link.mtu() == 1400 && point.rtt.is_some()));
@@ -548,7 +561,7 @@ fn a_changed_title_does_not_change_the_digest_but_a_changed_seed_does() {
 fn an_interval_is_a_part_of_what_is_run() {
     let text = SOUND.replacen("duration = \"1s\"", "interval = \"100ms\"", 1);
     let plan = parse("p.toml", &text, Size::Full, &["P1 IV"]).unwrap();
-    assert_eq!(plan.interval_ns, Some(fabricmark_units::Nanos::from_millis(100)));
+    assert_eq!(plan.interval_ns, Some(Nanos::from_millis(100)));
     let without = parse("p.toml", SOUND, Size::Full, &["P1 IV"]).unwrap();
     assert_eq!(without.interval_ns, None);
     assert_ne!(plan.digest(), without.digest());
