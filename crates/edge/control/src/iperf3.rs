@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use fabricmark_host::{UsageMeter, interfaces};
-use fabricmark_interop::iperf3::measure;
+use fabricmark_interop::iperf3::{Load, measure};
 use fabricmark_judge::Part;
 use fabricmark_load::{Control, Event};
 use fabricmark_plan::{Point, Purpose, Role};
@@ -30,36 +30,42 @@ pub(crate) fn carry_out(
     progress: &mut dyn Progress,
 ) -> Result<RunResult, PlanError> {
     let fail = |failure| judge(ConversationError::Failed { role: Role::Client, failure });
-    let loads: Vec<Point> = run.points.iter().flat_map(Point::loads).collect();
-    let prober = run.points.iter().find_map(Point::prober);
-    let (Some(point), 1, None) = (loads.first(), loads.len(), prober) else {
-        let why = "an iperf3 server supports neither probe nor direction=both".to_owned();
-        return fail(Failure::Missing(why));
-    };
-    let (start, _) =
-        coordinator.prepare(run.plan, point, (0, false), (run.duration, None), run.seed)?;
-    let omit = start.omit_ns;
+    let points: Vec<Point> = run.points.iter().flat_map(Point::loads).collect();
+    if run.points.iter().any(|point| point.prober().is_some()) {
+        return fail(Failure::Missing("an iperf3 server supports no probe".to_owned()));
+    }
+    let mut starts = Vec::new();
+    for (place, point) in points.iter().enumerate() {
+        let (place, times) = ((place, false), (run.duration, None));
+        starts.push(coordinator.prepare(run.plan, point, place, times, run.seed)?.0);
+    }
     let (told, intervals) = mpsc::channel();
-    let control = Control::telling(move |event| {
-        if let Event::Interval(interval) = event {
-            let _ = told.send(interval.clone());
-        }
-    });
-    let mut series = Vec::new();
+    let control = |place: usize| {
+        let told = told.clone();
+        Control::telling(move |event| {
+            if let Event::Interval(interval) = event {
+                let _ = told.send((place, interval.clone()));
+            }
+        })
+    };
+    let controls: Vec<Control> = (0..starts.len()).map(control).collect();
+    let loads: Vec<Load<'_>> =
+        starts.iter().zip(&controls).map(|(prepare, control)| Load { prepare, control }).collect();
+    let mut series = vec![Vec::new(); points.len()];
     let measured = thread::scope(|scope| {
         let measuring = scope.spawn(|| {
             let meter = UsageMeter::start();
-            let measured = measure(&start, access.server, access.credentials.as_ref(), &control);
+            let measured = measure(&loads, access.server, access.credentials.as_ref());
             measured.map(|measured| (measured.ends, meter.finish()))
         });
         while !measuring.is_finished() {
             if run.interrupted.load(Relaxed) {
-                control.give_up();
+                controls.iter().for_each(Control::give_up);
             }
             match intervals.recv_timeout(LOOK_EVERY) {
-                Ok(interval) => {
-                    progress.interval(point, Role::Client, &interval);
-                    series.push(interval);
+                Ok((place, interval)) => {
+                    progress.interval(&points[place], Role::Client, &interval);
+                    series[place].push(interval);
                 }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
@@ -69,25 +75,30 @@ pub(crate) fn carry_out(
     if run.interrupted.load(Relaxed) {
         return Err(PlanError::Interrupted);
     }
-    match measured {
-        Ok((Ends { mut client, server }, usage)) => {
-            client.usage = Some(usage);
-            client.interface = interfaces::facts(&start.device);
-            client.series = run.plan.interval_ns.map(|interval| {
-                series.extend(intervals.try_iter());
-                Series { interval_ns: interval.0, intervals: series }
-            });
-            let ends = Ends { client, server };
-            Ok(RunResult::Finished(vec![Part {
-                active: None,
-                slice_rates: Vec::new(),
-                relay: None,
-                purpose: Purpose::Load,
-                point: point.clone(),
-                omit,
-                ends,
-            }]))
-        }
-        Err(failure) => fail(failure),
+    let (ends, usage) = match measured {
+        Ok(measured) => measured,
+        Err(failure) => return fail(failure),
+    };
+    for (place, interval) in intervals.try_iter() {
+        series[place].push(interval);
     }
+    // The process, and so its CPU time, is that of all directions.
+    let mut usage = Some(usage);
+    let parts = points.into_iter().zip(starts).zip(ends).zip(series);
+    let parts = parts.map(|(((point, start), Ends { mut client, server }), intervals)| {
+        client.usage = usage.take();
+        client.interface = interfaces::facts(&start.device);
+        client.series =
+            run.plan.interval_ns.map(|interval| Series { interval_ns: interval.0, intervals });
+        Part {
+            active: None,
+            slice_rates: Vec::new(),
+            relay: None,
+            purpose: Purpose::Load,
+            point,
+            omit: start.omit_ns,
+            ends: Ends { client, server },
+        }
+    });
+    Ok(RunResult::Finished(parts.collect()))
 }

@@ -77,9 +77,11 @@ impl Account {
         }
     }
 
-    /// Bytes, and writes or datagrams, of the omitted part.
-    pub fn omitted(&self) -> (u64, u64) {
-        let all = self.omitted.iter().map(|(snapshot, _)| (snapshot.bytes, snapshot.blocks));
+    /// Bytes, and writes or datagrams, of the omitted part, in the direction in which this end sends or receives.
+    pub fn omitted(&self, sends: bool) -> (u64, u64) {
+        let chosen =
+            self.omitted.iter().enumerate().filter(|(place, _)| self.sends(*place) == sends);
+        let all = chosen.map(|(_, (snapshot, _))| (snapshot.bytes, snapshot.blocks));
         all.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
     }
 

@@ -6,9 +6,19 @@ use fabricmark_proto::{Failure, Prepare};
 use fabricmark_units::{BitRate, Bytes, Nanos};
 
 /// The parameters of a run, without a token. Fails if iperf3 does not support something in the run.
-pub(super) fn parameters(prepare: &Prepare) -> Result<Parameters, Failure> {
-    let Prepare { point, .. } = prepare;
-    check(point)?;
+pub(super) fn parameters(directions: &[&Prepare]) -> Result<Parameters, Failure> {
+    for prepare in directions {
+        check(&prepare.point)?;
+    }
+    // The server gets no parameters for what it receives.
+    let is_reverse = |prepare: &&&Prepare| prepare.point.direction == Some(Direction::Reverse);
+    let prepare = directions.iter().find(is_reverse).or(directions.first());
+    let prepare = *prepare.ok_or(Failure::Aborted)?;
+    let point = &prepare.point;
+    let is_bidirectional = directions.len() > 1;
+    if is_bidirectional && prepare.amount.is_some() {
+        return Err(cannot("an amount in both directions at once: use a duration"));
+    }
     let kind = if point.transport == Transport::Udp { Kind::Udp } else { Kind::Tcp };
     let is_reverse = point.direction == Some(Direction::Reverse);
     let omit_s = whole_seconds(prepare.omit_ns)
@@ -26,7 +36,8 @@ pub(super) fn parameters(prepare: &Prepare) -> Result<Parameters, Failure> {
         bytes: prepare.amount.map_or(0, |Bytes(bytes)| bytes),
         parallel: point.flows,
         block_bytes: block_bytes(kind, point.payload)?,
-        is_reverse,
+        is_reverse: is_reverse && !is_bidirectional,
+        is_bidirectional,
         is_nodelay: kind == Kind::Tcp && point.nodelay == Some(true),
         mss: if kind == Kind::Tcp { point.mss.unwrap_or(0) } else { 0 },
         window_bytes: window.map_err(|_| cannot("buffers of 4 GiB"))?,
@@ -54,7 +65,7 @@ fn check(point: &Point) -> Result<(), Failure> {
         return Err(cannot(format!("transport={}: use tcp or udp", point.transport)));
     }
     if point.direction == Some(Direction::Both) {
-        return Err(cannot("direction=both: use forward, then reverse"));
+        return Err(cannot("direction=both in one stream"));
     }
     if point.flows == 0 || point.flows > STREAMS_MAX {
         return Err(cannot(format!("flows={}: use 1 to {STREAMS_MAX}", point.flows)));
@@ -121,7 +132,7 @@ mod tests {
             omit_ns: Nanos::from_secs(1),
             ..fabricmark_testkit::prepare(Role::Client, &levels)
         };
-        parameters(&prepare)
+        parameters(&[&prepare])
     }
 
     #[test]
@@ -145,6 +156,21 @@ mod tests {
             ..Parameters::default()
         };
         assert_eq!(asked, Ok(expected));
+    }
+
+    #[test]
+    fn both_directions_at_once_are_a_bidirectional_test() {
+        let levels = "link=loopback,family=4,pattern=stream,transport=tcp,payload=1000,flows=3,congestion=cubic";
+        let of = |direction| {
+            fabricmark_testkit::prepare(Role::Client, &format!("{levels},direction={direction}"))
+        };
+        let [forward, reverse] = ["forward", "reverse"].map(of);
+        let asked = parameters(&[&forward, &reverse]).unwrap();
+        assert!(asked.is_bidirectional && !asked.is_reverse);
+        assert_eq!((asked.streams(), asked.congestion.as_deref()), (6, Some("cubic")));
+        let amount = Prepare { amount: Some(Bytes(1)), ..reverse };
+        let failure = parameters(&[&forward, &amount]).unwrap_err().to_string();
+        assert!(failure.contains("an amount in both directions at once"), "{failure}");
     }
 
     #[test]

@@ -22,11 +22,21 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Maximum time for a receiver to end after the server has ended; it waits for silence.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 
+/// One direction of a run at the client.
+#[derive(Clone, Copy, Debug)]
+pub struct Load<'a> {
+    /// What the client does.
+    pub prepare: &'a Prepare,
+    /// Orders to its load thread.
+    pub control: &'a Control,
+}
+
 /// Counts of both ends of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// Reports as of any other run. The server's has only what iperf3 reports; its writes are computed from its bytes.
-    pub ends: Ends,
+    /// Reports of each direction, as of any other run. The server's has only what iperf3 reports; its writes are
+    /// computed from its bytes.
+    pub ends: Vec<Ends>,
     /// The server's results, with jitter and retransmissions of each stream.
     pub server: Results,
     /// The client's results, as sent to the server.
@@ -42,26 +52,27 @@ impl From<AuthenticationError> for Failure {
     }
 }
 
-/// Performs a run as the iperf3 client: a stream of TCP or UDP, forward or reverse. Returns an error, before
-/// anything is sent, for options that iperf3 does not support.
+/// Performs a run as the iperf3 client: a stream of TCP or UDP, forward, reverse, or both at once (`loads` has forward
+/// first). Returns an error, before anything is sent, for options that iperf3 does not support.
 ///
 /// The run ends after its amount or its duration, whichever comes first, or on [`Control::end`].
 pub fn measure(
-    prepare: &Prepare,
+    loads: &[Load<'_>],
     server: SocketAddr,
     credentials: Option<&Credentials>,
-    control: &Control,
 ) -> Result<Measured, Failure> {
-    let mut parameters = asking::parameters(prepare)?;
+    let first = loads.first().ok_or(Failure::Aborted)?;
+    let prepares: Vec<&Prepare> = loads.iter().map(|load| load.prepare).collect();
+    let mut parameters = asking::parameters(&prepares)?;
     parameters.token = credentials.map(Credentials::token).transpose()?;
     let cookie = opening::new_cookie()?;
-    let line = opening::control(prepare, server)?;
+    let line = opening::control(first.prepare, server)?;
     let mut client = Client::new(now(), &cookie, parameters.clone());
     let mut buffer = [0; 4096];
     let measured = thread::scope(|scope| {
         let mut opened = None;
         let mut run: Option<Run<'_>> = None;
-        let mut own: Option<(EndReport, Results, u64)> = None;
+        let mut own: Option<(Vec<EndReport>, Results, u64)> = None;
         loop {
             while let Some(bytes) = client.poll_output() {
                 if line.say(&bytes).is_err() {
@@ -71,29 +82,34 @@ pub fn measure(
             while let Some(action) = client.poll_action() {
                 match action {
                     ClientAction::Open => {
-                        let kind = parameters.kind;
-                        opened = Some(opening::streams(prepare, server, &cookie, kind, control)?);
+                        let streams = opening::streams(first, server, &cookie, &parameters)?;
+                        opened = Some(streams);
                         client.on_streams(now());
                     }
                     ClientAction::Run => {
                         let (sockets, rtt_ns) = opened.take().ok_or(Failure::Aborted)?;
                         let account = Account::new(parameters.clone(), sockets, true);
-                        run = Some(Run::start(scope, prepare, account, rtt_ns, control));
+                        run = Some(Run::start(scope, loads, account, rtt_ns));
                     }
                     ClientAction::Report => {
-                        let finished = run.take().ok_or(Failure::Aborted)?.finish(control)?;
+                        let finished = run.take().ok_or(Failure::Aborted)?.finish()?;
                         client.on_results(now(), &finished.1);
                         own = Some(finished);
                     }
                     ClientAction::End(ended) => {
                         return match (ended, own.take()) {
-                            (Ok(theirs), Some((report, results, waited_ns))) => {
-                                let answer = ends::theirs(&theirs, &parameters, waited_ns);
-                                let ends = Ends { client: report, server: answer };
+                            (Ok(theirs), Some((reports, results, waited_ns))) => {
+                                let ends = loads.iter().zip(reports).map(|(load, client)| {
+                                    let sends = load.prepare.is_active();
+                                    let server =
+                                        ends::theirs(&theirs, &parameters, sends, waited_ns);
+                                    Ends { client, server }
+                                });
+                                let ends = ends.collect();
                                 Ok(Measured { ends, server: *theirs, client: results })
                             }
                             (Err(error), _) => {
-                                control.give_up();
+                                loads.iter().for_each(|load| load.control.give_up());
                                 Err(Failure::Peer(error.to_string()))
                             }
                             (Ok(_), None) => Err(Failure::Aborted),
@@ -101,9 +117,9 @@ pub fn measure(
                     }
                 }
             }
-            control.check()?;
+            loads.iter().try_for_each(|load| load.control.check())?;
             if let Some(run) = &mut run
-                && run.is_over(prepare, control)
+                && run.is_over()
             {
                 client.end(now());
             }
@@ -128,12 +144,12 @@ fn now() -> Instant {
     Instant(now_ns())
 }
 
-/// The run in progress, on its own thread.
+/// The run in progress: each direction on its own thread.
 struct Run<'scope> {
     account: Account,
     began_ns: u64,
-    thread: ScopedJoinHandle<'scope, (Result<EndReport, Failure>, Cpu)>,
-    /// When the load thread was found to have finished.
+    directions: Vec<Running<'scope>>,
+    /// When the load threads were found to have finished.
     sent_ns: Option<u64>,
     /// Time from then to the end of the test.
     waited_ns: u64,
@@ -141,65 +157,96 @@ struct Run<'scope> {
     ended_ns: u64,
 }
 
+struct Running<'scope> {
+    load: Load<'scope>,
+    thread: ScopedJoinHandle<'scope, (Result<EndReport, Failure>, Cpu)>,
+}
+
+impl Running<'_> {
+    /// Whether the client has nothing more to send, or to wait for.
+    fn is_over(&self, account: &Account, elapsed_ns: u64) -> bool {
+        let Load { prepare, control } = self.load;
+        if self.thread.is_finished() || prepare.is_active() {
+            return self.thread.is_finished();
+        }
+        let has_amount = prepare.amount.is_some_and(|Bytes(bytes)| account.bytes() >= bytes);
+        has_amount || control.is_ended() || elapsed_ns >= prepare.duration_ns.0
+    }
+}
+
 impl<'scope> Run<'scope> {
     fn start(
         scope: &'scope Scope<'scope, '_>,
-        prepare: &Prepare,
+        loads: &'scope [Load<'scope>],
         account: Account,
         rtt_ns: u64,
-        control: &'scope Control,
     ) -> Self {
-        let prepare = prepare.clone();
-        let sends = prepare.is_active();
-        let flows = account.flows(sends);
-        if account.parameters.kind == Kind::Udp && !sends {
+        if account.parameters.kind == Kind::Udp {
             account.track();
         }
-        let thread = scope.spawn(move || {
-            let report = foreign::run(&prepare, flows, rtt_ns, control);
-            (report, Cpu::of_this_thread())
-        });
+        let start = |load: &Load<'scope>| {
+            let (load, flows) = (*load, account.flows(load.prepare.is_active()));
+            let thread = scope.spawn(move || {
+                let report = foreign::run(load.prepare, flows, rtt_ns, load.control);
+                (report, Cpu::of_this_thread())
+            });
+            Running { load, thread }
+        };
+        let directions = loads.iter().map(start).collect();
         let began_ns = now_ns();
-        Self { account, began_ns, thread, sent_ns: None, waited_ns: 0, rtt_ns, ended_ns: began_ns }
+        Self {
+            account,
+            began_ns,
+            directions,
+            sent_ns: None,
+            waited_ns: 0,
+            rtt_ns,
+            ended_ns: began_ns,
+        }
     }
 
     /// Whether to end the test now.
-    fn is_over(&mut self, prepare: &Prepare, control: &Control) -> bool {
+    fn is_over(&mut self) -> bool {
         let now_ns = now_ns();
         self.account.on_time(now_ns);
         self.ended_ns = now_ns;
-        if self.thread.is_finished() {
-            // Datagrams in flight should arrive before the server stops counting. With TCP, all bytes have been
-            // acknowledged by now.
-            let is_udp = self.account.parameters.kind == Kind::Udp;
-            let wait_ns = if is_udp { SILENCE.as_nanos() as u64 + 2 * self.rtt_ns } else { 0 };
-            let sent_ns = *self.sent_ns.get_or_insert(now_ns);
-            self.waited_ns = now_ns - sent_ns;
-            return self.waited_ns >= wait_ns;
-        }
-        if prepare.is_active() {
+        let elapsed_ns = now_ns - self.began_ns;
+        if !self.directions.iter().all(|running| running.is_over(&self.account, elapsed_ns)) {
             return false;
         }
-        let has_amount = prepare.amount.is_some_and(|Bytes(bytes)| self.account.bytes() >= bytes);
-        has_amount || control.is_ended() || now_ns - self.began_ns >= prepare.duration_ns.0
+        // Datagrams in flight should arrive before the server stops counting. With TCP, all bytes have been
+        // acknowledged by now.
+        let sends = self.directions.iter().any(|running| running.load.prepare.is_active());
+        let waits = sends && self.account.parameters.kind == Kind::Udp;
+        let wait_ns = if waits { SILENCE.as_nanos() as u64 + 2 * self.rtt_ns } else { 0 };
+        let sent_ns = *self.sent_ns.get_or_insert(now_ns);
+        self.waited_ns = now_ns - sent_ns;
+        self.waited_ns >= wait_ns
     }
 
-    /// Called when the server has stopped. Returns this end's counts, and the time that it waited at the end without
-    /// sending.
-    fn finish(self, control: &Control) -> Result<(EndReport, Results, u64), Failure> {
-        // An amount that is never reached: silence ends the reception.
-        control.drain(u64::MAX - 1, SILENCE.as_nanos() as u64 + 2 * self.rtt_ns);
+    /// Called when the server has stopped. Returns this end's counts in each direction, and the time that it waited at
+    /// the end without sending.
+    fn finish(self) -> Result<(Vec<EndReport>, Results, u64), Failure> {
         let gives_up_ns = now_ns() + DRAIN_WITHIN.as_nanos() as u64;
-        while !self.thread.is_finished() {
+        for Running { load, .. } in &self.directions {
+            // An amount that is never reached: silence ends the reception.
+            load.control.drain(u64::MAX - 1, SILENCE.as_nanos() as u64 + 2 * self.rtt_ns);
+        }
+        while self.directions.iter().any(|running| !running.thread.is_finished()) {
             if now_ns() >= gives_up_ns {
-                control.give_up();
+                self.directions.iter().for_each(|running| running.load.control.give_up());
             }
             thread::sleep(Duration::from_millis(1));
         }
-        let joined = self.thread.join();
-        let (report, cpu) =
-            joined.map_err(|_| Failure::System("the load thread failed".to_owned()))?;
+        let (mut reports, mut cpu) = (Vec::new(), Cpu::default());
+        for Running { load, thread } in self.directions {
+            let joined = thread.join();
+            let (report, of_thread) =
+                joined.map_err(|_| Failure::System("the load thread failed".to_owned()))?;
+            reports.push(ends::own(report?, &self.account, load.prepare.is_active()));
+            cpu = cpu.and(of_thread);
+        }
         let results = self.account.results(self.ended_ns - self.waited_ns, cpu);
-        Ok((ends::own(report?, &self.account), results, self.waited_ns))
+        Ok((reports, results, self.waited_ns))
     }
 }

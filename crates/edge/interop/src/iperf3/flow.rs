@@ -10,6 +10,7 @@ use fabricmark_load::transport::{Flow, Message, Moved};
 use fabricmark_proto::iperf3::{Arrivals, Header, OPENING, OPENING_REPLIES, StreamResults};
 use fabricmark_proto::{SequenceCounts, SequenceTracker};
 use fabricmark_telemetry::clock::now_ns;
+use fabricmark_telemetry::gauge::Reception;
 use fabricmark_telemetry::tcp_info;
 use rustix::io::ioctl_fionread;
 use rustix::net::{RecvFlags, recv};
@@ -133,6 +134,13 @@ impl Flow for StreamFlow {
 
     fn receive_message(&mut self, _: &mut [u8]) -> io::Result<Message> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn reception(&self) -> Option<Reception> {
+        let StreamSocket::Udp(_) = self.stream.socket else { return None };
+        let Arrivals { errors, jitter, .. } = self.stream.tally.judged().arrivals;
+        let lost = errors.try_into().unwrap_or(i64::MAX);
+        Some(Reception { lost, jitter_ns: Some(jitter.jitter_ns) })
     }
 
     /// The end is signalled on the control connection.

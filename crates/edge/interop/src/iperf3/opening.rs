@@ -5,12 +5,15 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use fabricmark_load::{Control, foreign};
-use fabricmark_proto::iperf3::{COOKIE_BYTES, Cookie, Kind, OPENING, OPENING_REPLIES, cookie};
+use fabricmark_proto::iperf3::{
+    COOKIE_BYTES, Cookie, Kind, OPENING, OPENING_REPLIES, Parameters, cookie,
+};
 use fabricmark_proto::{Failure, Prepare};
 use fabricmark_telemetry::clock::now_ns;
 use rustix::rand::{GetRandomFlags, getrandom};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+use super::client::Load;
 use super::flow::StreamSocket;
 use super::line::Line;
 
@@ -49,19 +52,18 @@ pub(super) fn control(prepare: &Prepare, server: SocketAddr) -> Result<Line, Fai
 
 /// Opens all streams, one after the other. Also returns the time to open the first one, in nanoseconds.
 pub(super) fn streams(
-    prepare: &Prepare,
+    &Load { prepare, control }: &Load<'_>,
     server: SocketAddr,
     cookie: &Cookie,
-    kind: Kind,
-    control: &Control,
+    parameters: &Parameters,
 ) -> Result<(Vec<StreamSocket>, u64), Failure> {
     let began_ns = now_ns();
     let mut first_ns = 0;
     let mut streams = Vec::new();
-    for _ in 0..prepare.point.flows {
+    for _ in 0..parameters.streams() {
         control.check()?;
         let socket = foreign::connect(prepare, server)?;
-        streams.push(match kind {
+        streams.push(match parameters.kind {
             Kind::Tcp => StreamSocket::Tcp(tcp_stream(socket, cookie, prepare)?),
             Kind::Udp => StreamSocket::Udp(udp_stream(socket, prepare, control)?),
         });

@@ -4,13 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fabricmark_interop::Guard;
-use fabricmark_interop::iperf3::{
-    Authentication, AuthenticationError, Credentials, Padding, measure,
-};
+use fabricmark_interop::iperf3::{Authentication, AuthenticationError, Credentials, Padding};
 use fabricmark_load::Control;
 use tempfile::TempDir;
 
-use super::client::prepare;
+use super::client::{measure_one, prepare};
 use super::support::{Ours, Theirs, V4, error_of, has};
 
 /// A key pair, and a user `mario` with the password `rossi`.
@@ -82,9 +80,9 @@ fn our_client_is_admitted_by_their_server_of_old_padding() {
     let run = |password: &str| {
         let theirs = Theirs::new(V4, &[&arguments[..], &users, &["-1"]].concat());
         let known = credentials(&keys, password, Padding::Pkcs1);
-        measure(&prepare(V4, RUN), theirs.at, Some(&known), &Control::default())
+        measure_one(&prepare(V4, RUN), theirs.at, Some(&known), &Control::default())
     };
-    assert!(run("rossi").unwrap().ends.server.counts.bytes > 0);
+    assert!(run("rossi").unwrap().ends[0].server.counts.bytes > 0);
     let failure = run("verdi").unwrap_err().to_string();
     assert!(failure.contains("authorization failed"), "{failure}");
 }
@@ -100,13 +98,13 @@ fn our_server_takes_both_paddings_of_our_client() {
     for padding in [Padding::Oaep, Padding::Pkcs1] {
         let run = |password: &str| {
             let known = credentials(&keys, password, padding);
-            measure(&prepare(V4, RUN), ours.at, Some(&known), &Control::default())
+            measure_one(&prepare(V4, RUN), ours.at, Some(&known), &Control::default())
         };
         assert!(run("rossi").is_ok(), "{padding:?}");
         let failure = run("verdi").unwrap_err().to_string();
         assert!(failure.contains("authorization failed"), "{padding:?}: {failure}");
     }
-    let failure = measure(&prepare(V4, RUN), ours.at, None, &Control::default()).unwrap_err();
+    let failure = measure_one(&prepare(V4, RUN), ours.at, None, &Control::default()).unwrap_err();
     assert!(failure.to_string().contains("authorization failed"), "{failure}");
 }
 
@@ -126,13 +124,15 @@ fn what_is_missing_is_named() {
         ..credentials(&keys, "rossi", Padding::Oaep)
     };
     let at = "127.0.0.1:9".parse().unwrap();
-    let failure = measure(&prepare(V4, RUN), at, Some(&known), &Control::default()).unwrap_err();
+    let failure =
+        measure_one(&prepare(V4, RUN), at, Some(&known), &Control::default()).unwrap_err();
     assert!(failure.to_string().starts_with("cannot read /nowhere/key.pem"), "{failure}");
     // An invalid key is reported in openssl's words.
     let known = Credentials {
         public_key: keys.users.clone(),
         ..credentials(&keys, "rossi", Padding::Oaep)
     };
-    let failure = measure(&prepare(V4, RUN), at, Some(&known), &Control::default()).unwrap_err();
+    let failure =
+        measure_one(&prepare(V4, RUN), at, Some(&known), &Control::default()).unwrap_err();
     assert!(failure.to_string().starts_with("openssl failed: "), "{failure}");
 }

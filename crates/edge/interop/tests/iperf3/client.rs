@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use fabricmark_interop::Guard;
-use fabricmark_interop::iperf3::{Measured, measure};
+use fabricmark_interop::iperf3::{Credentials, Load, Measured, measure};
 use fabricmark_load::Control;
 use fabricmark_plan::Role;
 use fabricmark_proto::{Failure, Prepare};
@@ -31,21 +31,61 @@ const RUNS: &[&str] = &[
     "transport=udp,payload=1000,pace=fixed:10M,flows=8,direction=reverse",
 ];
 
+/// Transports of runs in both directions at once.
+const BOTH: [&str; 2] =
+    ["transport=tcp,payload=10000,congestion=cubic", "transport=udp,payload=1000"];
+
+/// A run in one direction.
+pub fn measure_one(
+    prepare: &Prepare,
+    server: SocketAddr,
+    credentials: Option<&Credentials>,
+    control: &Control,
+) -> Result<Measured, Failure> {
+    measure(&[Load { prepare, control }], server, credentials)
+}
+
 fn measured(prepare: &Prepare, server: SocketAddr) -> Result<Measured, Failure> {
-    measure(prepare, server, None, &Control::default())
+    measure_one(prepare, server, None, &Control::default())
+}
+
+/// A run in both directions at once.
+fn assert_both(address: IpAddr, server: SocketAddr, transport: &str) {
+    let directions = ["forward", "reverse"].map(|direction| {
+        let levels = format!("{transport},flows=2,pace=fixed:20M,direction={direction}");
+        prepare(address, &levels)
+    });
+    let controls = [Control::default(), Control::default()];
+    let loads: Vec<_> = directions
+        .iter()
+        .zip(&controls)
+        .map(|(prepare, control)| Load { prepare, control })
+        .collect();
+    let measured = measure(&loads, server, None).unwrap();
+    assert_eq!(measured.server.streams.len(), 4, "{measured:?}");
+    for (place, ends) in measured.ends.iter().enumerate() {
+        let both = [&ends.client.counts, &ends.server.counts];
+        let [sent, received] = if place == 0 { both } else { [both[1], both[0]] };
+        // 20 Mbit/s for 0.3 s are 750,000 bytes; the server sends until it is told that the test is over.
+        assert!(
+            (500_000..1_500_000).contains(&received.bytes),
+            "{transport} {place}: {measured:?}"
+        );
+        assert!(received.bytes <= sent.bytes, "{transport} {place}: {measured:?}");
+    }
 }
 
 fn assert_measured(address: IpAddr, server: SocketAddr, levels: &str) {
     let prepare = prepare(address, levels);
     let measured = measured(&prepare, server).unwrap_or_else(|error| panic!("{levels}: {error}"));
-    let (start, answer) = (&measured.ends.client.counts, &measured.ends.server.counts);
+    let (start, answer) = (&measured.ends[0].client.counts, &measured.ends[0].server.counts);
     let (sent, received) =
         if levels.contains("reverse") { (answer, start) } else { (start, answer) };
     assert!(received.bytes > 0 && received.bytes <= sent.bytes, "{levels}: {measured:?}");
     assert!(received.calls > 0 && start.elapsed_ns > 0 && answer.elapsed_ns > 0, "{levels}");
     assert_eq!(measured.server.streams.len(), prepare.point.flows as usize);
     if levels.contains("udp") && levels.contains("reverse") {
-        let sequence = measured.ends.client.sequence.unwrap();
+        let sequence = measured.ends[0].client.sequence.unwrap();
         assert_eq!(sequence.unique + sequence.duplicates, received.calls, "{levels}");
     }
 }
@@ -61,6 +101,9 @@ fn our_client_measures_with_their_server() {
             let theirs = Theirs::new(address, &["-1"]);
             assert_measured(address, theirs.at, levels);
         }
+        for transport in BOTH {
+            assert_both(address, Theirs::new(address, &["-1"]).at, transport);
+        }
     }
 }
 
@@ -70,6 +113,9 @@ fn our_client_measures_with_our_server() {
         let ours = Ours::new(address, Guard::default(), None);
         for levels in RUNS {
             assert_measured(address, ours.at, levels);
+        }
+        for transport in BOTH {
+            assert_both(address, ours.at, transport);
         }
     }
 }
@@ -84,7 +130,7 @@ fn an_amount_ends_a_run_and_arrives_whole() {
             ..prepare(V4, levels)
         };
         let measured = measured(&prepare, ours.at).unwrap();
-        let (start, answer) = (&measured.ends.client.counts, &measured.ends.server.counts);
+        let (start, answer) = (&measured.ends[0].client.counts, &measured.ends[0].server.counts);
         assert_eq!((start.bytes, answer.bytes), (1_000_000, 1_000_000), "{levels}");
     }
 }
@@ -99,7 +145,7 @@ fn the_omitted_part_counts_at_neither_end() {
     };
     let measured = measured(&prepare, ours.at).unwrap();
     // 1300 datagrams in all, 300 of them in the counted part.
-    let (start, answer) = (&measured.ends.client.counts, &measured.ends.server.counts);
+    let (start, answer) = (&measured.ends[0].client.counts, &measured.ends[0].server.counts);
     assert!(start.calls < 800 && answer.calls < 800, "{measured:?}");
     assert!(start.elapsed_ns < 800_000_000 && answer.elapsed_ns < 800_000_000, "{measured:?}");
 }
@@ -110,7 +156,7 @@ fn a_run_tells_of_its_intervals() {
     for levels in [RUNS[0], RUNS[5]] {
         let prepare = Prepare { interval_ns: Some(Nanos::from_millis(50)), ..prepare(V4, levels) };
         let measured = measured(&prepare, ours.at).unwrap();
-        assert!(measured.ends.client.series.is_some(), "{levels}");
+        assert!(measured.ends[0].client.series.is_some(), "{levels}");
     }
 }
 
@@ -121,11 +167,11 @@ fn a_run_that_is_ended_early_has_results() {
         let control = Control::default();
         let prepare = Prepare { duration_ns: Nanos::from_secs(30), ..prepare(V4, levels) };
         std::thread::scope(|scope| {
-            let run = scope.spawn(|| measure(&prepare, ours.at, None, &control));
+            let run = scope.spawn(|| measure_one(&prepare, ours.at, None, &control));
             // Whether or not the run has begun, it ends.
             control.end();
             let measured = run.join().unwrap().unwrap();
-            assert!(measured.ends.client.counts.elapsed_ns < 20_000_000_000, "{levels}");
+            assert!(measured.ends[0].client.counts.elapsed_ns < 20_000_000_000, "{levels}");
         });
     }
 }
@@ -149,7 +195,7 @@ fn a_run_that_is_given_up_ends() {
     let ours = Ours::new(V4, Guard::default(), None);
     let control = Control::default();
     control.give_up();
-    let failure = measure(&prepare(V4, RUNS[0]), ours.at, None, &control).unwrap_err();
+    let failure = measure_one(&prepare(V4, RUNS[0]), ours.at, None, &control).unwrap_err();
     assert_eq!(failure, Failure::Aborted);
 }
 

@@ -104,6 +104,26 @@ fn a_server_of_iperf3_is_the_other_end_of_a_measurement() {
 }
 
 #[test]
+fn a_client_of_iperf3_prints_its_own_intervals_in_both_directions_at_once() {
+    let keys = Keys::new();
+    let (agent, port) = agent_with(&keys, "iperf3", &[]);
+    let target = format!("127.0.0.1:{port}");
+    let line = format!("measure stream {target} --peer iperf3 --warm-up 0s -i 400ms -t 1s --bidir");
+    let output = keys.command(&line.split(' ').collect::<Vec<_>>()).output().unwrap();
+    expect(&output, 0, &[]);
+    let text = stdout(&output);
+    for direction in ["forward", "reverse"] {
+        // 0.4, 0.8 and 1 s.
+        let lines = text.lines().filter(|line| line.contains(" s  ") && line.contains(direction));
+        assert_eq!(lines.count(), 3, "{direction}: {text}");
+        assert!(text.contains(&format!("{direction} goodput")), "{text}");
+    }
+    let host = format!("{target} (unknown); ");
+    assert!(text.contains(&host), "{text}");
+    drop(agent);
+}
+
+#[test]
 fn a_reflector_of_an_agent_answers_who_has_its_key() {
     let (keys, folder) = (Keys::new(), TempDir::new().unwrap());
     let key = folder.path().join("stamp.key");
