@@ -2,15 +2,13 @@
 
 use serde_json::Value;
 
-use crate::support::{Bench, bench};
+use crate::support::{Bench, bench, counted_run};
 
 const HUB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../plans/labs/hub.toml");
 
 /// The record of a run that counts, and its figures.
 fn measured(bench: &Bench, line: &str) -> (Value, impl Fn(&str) -> f64) {
-    let measured = bench.measure(line);
-    let record = measured["records"][0].clone();
-    assert_eq!(record["outcome"]["kind"], "completed", "{line}: {record}");
+    let record = counted_run(&bench.measure(line)).clone();
     let figures = record["figures"].clone();
     (record, move |key| figures[key]["value"].as_f64().unwrap())
 }
@@ -54,7 +52,7 @@ fn each_connection_of_crr_is_one_file_of_p5s_tables() {
 fn the_seven_delays_of_p5_are_parts_of_a_transaction() {
     let Some(bench) = bench("P5's seven delays") else { return };
     let line = format!(
-        "crr lab:{HUB}:client,client --payload 14000 --response 1 --congestion cubic --duration 300ms --relay copy \
+        "crr lab:{HUB}:client,client --payload 14000 --response 1 --congestion cubic --duration 1s --relay copy \
          --timestamps software"
     );
     let (record, figure) = measured(&bench, &line);

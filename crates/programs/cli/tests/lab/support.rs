@@ -174,6 +174,13 @@ pub fn counted(records: &[Record]) -> impl Iterator<Item = &Record> {
     records.iter().filter(counts)
 }
 
+/// The same in the JSON of `fabricmark measure`, of one setting with one run.
+pub fn counted_run(answer: &Value) -> &Value {
+    let records = answer["records"].as_array().unwrap();
+    let found = records.iter().find(|record| record["outcome"]["kind"] == "completed");
+    found.unwrap_or_else(|| panic!("no valid run: {answer}"))
+}
+
 /// The goodput in bit/s of a valid run that exceeds the wire, allowing for a token bucket that starts full.
 pub fn above_the_wire(record: &Record) -> Option<f64> {
     const BUCKET_BITS: f64 = 8.0 * 262_144.0;
