@@ -67,6 +67,12 @@ impl SequenceTracker {
         self.counts
     }
 
+    /// Numbers below the highest one that have not arrived so far (RFC 3550, section 6.4.1: those expected less those
+    /// received, without duplicates).
+    pub fn lost(&self) -> u64 {
+        self.next.saturating_sub(self.counts.unique)
+    }
+
     fn slot(sequence: u64) -> (usize, u64) {
         let place = sequence % WINDOW;
         ((place / 64) as usize, 1 << (place % 64))
@@ -113,6 +119,16 @@ mod tests {
         ] {
             assert_eq!(judge(64, arrivals), expected, "{arrivals:?}");
         }
+    }
+
+    #[test]
+    fn numbers_that_were_overtaken_are_lost_until_they_arrive() {
+        let mut tracker = SequenceTracker::new(64);
+        let lost = [0, 3, 1, 1, 2, 6].map(|sequence| {
+            tracker.arrive(sequence);
+            tracker.lost()
+        });
+        assert_eq!(lost, [0, 2, 1, 1, 0, 2]);
     }
 
     #[test]

@@ -28,6 +28,14 @@ pub struct Interval {
     /// process. Absent in records of versions without it.
     #[serde(default)]
     pub cpu_ns: Option<u64>,
+    /// Datagrams of a stream lost in this interval by their sequence numbers, less those of earlier intervals that
+    /// arrived late. Absent at other ends than the receiver of numbered datagrams, and before the first of them.
+    #[serde(default)]
+    pub lost: Option<i64>,
+    /// Interarrival jitter at the end of the interval (RFC 3550, section 6.4.1), mean of the flows; absent in a closed
+    /// loop, and without room for the time of sending.
+    #[serde(default)]
+    pub jitter_ns: Option<f64>,
     /// TCP_INFO of the first flow at the end of the interval; absent without TCP, and if each transaction has its own
     /// connection.
     pub tcp: Option<TcpSample>,

@@ -309,6 +309,10 @@ fn hosts(e: &Experiment<'_>) -> String {
 }
 
 fn host(host: &HostFacts) -> String {
+    // A server of another program tells nothing of its host.
+    if host.kernel.is_empty() {
+        return format!("{} (unknown)", host.hostname);
+    }
     let mut words = vec![
         host.hostname.clone(),
         host.os.clone(),
@@ -375,6 +379,12 @@ fn tiers(e: &Experiment<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_that_tells_nothing_of_itself_is_unknown() {
+        let silent = HostFacts { hostname: "node3".to_owned(), ..HostFacts::default() };
+        assert_eq!(host(&silent), "node3 (unknown)");
+    }
 
     #[test]
     fn the_time_of_short_runs_is_told_in_parts_of_a_second() {

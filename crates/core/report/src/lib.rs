@@ -45,7 +45,7 @@ pub use export::{csv, json_lines};
 pub use grid::{Side, grid};
 pub use html::html;
 pub use measured::{Measured, measured_json, measured_text};
-pub use number::{bit_rate, fixed};
+pub use number::{RateUnit, bit_rate, fixed};
 pub use papers::{PaperPart, PaperView, UnknownPaper, papers_json, papers_text};
 pub use published::published_names;
 pub use require::{Kept, ParseRequirementError, Requirement};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cell::{Cell, Limit};
 use crate::grid::{Side, grid};
-use crate::number::{self, Scale, Written};
+use crate::number::{self, RateUnit, Scale, Written};
 use crate::require::{Kept, Requirement};
 use crate::runs::ByPoint;
 use crate::table::Change;
@@ -85,14 +85,17 @@ impl<'a> Measured<'a> {
     }
 }
 
-/// The result for a terminal of `width` columns.
-pub fn measured_text(m: &Measured<'_>, width: usize) -> String {
+/// The result for a terminal of `width` columns, with rates in `rates`.
+pub fn measured_text(m: &Measured<'_>, rates: RateUnit, width: usize) -> String {
     let runs = ByPoint::of(m.experiment.records);
     let settings = m.settings(&runs);
     let mut out = String::new();
     match settings.as_slice() {
-        [only] => one(&mut out, m, &runs, only),
-        several => table(&mut out, m.figure(), several),
+        [only] => one(&mut out, m, rates, &runs, only),
+        several => {
+            let figure = m.figure();
+            table(&mut out, figure, Scale::with_rates(figure, rates), several);
+        }
     }
     let mut lines: Vec<(&str, String)> = Vec::new();
     let of_points: Vec<_> =
@@ -120,7 +123,13 @@ pub fn measured_text(m: &Measured<'_>, width: usize) -> String {
 }
 
 /// All figures of a single setting, one per line.
-fn one(out: &mut String, m: &Measured<'_>, runs: &ByPoint<'_>, setting: &Setting<'_>) {
+fn one(
+    out: &mut String,
+    m: &Measured<'_>,
+    rates: RateUnit,
+    runs: &ByPoint<'_>,
+    setting: &Setting<'_>,
+) {
     let Cell { point, .. } = setting.cell;
     let mut rows: Vec<[String; 4]> = Vec::new();
     for figure in Figure::ALL {
@@ -128,7 +137,7 @@ fn one(out: &mut String, m: &Measured<'_>, runs: &ByPoint<'_>, setting: &Setting
             continue;
         }
         let cell = Cell::of(point, runs.get(point), figure, &m.experiment.plan.stop);
-        let unit = Scale::of(figure);
+        let unit = Scale::with_rates(figure, rates);
         let Some(estimate) = &cell.estimate else { continue };
         let Written { value, spread } = number::estimate(estimate, unit);
         let spread = if estimate.n > 1 { spread } else { String::new() };
@@ -208,17 +217,19 @@ fn cpu_rows(counted: &[&&Record]) -> Vec<[String; 4]> {
 }
 
 fn limit_words(limit: &Limit, unit: Scale) -> String {
-    let value = number::fixed(limit.value / unit.size, 1);
+    let value = limit.value / unit.size;
     if unit.key == "bps" {
+        let decimals = if value < 1.0 { 3 } else { 1 };
+        let value = number::fixed(value, decimals);
         format!("{} % of the ceiling, {value} {}", number::share(limit.share), unit.name)
     } else {
+        let value = number::fixed(value, 1);
         format!("{} times the floor, {value} {}", number::fixed(limit.share, 1), unit.name)
     }
 }
 
 /// Settings one below the other.
-fn table(out: &mut String, figure: Figure, settings: &[Setting<'_>]) {
-    let unit = Scale::of(figure);
+fn table(out: &mut String, figure: Figure, unit: Scale, settings: &[Setting<'_>]) {
     let has_limit = settings.iter().any(|setting| setting.cell.limit.is_some());
     let mut header = vec!["setting".to_owned(), format!("{} ({})", figure.spec().label, unit.name)];
     if has_limit {

@@ -15,10 +15,48 @@ pub(crate) struct Scale {
     pub key: &'static str,
 }
 
+/// The unit in which rates are printed, by the letters of iperf3's `-f`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateUnit {
+    /// For example `Mbit/s`.
+    pub name: &'static str,
+    /// Bit/s in one unit.
+    pub size_bps: f64,
+}
+
+impl RateUnit {
+    /// `m`, the default.
+    pub const MBIT: Self = Self { name: "Mbit/s", size_bps: 1e6 };
+
+    /// Lower case: bits, with prefixes of powers of 10. Upper case: bytes, with prefixes of powers of 2.
+    pub fn parse(letter: &str) -> Result<Self, String> {
+        let (name, size_bps) = match letter {
+            "k" => ("kbit/s", 1e3),
+            "m" => return Ok(Self::MBIT),
+            "g" => ("Gbit/s", 1e9),
+            "t" => ("Tbit/s", 1e12),
+            "K" => ("KiB/s", 8.0 * 1_024.0),
+            "M" => ("MiB/s", 8.0 * 1_024.0 * 1_024.0),
+            "G" => ("GiB/s", 8.0 * 1_024.0 * 1_024.0 * 1_024.0),
+            "T" => ("TiB/s", 8.0 * 1_024.0 * 1_024.0 * 1_024.0 * 1_024.0),
+            _ => return Err("use one of k, m, g, t, K, M, G, T".to_owned()),
+        };
+        Ok(Self { name, size_bps })
+    }
+}
+
 impl Scale {
+    /// As [`Self::of`], with rates in `rates`.
+    pub(crate) fn with_rates(figure: Figure, rates: RateUnit) -> Self {
+        match figure.spec().unit {
+            Unit::Bps => Self { name: rates.name, size: rates.size_bps, ..Self::of(figure) },
+            _ => Self::of(figure),
+        }
+    }
+
     pub(crate) fn of(figure: Figure) -> Self {
         let (name, size) = match figure.spec().unit {
-            Unit::Bps => ("Mbit/s", 1e6),
+            Unit::Bps => (RateUnit::MBIT.name, RateUnit::MBIT.size_bps),
             Unit::PerSecond => ("/s", 1.0),
             Unit::Nanos => ("µs", 1e3),
             Unit::UsPerKib => ("µs/KiB", 1.0),

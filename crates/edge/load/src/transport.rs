@@ -17,6 +17,7 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use fabricmark_record::KernelTimes;
+use fabricmark_telemetry::gauge::Reception;
 
 /// Time without progress after which RDMA requests, or the bytes of an rsocket, count as stalled. A receiver that is
 /// not ready is retried indefinitely, and an adapter that has lost its network may never report it.
@@ -122,6 +123,11 @@ pub trait Flow {
         Ok(Moved::default())
     }
 
+    /// What the sequence numbers of received datagrams say; `None` if they have none.
+    fn reception(&self) -> Option<Reception> {
+        None
+    }
+
     /// RTTs split by packet timestamps, if the flow was opened with these.
     fn take_kernel_times(&mut self) -> Option<KernelTimes> {
         None
@@ -170,6 +176,10 @@ macro_rules! passes_on {
 
         fn tend(&mut self) -> std::io::Result<()> {
             self.flow.tend()
+        }
+
+        fn reception(&self) -> Option<fabricmark_telemetry::gauge::Reception> {
+            self.flow.reception()
         }
 
         fn take_kernel_times(&mut self) -> Option<fabricmark_record::KernelTimes> {

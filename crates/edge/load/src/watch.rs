@@ -16,13 +16,14 @@ use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use crate::control::{Control, Event};
 use crate::transport::{Flow, Message, Moved, passes_on};
 use fabricmark_telemetry::clock::now_ns;
-use fabricmark_telemetry::gauge::Gauge;
+use fabricmark_telemetry::gauge::{Gauge, Reception};
 use fabricmark_telemetry::sampler::Sampler;
 
-/// Runs `carry`, which counts into a gauge, and reports each interval meanwhile; `tcp` is the socket whose TCP_INFO
-/// the intervals contain.
+/// Runs `carry`, which counts into a gauge, and reports each interval meanwhile; `planned` is the length of the run,
+/// and `tcp` the socket whose TCP_INFO the intervals contain.
 pub(crate) fn watched<R>(
     interval: Nanos,
+    planned: Option<Nanos>,
     tcp: Option<BorrowedFd<'_>>,
     control: &Control,
     carry: impl FnOnce(&Gauge) -> R,
@@ -30,7 +31,8 @@ pub(crate) fn watched<R>(
     let gauge = Gauge::default();
     let (end, ended) = mpsc::channel();
     thread::scope(|scope| {
-        let sampler = Sampler::begin(now_ns(), interval.0, &gauge, tcp);
+        let sampler =
+            Sampler::begin(now_ns(), interval.0, planned.map(|Nanos(ns)| ns), &gauge, tcp);
         let watcher = scope.spawn(move || {
             leave_the_processor_of_the_load();
             sampler.run(&ended, &mut |interval| control.tell(Event::Interval(interval)))
@@ -62,6 +64,8 @@ pub(crate) struct Gauged<'a> {
     payloads: u64,
     /// Length of the last payload that was sent.
     payload_bytes: u64,
+    /// What was published last.
+    reception: Option<Reception>,
 }
 
 impl<'a> Gauged<'a> {
@@ -69,7 +73,7 @@ impl<'a> Gauged<'a> {
         let payloads = prepare.point.payloads_per_request().into();
         // In ping-ping, the end that stops receives one payload more than it sends, and the other end sends it.
         let does_ask = prepare.is_active() != (prepare.point.pattern == Pattern::PingPing);
-        Self { flow, gauge, does_ask, payloads, payload_bytes: 0 }
+        Self { flow, gauge, does_ask, payloads, payload_bytes: 0, reception: None }
     }
 }
 
@@ -85,6 +89,9 @@ impl Flow for Gauged<'_> {
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved> {
         let moved = self.flow.receive(buffer)?;
         self.gauge.add(moved.bytes, moved.payloads);
+        if let Some(now) = self.flow.reception() {
+            self.gauge.replace_reception(self.reception.replace(now), now);
+        }
         Ok(moved)
     }
 

@@ -1,6 +1,6 @@
 //! Counters that a load thread publishes while it works.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 /// What one end of a flow has moved so far. One thread writes it, any thread may read it.
 ///
@@ -11,6 +11,21 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct Gauge {
     bytes: AtomicU64,
     calls: AtomicU64,
+    /// Flows that have published reception, and the sum of what they published.
+    numbered_flows: AtomicU64,
+    lost: AtomicI64,
+    /// Flows whose jitter is known, and the bits of its sum, an `f64`.
+    jitter_flows: AtomicU64,
+    jitter_sum_ns: AtomicU64,
+}
+
+/// What the receiver of numbered datagrams knows of the network so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Reception {
+    /// Datagrams that are lost by their sequence numbers.
+    pub lost: i64,
+    /// Interarrival jitter; `None` before it is known.
+    pub jitter_ns: Option<f64>,
 }
 
 impl Gauge {
@@ -27,6 +42,32 @@ impl Gauge {
         self.publish(bytes_before + bytes, calls_before + calls);
     }
 
+    /// Replaces what one flow published of its reception; `None` before its first. Only for the thread that writes.
+    pub fn replace_reception(&self, before: Option<Reception>, now: Reception) {
+        let numbered = u64::from(before.is_none());
+        let before = before.unwrap_or_default();
+        self.numbered_flows.store(self.numbered_flows.load(Relaxed) + numbered, Relaxed);
+        let lost = self.lost.load(Relaxed) + now.lost - before.lost;
+        self.lost.store(lost, Relaxed);
+        let Some(jitter_ns) = now.jitter_ns else { return };
+        let flows = u64::from(before.jitter_ns.is_none());
+        self.jitter_flows.store(self.jitter_flows.load(Relaxed) + flows, Relaxed);
+        let sum_ns = f64::from_bits(self.jitter_sum_ns.load(Relaxed));
+        let sum_ns = sum_ns + jitter_ns - before.jitter_ns.unwrap_or_default();
+        self.jitter_sum_ns.store(sum_ns.to_bits(), Relaxed);
+    }
+
+    /// Missing datagrams of all flows, and the mean of their jitter; `None` if no flow has published any.
+    pub fn reception(&self) -> Option<Reception> {
+        if self.numbered_flows.load(Relaxed) == 0 {
+            return None;
+        }
+        let flows = self.jitter_flows.load(Relaxed);
+        let sum_ns = f64::from_bits(self.jitter_sum_ns.load(Relaxed));
+        let jitter_ns = (flows > 0).then(|| sum_ns / flows as f64);
+        Some(Reception { lost: self.lost.load(Relaxed), jitter_ns })
+    }
+
     /// The bytes and calls published last; the calls may be one behind or ahead of the bytes.
     pub fn read(&self) -> (u64, u64) {
         (self.bytes.load(Relaxed), self.calls.load(Relaxed))
@@ -40,5 +81,19 @@ mod tests {
     #[test]
     fn a_gauge_shares_its_cache_lines_with_nothing() {
         assert_eq!((size_of::<Gauge>(), align_of::<Gauge>()), (128, 128));
+    }
+
+    #[test]
+    fn missing_datagrams_of_flows_are_added_and_their_jitter_is_averaged() {
+        let gauge = Gauge::default();
+        assert_eq!(gauge.reception(), None);
+        let reception = |lost, jitter_ns| Reception { lost, jitter_ns };
+        let first = reception(2, None);
+        gauge.replace_reception(None, first);
+        assert_eq!(gauge.reception(), Some(first));
+        gauge.replace_reception(None, reception(5, Some(30.0)));
+        assert_eq!(gauge.reception(), Some(reception(7, Some(30.0))));
+        gauge.replace_reception(Some(first), reception(1, Some(10.0)));
+        assert_eq!(gauge.reception(), Some(reception(6, Some(20.0))));
     }
 }

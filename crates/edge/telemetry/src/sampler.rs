@@ -21,8 +21,12 @@ pub struct Sampler<'a> {
     /// CPU time of the process up to `last_ns`.
     last_cpu_ns: u64,
     series: Series,
+    /// Planned length of the run; `None` if it ends by itself.
+    planned_ns: Option<u64>,
     /// Bytes and calls of the intervals so far.
     counted: (u64, u64),
+    /// Lost datagrams of the intervals so far.
+    lost: i64,
 }
 
 impl<'a> Sampler<'a> {
@@ -31,6 +35,7 @@ impl<'a> Sampler<'a> {
     pub fn begin(
         now_ns: u64,
         interval_ns: u64,
+        planned_ns: Option<u64>,
         gauge: &'a Gauge,
         tcp: Option<BorrowedFd<'a>>,
     ) -> Self {
@@ -41,16 +46,23 @@ impl<'a> Sampler<'a> {
             last_ns: now_ns,
             last_cpu_ns: process_cpu_ns(),
             series: Series { interval_ns: interval_ns.max(1), intervals: Vec::new() },
+            planned_ns,
             counted: (0, 0),
+            lost: 0,
         }
     }
 
     /// End of the current interval: a whole number of intervals after the start, so that lateness does not
-    /// accumulate. An end that was missed is skipped.
+    /// accumulate. An end that was missed is skipped. One that is near the planned end of the run is a tenth of an
+    /// interval later, so that the run ends with an interval of full length, and not with one of microseconds.
     pub fn deadline_ns(&self) -> u64 {
         let interval_ns = self.series.interval_ns;
         let whole = (self.last_ns - self.began_ns) / interval_ns;
-        self.began_ns.saturating_add((whole + 1).saturating_mul(interval_ns))
+        let end_ns = (whole + 1).saturating_mul(interval_ns);
+        let grace_ns = interval_ns / 10;
+        let is_last = self.planned_ns.is_some_and(|planned| planned.abs_diff(end_ns) < grace_ns);
+        let end_ns = if is_last { end_ns.saturating_add(grace_ns) } else { end_ns };
+        self.began_ns.saturating_add(end_ns)
     }
 
     /// Ends an interval, and calls `each` with it.
@@ -58,6 +70,7 @@ impl<'a> Sampler<'a> {
         let now_ns = now_ns.max(self.last_ns);
         // The counters first: TCP_INFO takes a microsecond, in which they increase.
         let (bytes, calls) = self.gauge.read();
+        let reception = self.gauge.reception();
         let cpu_ns = process_cpu_ns();
         let interval = Interval {
             start_ns: self.last_ns - self.began_ns,
@@ -65,8 +78,11 @@ impl<'a> Sampler<'a> {
             bytes: bytes.saturating_sub(self.counted.0),
             calls: calls.saturating_sub(self.counted.1),
             cpu_ns: Some(cpu_ns.saturating_sub(self.last_cpu_ns)),
+            lost: reception.map(|reception| reception.lost - self.lost),
+            jitter_ns: reception.and_then(|reception| reception.jitter_ns),
             tcp: self.tcp.and_then(|fd| tcp_info::sample(fd).ok()),
         };
+        self.lost = reception.map_or(0, |reception| reception.lost);
         each(&interval);
         self.series.intervals.push(interval);
         (self.counted, self.last_ns, self.last_cpu_ns) = ((bytes, calls), now_ns, cpu_ns);
@@ -110,7 +126,7 @@ mod tests {
     #[test]
     fn intervals_keep_their_true_boundaries() {
         let gauge = Gauge::default();
-        let mut sampler = Sampler::begin(1_000, 100, &gauge, None);
+        let mut sampler = Sampler::begin(1_000, 100, None, &gauge, None);
         assert_eq!(sampler.deadline_ns(), 1_100);
         gauge.publish(50, 5);
         sampler.observe(1_103, &mut ignore);
@@ -130,11 +146,39 @@ mod tests {
     }
 
     #[test]
+    fn a_run_of_whole_intervals_does_not_end_with_a_tiny_one() {
+        let gauge = Gauge::default();
+        let mut sampler = Sampler::begin(1_000, 100, Some(200), &gauge, None);
+        sampler.observe(sampler.deadline_ns(), &mut ignore);
+        assert_eq!(sampler.deadline_ns(), 1_210, "the planned end, and a tenth of an interval");
+        // The other end goes on: its intervals return to whole numbers.
+        sampler.observe(1_210, &mut ignore);
+        assert_eq!(sampler.deadline_ns(), 1_300);
+    }
+
+    #[test]
+    fn lost_datagrams_are_those_of_the_interval() {
+        use crate::gauge::Reception;
+        let gauge = Gauge::default();
+        let mut sampler = Sampler::begin(0, 10, None, &gauge, None);
+        let mut before = None;
+        for (at_ns, lost) in [(10, 3), (20, 1), (30, 4)] {
+            let now = Reception { lost, jitter_ns: Some(at_ns as f64) };
+            gauge.replace_reception(before.replace(now), now);
+            sampler.observe(at_ns, &mut ignore);
+        }
+        let series = sampler.finish(30, &mut ignore);
+        let seen = series.intervals.iter().map(|interval| (interval.lost, interval.jitter_ns));
+        let expected = [(3, 10.0), (-2, 20.0), (3, 30.0)];
+        assert!(seen.eq(expected.map(|(lost, ns)| (Some(lost), Some(ns)))));
+    }
+
+    #[test]
     fn each_interval_is_told_of_once_and_in_order() {
         let gauge = Gauge::default();
         let mut told = Vec::new();
         let mut each = |interval: &Interval| told.push(interval.clone());
-        let mut sampler = Sampler::begin(0, 10, &gauge, None);
+        let mut sampler = Sampler::begin(0, 10, None, &gauge, None);
         gauge.publish(1, 1);
         sampler.observe(10, &mut each);
         gauge.publish(3, 2);
@@ -164,7 +208,7 @@ mod tests {
                 start.shutdown(std::net::Shutdown::Write).unwrap();
                 drop(end);
             });
-            let sampler = Sampler::begin(now_ns(), 100_000, gauge, Some(watched.as_fd()));
+            let sampler = Sampler::begin(now_ns(), 100_000, None, gauge, Some(watched.as_fd()));
             sampler.run(&ended, &mut |_| told += 1)
         });
         assert_eq!((series.bytes(), series.calls()), (BYTES, BYTES / 1024));
@@ -175,7 +219,7 @@ mod tests {
     #[test]
     fn an_interval_longer_than_all_time_ends_with_the_run() {
         let gauge = Gauge::default();
-        let mut sampler = Sampler::begin(1_000, u64::MAX, &gauge, None);
+        let mut sampler = Sampler::begin(1_000, u64::MAX, None, &gauge, None);
         assert_eq!(sampler.deadline_ns(), u64::MAX);
         sampler.observe(1_100, &mut ignore);
         assert_eq!(sampler.deadline_ns(), u64::MAX);
@@ -187,10 +231,11 @@ mod tests {
         fn nothing_that_was_moved_is_missing_and_nothing_is_there_twice(
             steps in prop::collection::vec((0u64..5_000, 0u64..300, any::<bool>()), 0..60),
             interval_ns in 0u64..200,
+            planned_ns in prop::option::of(0u64..5_000),
         ) {
             let gauge = Gauge::default();
             let (mut now, mut bytes, mut calls) = (77, 0, 0);
-            let mut sampler = Sampler::begin(now, interval_ns, &gauge, None);
+            let mut sampler = Sampler::begin(now, interval_ns, planned_ns, &gauge, None);
             for (moved, passed, is_observed) in steps {
                 bytes += moved;
                 calls += 1;

@@ -5,6 +5,7 @@ use std::io::{Write, stdout};
 use fabricmark_control::{AgentError, Position, Progress};
 use fabricmark_plan::{Direction, Pattern, Point, Role, Step};
 use fabricmark_record::{Interval, Record, TcpSample};
+use fabricmark_report::RateUnit;
 use fabricmark_wire::{Stack, stream_goodput};
 use serde_json::json;
 
@@ -25,6 +26,9 @@ pub enum Telling {
 pub struct Watch {
     line: Line,
     telling: Telling,
+    rates: RateUnit,
+    /// Whether only this end has intervals.
+    is_server_silent: bool,
     /// The current run; `None` during a warm-up.
     run: Option<Run>,
 }
@@ -42,7 +46,7 @@ struct Load {
     payload_bytes: f64,
     /// Whether another load runs at the same time, so that lines are marked with the direction.
     is_one_of_two: bool,
-    /// The end whose intervals are printed: the receiver of a stream, otherwise the client.
+    /// The end whose intervals are printed: the receiver of a stream if it has any, otherwise the client.
     counting: Role,
     /// The sender of a stream, otherwise the client.
     sending: Role,
@@ -54,8 +58,9 @@ struct Load {
 }
 
 impl Watch {
-    pub fn new(telling: Telling) -> Self {
-        Self { line: Line::new(), telling, run: None }
+    /// `is_server_silent`: the server is another program, which reports no intervals.
+    pub fn new(telling: Telling, rates: RateUnit, is_server_silent: bool) -> Self {
+        Self { line: Line::new(), telling, rates, is_server_silent, run: None }
     }
 
     /// Erases the progress line.
@@ -69,7 +74,11 @@ impl Progress for Watch {
         self.line.begins(position, point, step);
         let loads = point.loads();
         let is_one_of_two = loads.len() > 1;
-        let loads = loads.iter().map(|load| Load::of(load, is_one_of_two)).collect();
+        let of_one = |load| match Load::of(load, is_one_of_two) {
+            load if self.is_server_silent => Load { counting: Role::Client, ..load },
+            load => load,
+        };
+        let loads = loads.iter().map(of_one).collect();
         self.run = (!step.warm_up).then_some(Run { block: step.block, loads });
     }
 
@@ -91,7 +100,7 @@ impl Progress for Watch {
         if self.telling == Telling::Quiet || end != load.counting {
             return;
         }
-        let text = load.line(interval);
+        let text = load.line(interval, self.rates);
         self.line.clear();
         say(&text);
     }
@@ -133,7 +142,7 @@ impl Load {
     }
 
     /// Formats an interval, with the latest TCP_INFO sample of the sending end.
-    fn line(&mut self, interval: &Interval) -> String {
+    fn line(&mut self, interval: &Interval, rates: RateUnit) -> String {
         let seconds = |ns: u64| ns as f64 / 1e9;
         let (from, to) = (seconds(interval.start_ns), seconds(interval.end_ns));
         let per_second = interval.calls as f64 / seconds(interval.length_ns().max(1));
@@ -141,16 +150,28 @@ impl Load {
         if let Some(direction) = self.direction.filter(|_| self.is_one_of_two) {
             text += &format!("  {direction}");
         }
+        let rate = |bps: f64| {
+            let decimals = if rates.size_bps > 1e8 { 3 } else { 1 };
+            format!("{:10.decimals$} {}", bps / rates.size_bps, rates.name)
+        };
         match (self.pattern, interval.rate_bps()) {
             (Pattern::Stream, Some(rate_bps)) => {
-                let (mbps, payloads) = (rate_bps / 1e6, rate_bps / 8.0 / self.payload_bytes);
-                text += &format!("  {mbps:10.1} Mbit/s  {payloads:9.0} payloads/s");
+                let payloads = rate_bps / 8.0 / self.payload_bytes;
+                text += &format!("  {}  {payloads:9.0} payloads/s", rate(rate_bps));
             }
             (Pattern::Burst, Some(rate_bps)) => {
-                let mbps = rate_bps / 1e6;
-                text += &format!("  {mbps:10.1} Mbit/s  {per_second:9.0} bursts/s");
+                text += &format!("  {}  {per_second:9.0} bursts/s", rate(rate_bps));
             }
             _ => text += &format!("  {per_second:10.0} transactions/s"),
+        }
+        if let Some(jitter_ns) = interval.jitter_ns {
+            text += &format!("  jitter {:.1} us", jitter_ns / 1e3);
+        }
+        if let Some(lost) = interval.lost {
+            // Those of earlier intervals that arrived late may be more.
+            let lost = u64::try_from(lost).unwrap_or(0);
+            let share = 100.0 * lost as f64 / (lost + interval.calls).max(1) as f64;
+            text += &format!("  lost {lost} of {} ({share:.2} %)", lost + interval.calls);
         }
         // A retransmission delivers everything queued behind it at once (head-of-line blocking).
         let is_burst =
@@ -186,12 +207,45 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_interval_of_datagrams_has_jitter_and_loss() {
+        let levels = "pattern=stream,transport=udp,family=4,payload=1000,link=veth";
+        let mut load = Load::of(&fabricmark_testkit::point(levels), false);
+        let mut line = |calls, lost, jitter_ns| {
+            let (end_ns, bytes) = (1_000_000_000, 1000 * calls);
+            let rest = Interval::default();
+            load.line(&Interval { end_ns, bytes, calls, lost, jitter_ns, ..rest }, RateUnit::MBIT)
+        };
+        assert!(
+            line(990, Some(10), Some(12_340.0))
+                .ends_with("  jitter 12.3 us  lost 10 of 1000 (1.00 %)")
+        );
+        assert!(line(990, Some(-2), None).ends_with(" payloads/s  lost 0 of 990 (0.00 %)"));
+        assert!(line(990, None, None).ends_with(" payloads/s"));
+    }
+
+    #[test]
+    fn rates_have_the_unit_that_was_asked_for() {
+        let levels = "pattern=stream,transport=udp,family=4,payload=1024,link=veth";
+        let mut load = Load::of(&fabricmark_testkit::point(levels), false);
+        let interval = Interval { end_ns: 1_000_000_000, bytes: 10 << 20, ..Interval::default() };
+        for (letter, rate) in
+            [("k", " 83886.1 kbit/s "), ("g", " 0.084 Gbit/s "), ("M", " 10.0 MiB/s ")]
+        {
+            let line = load.line(&interval, RateUnit::parse(letter).unwrap());
+            assert!(line.contains(rate), "{line}");
+        }
+        assert!(RateUnit::parse("x").is_err());
+    }
+
+    #[test]
     fn an_interval_above_line_rate_says_why() {
         let levels = "pattern=stream,transport=tcp,family=4,payload=1000,congestion=cubic";
         let link = "link=ethernet:100M,mtu=1500";
         let mut load = Load::of(&fabricmark_testkit::point(&format!("{levels},{link}")), false);
-        let mut line =
-            |bytes: u64| load.line(&Interval { end_ns: 250_000_000, bytes, ..Interval::default() });
+        let mut line = |bytes: u64| {
+            let interval = Interval { end_ns: 250_000_000, bytes, ..Interval::default() };
+            load.line(&interval, RateUnit::MBIT)
+        };
         // 2.96 MB in 250 ms are 94.8 Mbit/s, and 7.7 MB are 246, in payloads of 1,000 bytes.
         assert!(line(2_962_500).ends_with("94.8 Mbit/s      11850 payloads/s"));
         assert!(

@@ -43,6 +43,8 @@ fn series(cpu_ns: u64) -> Series {
         bytes: number * 1_000_000,
         calls: number,
         cpu_ns: Some(cpu_ns),
+        lost: None,
+        jitter_ns: None,
         tcp: Some(TcpSample {
             mss_bytes: Some(8_000),
             cwnd_segments: Some(10 * (number + 1)),

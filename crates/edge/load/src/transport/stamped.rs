@@ -13,6 +13,7 @@ use rustix::net::RecvFlags;
 use super::bytes::TcpPath;
 use super::udp::UdpFlow;
 use super::{Flow, Message, Moved};
+use fabricmark_telemetry::gauge::Reception;
 use fabricmark_telemetry::stamp::{self, Arrivals, Trips, recv_with_stamp};
 
 /// Enables packet timestamps on a socket.
@@ -74,6 +75,10 @@ impl Flow for StampedUdp {
             }
             return Ok(message);
         }
+    }
+
+    fn reception(&self) -> Option<Reception> {
+        self.udp.reception()
     }
 
     fn has_end(&self) -> bool {

@@ -13,6 +13,7 @@ use rustix::net::{RecvFlags, recv};
 use super::{Flow, Message, Moved};
 use crate::sockets::waiting_bytes;
 use fabricmark_telemetry::clock::now_ns;
+use fabricmark_telemetry::gauge::Reception;
 
 /// Bits of a sequence number in datagrams that also have room for the time of sending.
 const TIMED_BITS: u32 = 64;
@@ -203,6 +204,11 @@ impl Flow for UdpFlow {
 
     fn has_end(&self) -> bool {
         false
+    }
+
+    fn reception(&self) -> Option<Reception> {
+        let lost = self.arrivals.as_ref()?.lost().try_into().unwrap_or(i64::MAX);
+        Some(Reception { lost, jitter_ns: self.jitter_ns() })
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

@@ -30,7 +30,8 @@ use crate::command::run::this_program;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
-use crate::options::{Ends, Measure, PeerKind};
+use crate::options::measure::Measure;
+use crate::options::{Ends, PeerKind};
 use crate::output;
 use crate::watch::{Telling, Watch};
 
@@ -79,7 +80,8 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     let program = this_program()?;
     let instrument = fabricmark_load::instrument();
     let started = jiff::Timestamp::now().to_string();
-    let mut watch = Watch::new(telling(options));
+    let is_server_silent = matches!(target.peer, Peer::Iperf3(_));
+    let mut watch = Watch::new(telling(options), options.format, is_server_silent);
     let mut records: Vec<Record> = Vec::new();
     let mut keep = |kept: &[Record]| {
         records.extend_from_slice(kept);
@@ -126,7 +128,7 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     } else if telling(options) == Telling::Json {
         output::print(&format!("{}\n", measured_json(&measured)))?;
     } else {
-        let text = || measured_text(&measured, output::width());
+        let text = || measured_text(&measured, options.format, output::width());
         output::answer(options.json, || measured_json(&measured), text)?;
     }
     if is_interrupted {

@@ -10,6 +10,7 @@ use fabricmark_proto::Failure;
 use super::Channel;
 use crate::transport::udp::UdpFlow;
 use crate::transport::{Flow, Message, Moved};
+use fabricmark_telemetry::gauge::Reception;
 
 /// A UDP flow that uses io_uring. It belongs to the thread that created it.
 pub struct UringDatagrams {
@@ -93,6 +94,10 @@ impl Flow for UringDatagrams {
 
     fn has_end(&self) -> bool {
         false
+    }
+
+    fn reception(&self) -> Option<Reception> {
+        self.udp.reception()
     }
 
     fn finish(&mut self) -> io::Result<()> {
