@@ -74,7 +74,7 @@ fn a_large_write_fills_the_emulated_wire() {
         .replace("[\"stream\", \"ping-pong\"]", "[\"stream\"]")
         .replace("[512]", "[32768]")
         .replace("[\"veth\", \"ethernet:1G\"]", "[\"ethernet:100M\"]")
-        .replace("30ms", "200ms");
+        .replace("30ms", "800ms");
     bench.plan(&plan);
     expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
     let link: Link = "ethernet:100M".parse().unwrap();
