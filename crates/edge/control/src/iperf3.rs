@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use fabricmark_host::{UsageMeter, interfaces};
-use fabricmark_interop::iperf3::{Load, measure};
+use fabricmark_interop::iperf3::{ClientEnd, measure};
 use fabricmark_judge::Part;
 use fabricmark_load::{Control, Event};
 use fabricmark_plan::{Point, Purpose, Role};
@@ -49,8 +49,11 @@ pub(crate) fn carry_out(
         })
     };
     let controls: Vec<Control> = (0..starts.len()).map(control).collect();
-    let loads: Vec<Load<'_>> =
-        starts.iter().zip(&controls).map(|(prepare, control)| Load { prepare, control }).collect();
+    let loads: Vec<ClientEnd<'_>> = starts
+        .iter()
+        .zip(&controls)
+        .map(|(prepare, control)| ClientEnd { prepare, control })
+        .collect();
     let mut series = vec![Vec::new(); points.len()];
     let measured = thread::scope(|scope| {
         let measuring = scope.spawn(|| {

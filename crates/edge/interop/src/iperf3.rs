@@ -22,6 +22,6 @@ mod test;
 mod udp_port;
 
 pub use authentication::{Authentication, AuthenticationError, Credentials, Padding};
-pub use client::{Load, Measured, measure};
+pub use client::{ClientEnd, Measured, measure};
 pub use fabricmark_proto::iperf3::PORT;
 pub use server::serve;

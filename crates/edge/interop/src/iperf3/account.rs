@@ -26,6 +26,8 @@ pub(super) struct Account {
     omits_until_ns: Option<u64>,
     /// Counters and retransmitted segments of each stream at the end of the omitted part.
     omitted: Vec<(Snapshot, u64)>,
+    /// Sequence counts of all streams, and datagrams that their sockets dropped, in the omitted part.
+    omitted_arrivals: (SequenceCounts, u64),
 }
 
 impl Account {
@@ -42,6 +44,7 @@ impl Account {
             streams: sockets.into_iter().map(stream).collect(),
             began_ns,
             omitted: vec![(Snapshot::default(), 0); count],
+            omitted_arrivals: Default::default(),
         }
     }
 
@@ -74,6 +77,8 @@ impl Account {
             let state =
                 |stream: &Arc<Stream>| (stream.tally.snapshot(), stream.retransmits().unwrap_or(0));
             self.omitted = self.streams.iter().map(state).collect();
+            self.omitted_arrivals =
+                (self.whole_sequence().unwrap_or_default(), self.whole_socket_drops());
         }
     }
 
@@ -92,8 +97,17 @@ impl Account {
         }
     }
 
-    /// Sequence counts of all streams; `None` unless [`Account::track`] was called.
+    /// Sequence counts of all streams without the omitted part; `None` unless [`Account::track`] was called.
     pub fn sequence(&self) -> Option<SequenceCounts> {
+        let (omitted, _) = self.omitted_arrivals;
+        self.whole_sequence().map(|all| SequenceCounts {
+            unique: all.unique - omitted.unique,
+            reordered: all.reordered - omitted.reordered,
+            duplicates: all.duplicates - omitted.duplicates,
+        })
+    }
+
+    fn whole_sequence(&self) -> Option<SequenceCounts> {
         let counts = self.streams.iter().filter_map(|stream| stream.tally.sequence());
         counts.reduce(|sum, each| SequenceCounts {
             unique: sum.unique + each.unique,
@@ -102,8 +116,12 @@ impl Account {
         })
     }
 
-    /// Datagrams dropped because a socket's receive buffer was full.
+    /// Datagrams dropped because a socket's receive buffer was full, without the omitted part.
     pub fn socket_drops(&self) -> u64 {
+        self.whole_socket_drops().saturating_sub(self.omitted_arrivals.1)
+    }
+
+    fn whole_socket_drops(&self) -> u64 {
         let sockets = self.streams.iter().map(|stream| &stream.socket);
         let datagrams = sockets.filter(|socket| socket.tcp().is_none());
         datagrams.filter_map(|socket| foreign::socket_drops(socket).ok()).sum()

@@ -10,7 +10,7 @@ pub(super) fn parameters(directions: &[&Prepare]) -> Result<Parameters, Failure>
     for prepare in directions {
         check(&prepare.point)?;
     }
-    // The server gets no parameters for what it receives.
+    // All parameters but the buffers concern what the server sends.
     let is_reverse = |prepare: &&&Prepare| prepare.point.direction == Some(Direction::Reverse);
     let prepare = directions.iter().find(is_reverse).or(directions.first());
     let prepare = *prepare.ok_or(Failure::Aborted)?;
@@ -27,7 +27,11 @@ pub(super) fn parameters(directions: &[&Prepare]) -> Result<Parameters, Failure>
     // The client itself ends the test, and the server does not expect the end before this time.
     let time_s = u32::try_from(counts_ns.div_ceil(Nanos::from_secs(1).0)).unwrap_or(u32::MAX);
     // iperf3 sets both buffers of the server to one value: use the buffer of the direction that carries data.
-    let buffer = if is_reverse { point.send_buffer } else { point.receive_buffer };
+    let buffer = match (is_bidirectional, is_reverse) {
+        (true, _) => point.send_buffer.max(point.receive_buffer),
+        (_, true) => point.send_buffer,
+        (_, false) => point.receive_buffer,
+    };
     let window = u32::try_from(buffer.map_or(0, |Bytes(bytes)| bytes));
     Ok(Parameters {
         kind,
@@ -160,7 +164,8 @@ mod tests {
 
     #[test]
     fn both_directions_at_once_are_a_bidirectional_test() {
-        let levels = "link=loopback,family=4,pattern=stream,transport=tcp,payload=1000,flows=3,congestion=cubic";
+        let levels = "link=loopback,family=4,pattern=stream,transport=tcp,payload=1000,flows=3,congestion=cubic,\
+                      receive_buffer=65536";
         let of = |direction| {
             fabricmark_testkit::prepare(Role::Client, &format!("{levels},direction={direction}"))
         };
@@ -168,6 +173,7 @@ mod tests {
         let asked = parameters(&[&forward, &reverse]).unwrap();
         assert!(asked.is_bidirectional && !asked.is_reverse);
         assert_eq!((asked.streams(), asked.congestion.as_deref()), (6, Some("cubic")));
+        assert_eq!(asked.window_bytes, 65_536);
         let amount = Prepare { amount: Some(Bytes(1)), ..reverse };
         let failure = parameters(&[&forward, &amount]).unwrap_err().to_string();
         assert!(failure.contains("an amount in both directions at once"), "{failure}");

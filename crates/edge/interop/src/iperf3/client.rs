@@ -24,7 +24,7 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 
 /// One direction of a run at the client.
 #[derive(Clone, Copy, Debug)]
-pub struct Load<'a> {
+pub struct ClientEnd<'a> {
     /// What the client does.
     pub prepare: &'a Prepare,
     /// Orders to its load thread.
@@ -57,7 +57,7 @@ impl From<AuthenticationError> for Failure {
 ///
 /// The run ends after its amount or its duration, whichever comes first, or on [`Control::end`].
 pub fn measure(
-    loads: &[Load<'_>],
+    loads: &[ClientEnd<'_>],
     server: SocketAddr,
     credentials: Option<&Credentials>,
 ) -> Result<Measured, Failure> {
@@ -158,14 +158,14 @@ struct Run<'scope> {
 }
 
 struct Running<'scope> {
-    load: Load<'scope>,
+    load: ClientEnd<'scope>,
     thread: ScopedJoinHandle<'scope, (Result<EndReport, Failure>, Cpu)>,
 }
 
 impl Running<'_> {
     /// Whether the client has nothing more to send, or to wait for.
     fn is_over(&self, account: &Account, elapsed_ns: u64) -> bool {
-        let Load { prepare, control } = self.load;
+        let ClientEnd { prepare, control } = self.load;
         if self.thread.is_finished() || prepare.is_active() {
             return self.thread.is_finished();
         }
@@ -177,14 +177,14 @@ impl Running<'_> {
 impl<'scope> Run<'scope> {
     fn start(
         scope: &'scope Scope<'scope, '_>,
-        loads: &'scope [Load<'scope>],
+        loads: &'scope [ClientEnd<'scope>],
         account: Account,
         rtt_ns: u64,
     ) -> Self {
         if account.parameters.kind == Kind::Udp {
             account.track();
         }
-        let start = |load: &Load<'scope>| {
+        let start = |load: &ClientEnd<'scope>| {
             let (load, flows) = (*load, account.flows(load.prepare.is_active()));
             let thread = scope.spawn(move || {
                 let report = foreign::run(load.prepare, flows, rtt_ns, load.control);

@@ -42,18 +42,22 @@ pub(super) fn theirs(
         let all = results.streams.iter();
         all.filter(|stream| !parameters.is_bidirectional || sent.contains(&stream.id))
     };
-    let bytes = streams().map(|stream| stream.bytes).sum();
+    // The server is not trusted: its numbers may be of any size.
+    let sum = |numbers: &mut dyn Iterator<Item = u64>| numbers.fold(0, u64::saturating_add);
+    let bytes = sum(&mut streams().map(|stream| stream.bytes));
     let longest_s = streams().filter_map(|stream| stream.duration_s).fold(0.0, f64::max);
     let elapsed_ns = (longest_s * 1e9) as u64;
     let calls = match (parameters.kind, client_sends) {
         // iperf3 does not report its number of calls.
         (Kind::Tcp, _) => u64::div_ceil(bytes, u64::from(parameters.block_bytes)),
-        (Kind::Udp, true) => streams().map(StreamResults::received).sum(),
-        (Kind::Udp, false) => streams()
-            .map(|stream| stream.packets.saturating_sub(stream.omitted_packets.unwrap_or(0)))
-            .sum(),
+        (Kind::Udp, true) => sum(&mut streams().map(StreamResults::received)),
+        (Kind::Udp, false) => sum(&mut streams()
+            .map(|stream| stream.packets.saturating_sub(stream.omitted_packets.unwrap_or(0)))),
     };
-    let retransmitted = streams().filter_map(|stream| stream.retransmits).reduce(|sum, n| sum + n);
+    let retransmitted =
+        streams().filter_map(|stream| stream.retransmits).reduce(u64::saturating_add);
+    // The server sends until the end.
+    let waited_ns = if client_sends { waited_ns } else { 0 };
     let tcp = retransmitted.filter(|_| !client_sends && parameters.kind == Kind::Tcp);
     let is_receiver = parameters.kind == Kind::Udp && client_sends;
     let jitters = || streams().map(|stream| stream.jitter_s);
@@ -125,6 +129,11 @@ mod tests {
         let [forward, reverse] = [true, false].map(|sends| theirs(&results, &parameters, sends, 0));
         assert_eq!((forward.counts.bytes, forward.tcp), (30, None));
         assert_eq!((reverse.counts.bytes, reverse.tcp.unwrap().retransmitted), (1_200, 8));
+        let longest = StreamResults { duration_s: Some(2.0), ..stream(2, u64::MAX, None) };
+        let results =
+            Results { streams: vec![longest, stream(3, u64::MAX, None)], ..Results::default() };
+        let reverse = theirs(&results, &parameters, false, 500_000_000).counts;
+        assert_eq!((reverse.bytes, reverse.elapsed_ns), (u64::MAX, 2_000_000_000));
     }
 
     #[test]

@@ -140,7 +140,7 @@ impl Flow for StreamFlow {
         let StreamSocket::Udp(_) = self.stream.socket else { return None };
         let Arrivals { errors, jitter, .. } = self.stream.tally.judged().arrivals;
         let lost = errors.try_into().unwrap_or(i64::MAX);
-        Some(Reception { lost, jitter_ns: Some(jitter.jitter_ns) })
+        Some(Reception { lost, jitter_ns: jitter.settled_ns() })
     }
 
     /// The end is signalled on the control connection.

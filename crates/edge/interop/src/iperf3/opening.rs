@@ -13,7 +13,7 @@ use fabricmark_telemetry::clock::now_ns;
 use rustix::rand::{GetRandomFlags, getrandom};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use super::client::Load;
+use super::client::ClientEnd;
 use super::flow::StreamSocket;
 use super::line::Line;
 
@@ -52,7 +52,7 @@ pub(super) fn control(prepare: &Prepare, server: SocketAddr) -> Result<Line, Fai
 
 /// Opens all streams, one after the other. Also returns the time to open the first one, in nanoseconds.
 pub(super) fn streams(
-    &Load { prepare, control }: &Load<'_>,
+    &ClientEnd { prepare, control }: &ClientEnd<'_>,
     server: SocketAddr,
     cookie: &Cookie,
     parameters: &Parameters,
