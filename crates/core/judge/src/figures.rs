@@ -184,9 +184,9 @@ pub(crate) fn figures(
         Figure::RelayReceivingTime => relay.map(|relay| relay.receiving_ns),
         Figure::RelayDemand => relay.map(|relay| relay.demand_us_per_kib),
         Figure::Jitter => passive.jitter_ns,
-        Figure::Fairness => active.fairness.map(|fairness| fairness.jain),
+        Figure::Fairness => active.fairness.as_ref().map(|fairness| fairness.jain),
         // Counted from the drops of the part.
-        Figure::Loss => None,
+        Figure::Loss | Figure::LinkDrops => None,
         Figure::KernelRttP50 => quantile(kernel.map(|times| &times.rtt_ns), 0.5),
         Figure::KernelRttP99 => quantile(kernel.map(|times| &times.rtt_ns), 0.99),
         Figure::ApplicationP50 => quantile(kernel.map(|times| &times.application_ns), 0.5),

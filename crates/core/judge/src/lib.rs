@@ -172,7 +172,7 @@ fn judge_part(
         drops,
         reordered: passive.sequence.map(|counts| counts.reordered),
         duplicates: passive.sequence.map(|counts| counts.duplicates),
-        fairness: active.fairness,
+        fairness: active.fairness.clone(),
         rtt_ns: active.rtt_ns.clone(),
         kernel_times: active.kernel_times.clone(),
         pacing: active.pacing.clone(),

@@ -135,11 +135,12 @@ fn a_stream_both_ways_is_the_sum_of_its_directions() {
     assert_eq!(bps(found.figures.get(Figure::Goodput)), 10.8e6);
     assert_eq!(bps(found.figures.get(Figure::ForwardGoodput)), 7.2e6);
     assert_eq!(bps(found.figures.get(Figure::ReverseGoodput)), 3.6e6);
+    let datagrams = |direction| format!("{UDP},pace=fixed:1000/s,direction={direction}");
     let jitter = |jitter_ns| EndReport { jitter_ns, ..moved(1_000) };
     let of_both = |one, other| {
         let found = of_parts(&[
-            part(Purpose::Load, &levels("forward"), moved(1_000), jitter(one)),
-            part(Purpose::Load, &levels("reverse"), jitter(other), moved(1_000)),
+            part(Purpose::Load, &datagrams("forward"), moved(1_000), jitter(one)),
+            part(Purpose::Load, &datagrams("reverse"), jitter(other), moved(1_000)),
         ]);
         found.figures.value(Figure::Jitter)
     };

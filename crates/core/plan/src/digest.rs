@@ -65,6 +65,8 @@ impl Plan {
             format!("compare {} {} {}", compare.factor, compare.baseline, compare.candidate)
         }));
         lines.extend(self.traces.iter().map(|(name, trace)| format!("trace {name} {trace:?}")));
+        let links = self.link_traces.iter();
+        lines.extend(links.map(|(name, text)| format!("link trace {name} {text:?}")));
         lines.join("\n")
     }
 }

@@ -93,7 +93,7 @@ pub(crate) fn check_offload(levels: &Where, point: &Point) -> Result<(), Contrad
 
 /// The first option that sets a property of the wire. The factor `link` sets these too, and ceilings follow `link`.
 fn of_the_wire(words: &str) -> Option<&str> {
-    let of_a_wire = ["rate", "schedule", "framing"];
+    let of_a_wire = ["rate", "schedule", "trace", "framing"];
     words.split(' ').find(|word| of_a_wire.contains(&word.split('=').next().unwrap_or_default()))
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
                                                 bytes",
         );
     }
-    let Some(words) = point.words() else { return Ok(()) };
+    let Some(mut words) = point.words() else { return Ok(()) };
     if let Some(word) = point.emulate.as_deref().and_then(of_the_wire)
         && point.link.has_wire()
     {
@@ -121,6 +121,10 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     if point.link == Link::Loopback {
         let factor = if point.rtt.is_some() { Factor::Rtt } else { Factor::Emulate };
         return refuse(factor, "link=loopback cannot be emulated", "use link=veth");
+    }
+    if words.trace_file().is_some() {
+        // The file is read later (`Plan::link_trace_files`); every trace builds alike.
+        let _ = words.set_trace("1");
     }
     if let Err(error) = words.build::<()>(0, "") {
         let factor = if point.emulate.is_some() { Factor::Emulate } else { Factor::Link };
@@ -223,6 +227,7 @@ mod tests {
                 "link=ethernet:1G,emulate=schedule=1500B/1ms",
                 ["`schedule=1500B/1ms`", "ethernet:1G", "link=veth"],
             ),
+            ("link=ethernet:1G,emulate=trace=a.up", ["`trace=a.up`", "ethernet:1G", "veth"]),
             ("link=ethernet:1G,emulate=framing=none", ["`framing=none`", "ethernet:1G", "veth"]),
         ] {
             let refused = point(levels).unwrap_err();
@@ -235,6 +240,7 @@ mod tests {
             "link=veth,emulate=rate=1G",
             "link=veth,emulate=rate=1G framing=ethernet:1G",
             "link=veth,rtt=1ms,emulate=schedule=1500B/1ms",
+            "link=veth,emulate=trace=Verizon-LTE.up queue=50ms",
             "link=ethernet:1G,emulate=queue=50ms loss=0.1%",
         ] {
             assert!(point(levels).is_ok(), "{levels}: {:?}", point(levels));
@@ -243,9 +249,10 @@ mod tests {
 
     #[test]
     fn what_is_a_factor_of_its_own_is_no_word_of_emulate() {
-        for text in ["rtt=1ms", "delay=1ms", "link=ethernet:1G", "mtu=9000", "trace=x", ""] {
+        for text in ["rtt=1ms", "delay=1ms", "link=ethernet:1G", "mtu=9000", ""] {
             assert!(Factor::Emulate.level(text).is_err(), "{text}");
         }
         assert_eq!(Factor::Emulate.level("loss=0.1%").unwrap(), "loss=0.001");
+        assert_eq!(Factor::Emulate.level("trace=x").unwrap(), "trace=x");
     }
 }

@@ -5,6 +5,7 @@ use fabricmark_stats::{Better, LATENCY_TIE, THROUGHPUT_TIE};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::choice::Direction;
 use crate::choice::Pattern::{self, Burst, Crr, Mpi, PingPing, PingPong, Rr, Shop, Stream};
 use crate::factor::Point;
 use crate::pace::Pace;
@@ -52,6 +53,8 @@ pub enum Unit {
     BitMetresPerSecond,
     /// TCP segments.
     Segments,
+    /// IP packets.
+    Packets,
     /// Bytes.
     Bytes,
     /// A share from 0 to 1.
@@ -71,6 +74,7 @@ impl Unit {
             Self::UsPerTransaction => "us_per_transaction",
             Self::BitMetresPerSecond => "bit_m_per_s",
             Self::Segments => "segments",
+            Self::Packets => "packets",
             Self::Bytes => "bytes",
             Self::Share => "share",
             Self::Index => "index",
@@ -306,6 +310,9 @@ figures! {
     /// TCP segments retransmitted by all flows of a stream, in both directions if `direction` is `both`
     Retransmits = "retransmits",
         cost("retransmitted_segments", "retransmitted segments", Unit::Segments, &[Stream]);
+    /// packets that the emulated links dropped in both directions during a run: full queue, AQM (CoDel, RED), configured loss or outage; without drops before a host bus; not in slices
+    LinkDrops = "link-drops",
+        cost("link_dropped_packets", "packets dropped by the link", Unit::Packets, EVERY);
     /// mean time of an MPI operation; of PingPong half the round trip; of Uniband and Biband the time per payload; of a collective operation from the first rank's start to the last rank's end
     OperationTime = "operation-time", mean("operation_mean_ns", "operation time", &[Mpi]);
     /// median time of an MPI operation
@@ -362,7 +369,14 @@ impl Figure {
             Self::Loss => {
                 point.transport.is_lossy() && point.transport.traits().network != Network::Nothing
             }
+            Self::Jitter => point.transport.is_lossy() && point.pace != Pace::Closed,
             Self::Fairness => point.flows > 1,
+            // Without options the link is one of the kernel.
+            Self::LinkDrops => point.words().is_some(),
+            Self::ForwardGoodput | Self::ReverseGoodput => point.direction == Some(Direction::Both),
+            Self::IdleRttP50 | Self::IdleRttP99 | Self::LoadedRttP50 | Self::LoadedRttP99 => {
+                point.probe.is_some()
+            }
             _ => true,
         };
         yields && self.spec().patterns.contains(&point.pattern)

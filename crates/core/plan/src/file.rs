@@ -106,9 +106,15 @@ impl Reader<'_, '_> {
         });
         let slices = run.take("slices").is_some_and(|value| self.truth(value));
         let omit = self.duration(&mut run, "omit").unwrap_or_default();
-        if omit > Nanos(0) && (slices || is_mpi || is_tiers) {
-            let message = "omit is supported neither with slices nor with this testbed";
-            self.source.problem(0..0, message, "leave it out, or use warm_up");
+        let opposed = [
+            ("slices = true", slices),
+            ("bytes", amount.is_some()),
+            ("a testbed of MPI", is_mpi),
+            ("testbed = \"tiers\"", is_tiers),
+        ];
+        if let Some((with, _)) = opposed.into_iter().find(|(_, is_there)| omit.0 > 0 && *is_there) {
+            let message = format!("omit is not supported with {with}");
+            self.source.problem(0..0, message, "leave one of them out");
         }
         // No effect: calibration no longer excludes points, but older plans have this key.
         let _ = run.take("beyond_calibration").map(|value| self.truth(value));
@@ -236,6 +242,7 @@ impl Reader<'_, '_> {
             comparison_groups,
             compare,
             traces: BTreeMap::new(),
+            link_traces: BTreeMap::new(),
             presentation,
         })
     }

@@ -153,7 +153,6 @@ pub(crate) fn emulated(text: &str) -> Result<Level, String> {
         let help = match key {
             "link" | "mtu" => "use the factor `link`",
             "rtt" | "delay" => "use the factor `rtt`",
-            "trace" => "plans do not support link traces",
             _ => continue,
         };
         return Err(format!("`{key}` is not supported in emulate; {help}"));

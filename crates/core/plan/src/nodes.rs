@@ -145,6 +145,11 @@ impl<'i> Reader<'_, '_> {
         for (factor, prefix) in [(Factor::Rtt, "rtt="), (Factor::Emulate, "")] {
             let level = section.take(factor.key()).and_then(|value| self.level(factor, value));
             let named = level.filter(|level| level != NONE);
+            if named.as_ref().is_some_and(|level| level.split(' ').any(|w| w.starts_with("trace=")))
+            {
+                let help = "use a topology file, as in testbed = \"lab:FILE\"";
+                self.source.problem(place.clone(), "[[wire]] does not support `trace`", help);
+            }
             words.extend(named.map(|level| format!("{prefix}{level}")));
         }
         section.finish(self.source);

@@ -97,6 +97,7 @@ pub fn settings(
         points,
         compare: Vec::new(),
         traces: std::collections::BTreeMap::new(),
+        link_traces: std::collections::BTreeMap::new(),
         presentation: Presentation::default(),
     })
 }

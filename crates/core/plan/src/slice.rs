@@ -4,7 +4,7 @@
 //! stay open side by side, and the levels take turns in short slices, in random order: a longer disturbance
 //! affects all of them.
 
-use fabricmark_link::TokenBucket;
+use fabricmark_link::{LinkWords, TokenBucket};
 use fabricmark_units::Nanos;
 
 use crate::choice::{Direction, Pattern, Wait};
@@ -147,9 +147,11 @@ impl Point {
         let is_quiet = !matches!(self.wait, Wait::Spin | Wait::BusyPoll);
         let is_one_load = self.direction != Some(Direction::Both) && self.probe.is_none();
         // A retransmission timeout is longer than a slice, and would delay a few rounds instead of the whole run.
-        let is_lossless = !self.words().is_some_and(|words| words.needs_single_packets());
+        let words = self.words();
+        let is_lossless = !words.as_ref().is_some_and(LinkWords::needs_single_packets);
         // Bursts and traces have periods of their own.
-        let is_steady = matches!(self.pace, Pace::Closed | Pace::Fixed(_) | Pace::Poisson(_));
+        let is_steady = words.is_none_or(|words| words.trace_file().is_none())
+            && matches!(self.pace, Pace::Closed | Pace::Fixed(_) | Pace::Poisson(_));
         let keeps_connections = self.pattern != Pattern::Crr && self.flows <= FLOWS_MAX;
         leaves_at_once
             && resumes_at_full_rate

@@ -61,8 +61,11 @@ fn an_omitted_part_is_added_to_each_run_but_not_to_slices() {
     assert_eq!(plan.run_takes(&plan.points[0], false), Nanos::from_secs(3));
     assert_ne!(plan.digest(), with("").unwrap().digest());
     assert_eq!(with("omit = \"0s\"").unwrap().digest(), with("").unwrap().digest());
-    let problems = with("omit = \"2s\"\nslices = true").unwrap_err().to_string();
-    assert!(problems.contains("omit is supported neither with slices"), "{problems}");
+    for other in ["slices = true", "bytes = 1000"] {
+        let problems = with(&format!("omit = \"2s\"\n{other}")).unwrap_err().to_string();
+        let key = other.split(" =").next().unwrap();
+        assert!(problems.contains(&format!("omit is not supported with {key}")), "{problems}");
+    }
 }
 
 #[test]

@@ -206,8 +206,11 @@ impl AddAssign for ThreadTime {
     }
 }
 
+/// Flows whose shares are kept one by one: as many as iperf3 has at most (MAX_STREAMS, iperf.h).
+const LISTED: usize = 128;
+
 /// How evenly flows shared the path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fairness {
     /// Payloads, transactions or bursts of the flow with the fewest.
     pub fewest: u64,
@@ -215,6 +218,9 @@ pub struct Fairness {
     pub most: u64,
     /// Jain's index: 1 if all flows have the same, 1/n if one has everything (DEC-TR-301, 1984).
     pub jain: f64,
+    /// Payloads, transactions or bursts of each flow, in the order of their opening; empty for more than 128 flows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub each: Vec<u64>,
 }
 
 impl Fairness {
@@ -222,16 +228,22 @@ impl Fairness {
     /// `None` for one flow. `None` if there is no flow, or only one.
     pub fn of_parts(parts: impl Iterator<Item = (u64, u64, Option<Self>)>) -> Option<Self> {
         let (mut flows, mut sum, mut squares) = (0, 0.0, 0.0);
-        let (mut fewest, mut most) = (u64::MAX, 0);
+        let (mut fewest, mut most, mut each) = (u64::MAX, 0, Vec::new());
+        let mut is_listed = true;
         for (count, total, fairness) in parts {
-            let part = fairness.unwrap_or(Self { fewest: total, most: total, jain: 1.0 });
+            let part = fairness.unwrap_or_else(|| Self::of(&[total]));
+            is_listed &= !part.each.is_empty() && each.len() + part.each.len() <= LISTED;
+            if is_listed {
+                each.extend(part.each);
+            }
             flows += count;
             sum += total as f64;
             squares += (total as f64).powi(2) / (count.max(1) as f64 * part.jain);
             (fewest, most) = (fewest.min(part.fewest), most.max(part.most));
         }
         let jain = if squares > 0.0 { sum * sum / (flows as f64 * squares) } else { 1.0 };
-        (flows > 1).then_some(Self { fewest, most, jain })
+        let each = if is_listed { each } else { Vec::new() };
+        (flows > 1).then_some(Self { fewest, most, jain, each })
     }
 
     /// Computes the fairness of the flows' counts.
@@ -242,6 +254,7 @@ impl Fairness {
             fewest: counts.iter().copied().min().unwrap_or(0),
             most: counts.iter().copied().max().unwrap_or(0),
             jain: if squares > 0.0 { sum * sum / (counts.len() as f64 * squares) } else { 1.0 },
+            each: if counts.len() <= LISTED { counts.to_vec() } else { Vec::new() },
         }
     }
 }
@@ -494,8 +507,12 @@ mod tests {
 
     #[test]
     fn jains_index_is_one_for_equal_shares_and_one_nth_for_one_taker() {
-        assert_eq!(Fairness::of(&[5, 5, 5]), Fairness { fewest: 5, most: 5, jain: 1.0 });
-        assert_eq!(Fairness::of(&[0, 8, 0, 0]), Fairness { fewest: 0, most: 8, jain: 0.25 });
+        let found = |counts: &[u64]| {
+            let Fairness { fewest, most, jain, .. } = Fairness::of(counts);
+            (fewest, most, jain)
+        };
+        assert_eq!(found(&[5, 5, 5]), (5, 5, 1.0));
+        assert_eq!(found(&[0, 8, 0, 0]), (0, 8, 0.25));
         assert_eq!(Fairness::of(&[0, 0]).jain, 1.0);
     }
 
@@ -509,8 +526,18 @@ mod tests {
         let found = Fairness::of_parts(counts.iter().map(part)).unwrap();
         let all = Fairness::of(&counts.concat());
         assert_eq!((found.fewest, found.most), (all.fewest, all.most));
+        assert_eq!((&found.each, &all.each), (&counts.concat(), &counts.concat()));
         assert!((found.jain - all.jain).abs() < 1e-12, "{found:?} {all:?}");
         assert_eq!(Fairness::of_parts([(1, 9, None)].into_iter()), None);
+    }
+
+    #[test]
+    fn shares_of_many_flows_are_not_listed() {
+        let many = |flows: usize| Fairness::of(&vec![1; flows]);
+        assert_eq!((many(128).each.len(), many(129).each.len()), (128, 0));
+        let parts = [(100, 100, Some(many(100))), (29, 29, Some(many(29)))];
+        let both = Fairness::of_parts(parts.into_iter()).unwrap();
+        assert_eq!((both.fewest, both.each.len()), (1, 0));
     }
 
     #[test]

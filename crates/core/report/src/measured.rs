@@ -1,6 +1,6 @@
 //! The result of `fabricmark measure`: one setting, or a few side by side.
 
-use fabricmark_plan::{Factor, Figure, Point};
+use fabricmark_plan::{Factor, Figure, Pattern, Point, Unit};
 use fabricmark_record::{Flow, Node, Record};
 use fabricmark_stats::{Estimate, holm};
 use fabricmark_units::Nanos;
@@ -184,6 +184,7 @@ fn one(
             }),
         );
     }
+    rows.extend(flow_rows(&counted().copied().collect::<Vec<_>>(), &setting.cell, rates));
     rows.extend(cpu_rows(&counted().collect::<Vec<_>>()));
     let reason = runs.get(point).and_then(|runs| runs.invalid().next());
     if let Some(reason) = reason.filter(|_| cell.estimate.is_some()) {
@@ -197,6 +198,44 @@ fn one(
         out.push_str(line.trim_end());
         out.push('\n');
     }
+}
+
+/// Flows that have a row each.
+const FLOW_ROWS_MAX: usize = 16;
+
+/// The share of each flow in the deciding figure, by its payloads, transactions or bursts in all runs.
+fn flow_rows(counted: &[&Record], cell: &Cell<'_>, rates: RateUnit) -> Vec<[String; 4]> {
+    let Point { pattern, transport, flows, .. } = cell.point;
+    // What a flow sent in datagrams may not have arrived.
+    let may_be_lost = *pattern == Pattern::Stream && transport.is_lossy();
+    if *flows < 2 || may_be_lost {
+        return Vec::new();
+    }
+    let figure = Figure::deciding(cell.point);
+    let is_rate = matches!(figure.spec().unit, Unit::Bps | Unit::PerSecond);
+    let Some(estimate) = cell.estimate.as_ref().filter(|_| is_rate) else { return Vec::new() };
+    let mut sums = vec![0; *flows as usize];
+    for record in counted {
+        // Flows in both directions have no common order.
+        let [flow] = record.load().collect::<Vec<_>>()[..] else { return Vec::new() };
+        let each = flow.fairness.as_ref().map_or(&[][..], |fairness| &fairness.each);
+        if each.len() != sums.len() || each.len() > FLOW_ROWS_MAX {
+            return Vec::new();
+        }
+        for (sum, count) in sums.iter_mut().zip(each) {
+            *sum = u64::saturating_add(*sum, *count);
+        }
+    }
+    let all = sums.iter().copied().fold(0, u64::saturating_add);
+    let unit = Scale::with_rates(figure, rates);
+    let row = |(number, count): (usize, &u64)| {
+        let share = *count as f64 / all as f64;
+        let value = estimate.value * share / unit.size;
+        let value = number::fixed(value, if value < 1.0 { 3 } else { 1 });
+        let share = format!("{} % of all", number::share(share));
+        [format!("flow {}", number + 1), value, unit.name.to_owned(), share]
+    };
+    if all == 0 { Vec::new() } else { sums.iter().enumerate().map(row).collect() }
 }
 
 /// CPU time of the worker at each node over the time of the run, mean over runs.

@@ -62,7 +62,7 @@ impl Scale {
             Unit::UsPerKib => ("µs/KiB", 1.0),
             Unit::UsPerTransaction => ("µs/transaction", 1.0),
             Unit::BitMetresPerSecond => ("Tbit·m/s", 1e12),
-            Unit::Segments => ("a run", 1.0),
+            Unit::Segments | Unit::Packets => ("a run", 1.0),
             Unit::Bytes => ("KiB", 1024.0),
             Unit::Share => ("%", 0.01),
             Unit::Index => ("", 1.0),

@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use fabricmark_judge::{Part, Route, bottleneck, correlated, judge, missed, outcome};
 use fabricmark_lab::Traffic;
-use fabricmark_plan::{Plan, Point, Step, Testbed, block};
+use fabricmark_plan::{Figure, Plan, Point, Step, Testbed, block};
 use fabricmark_record::{
-    Alignment, Calibration, Figures, HostFacts, Limits, Outcome, Place, Record, SCHEMA_VERSION,
+    Alignment, Calibration, Emulation, Figures, HostFacts, Limits, Outcome, Place, Provenance,
+    Record, SCHEMA_VERSION, Sourced,
 };
 use fabricmark_store::StoreError;
 use fabricmark_units::{Nanos, Stream};
@@ -335,6 +336,11 @@ impl Context<'_> {
         record.flows = found.flows;
         record.slice_rates = parts.first().map(|part| part.slice_rates.clone()).unwrap_or_default();
         record.figures = found.figures;
+        if let (Some(Emulation { there, back, .. }), None) = (&record.emulation, record.slice_ns) {
+            let value = (there.dropped + back.dropped) as f64;
+            let drops = Sourced { value, provenance: Provenance::Emulated };
+            record.figures.set(Figure::LinkDrops, Some(drops));
+        }
         record.limits = found.limits;
         record.warnings = found.warnings;
         record.warnings.extend(missed(record));

@@ -1,4 +1,4 @@
-//! Reads the files that a plan names: traces of departures, and a topology.
+//! Reads the files that a plan names: traces of departures and of links, and a topology.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -16,6 +16,9 @@ const TOPOLOGY_MIB_MAX: u64 = 1;
 /// Longest trace file, in MiB: the largest number of departures at 40 bytes per line.
 const TRACE_MIB_MAX: u64 = 4;
 
+/// Longest file of a link trace, in MiB: the largest number of lines, of 8 bytes each.
+const LINK_TRACE_MIB_MAX: u64 = 16;
+
 /// Which of a plan's files cannot be used, and why.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -30,6 +33,12 @@ pub fn read_files(plan: &mut Plan, folder: &Path) -> Result<(), FileError> {
         let file = folder.join(&name);
         let text = read("trace", &file, TRACE_MIB_MAX)?;
         plan.traces.insert(name, Trace::parse(&text).map_err(|error| broken(&file, error))?);
+    }
+    for name in plan.link_trace_files() {
+        let file = folder.join(&name);
+        let text = read("trace", &file, LINK_TRACE_MIB_MAX)?;
+        fabricmark_link::Trace::parse(&text).map_err(|error| broken(&file, error))?;
+        plan.link_traces.insert(name, text);
     }
     Ok(())
 }

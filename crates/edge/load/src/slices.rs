@@ -53,7 +53,7 @@ fn add(sum: &mut EndReport, part: EndReport, counts: bool, is_sender: bool) {
         Counts { bytes, calls, ramp_bytes: bytes, ramp_calls: calls, ..Counts::default() };
     sum.counts += if counts || is_sender { part.counts } else { of_ramp };
     sum.lost_round_trips += part.lost_round_trips;
-    sum.fairness = part.fairness.or(sum.fairness);
+    sum.fairness = part.fairness.or(sum.fairness.take());
     if let Some(thread) = part.thread {
         *sum.thread.get_or_insert_default() += thread;
     }

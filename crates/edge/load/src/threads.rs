@@ -94,7 +94,7 @@ fn shares<F>(mut flows: &mut [F], threads: usize) -> Vec<&mut [F]> {
 fn together(parts: Vec<(usize, EndReport)>) -> EndReport {
     let counts: Vec<Counts> = parts.iter().map(|(_, part)| part.counts).collect();
     let shares =
-        parts.iter().map(|(flows, part)| (*flows as u64, part.counts.calls, part.fairness));
+        parts.iter().map(|(flows, part)| (*flows as u64, part.counts.calls, part.fairness.clone()));
     let is_known = parts.iter().all(|(flows, part)| *flows == 1 || part.fairness.is_some());
     let fairness = Fairness::of_parts(shares).filter(|_| is_known);
     // A limit of one thread is a limit of the run.

@@ -47,7 +47,8 @@ impl Gauge {
         let numbered = u64::from(before.is_none());
         let before = before.unwrap_or_default();
         self.numbered_flows.store(self.numbered_flows.load(Relaxed) + numbered, Relaxed);
-        let lost = self.lost.load(Relaxed) + now.lost - before.lost;
+        // Numbers in datagrams are the peer's.
+        let lost = self.lost.load(Relaxed).saturating_add(now.lost.saturating_sub(before.lost));
         self.lost.store(lost, Relaxed);
         let Some(jitter_ns) = now.jitter_ns else { return };
         let flows = u64::from(before.jitter_ns.is_none());

@@ -78,7 +78,7 @@ impl<'a> Sampler<'a> {
             bytes: bytes.saturating_sub(self.counted.0),
             calls: calls.saturating_sub(self.counted.1),
             cpu_ns: Some(cpu_ns.saturating_sub(self.last_cpu_ns)),
-            lost: reception.map(|reception| reception.lost - self.lost),
+            lost: reception.map(|reception| reception.lost.saturating_sub(self.lost)),
             jitter_ns: reception.and_then(|reception| reception.jitter_ns),
             tcp: self.tcp.and_then(|fd| tcp_info::sample(fd).ok()),
         };

@@ -170,8 +170,9 @@ impl Load {
         if let Some(lost) = interval.lost {
             // Those of earlier intervals that arrived late may be more.
             let lost = u64::try_from(lost).unwrap_or(0);
-            let share = 100.0 * lost as f64 / (lost + interval.calls).max(1) as f64;
-            text += &format!("  lost {lost} of {} ({share:.2} %)", lost + interval.calls);
+            let all = lost.saturating_add(interval.calls);
+            let share = 100.0 * lost as f64 / all.max(1) as f64;
+            text += &format!("  lost {lost} of {all} ({share:.2} %)");
         }
         // A retransmission delivers everything queued behind it at once (head-of-line blocking).
         let is_burst =

@@ -448,7 +448,9 @@ fn datagrams_are_told_with_their_loss_jitter_and_order() {
         &["loss 0", "jitter", "reordered datagrams 0 in 1 run", "duplicate datagrams 0 in 1 run"],
     );
     expect("stream loopback --transport udp -b 20M -t 300ms --require loss<=1%", 0, &["loss<=1%"]);
-    expect("stream loopback --flows 4 -t 200ms", 0, &["fairness (Jain's index)"]);
+    let each = ["fairness (Jain's index)", "flow 1 ", "flow 4 ", "% of all"];
+    expect("stream loopback --flows 4 -t 200ms", 0, &each);
+    expect("rr loopback --flows 2 -t 200ms", 0, &["flow 2 "]);
     let line = "stream loopback --transport udp --dscp EF -b 20M -t 100ms";
     expect(line, 0, &["dscp 46"]);
 }

@@ -23,7 +23,8 @@ pub const LAWS: &[Law] = &[
 const COUNT_MAX: f64 = 1e18;
 
 /// Figures that may be 0.
-const MAY_BE_ZERO: [&str; 9] = [
+const MAY_BE_ZERO: [&str; 10] = [
+    "link_dropped_packets",
     "loss_share",
     "retransmitted_segments",
     "departure_lag_p50_ns",

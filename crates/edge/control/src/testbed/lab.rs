@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fabricmark_lab::{Backend, Lab, Traffic, Way, Wiring};
-use fabricmark_link::HostBus;
+use fabricmark_link::{HostBus, LinkWords};
 use fabricmark_plan::{Plan, Point, RELAY, Role};
 use fabricmark_units::Nanos;
 use fabricmark_wire::{self as wire, Link};
@@ -58,7 +58,10 @@ impl InLab {
                 )));
             }
             for (number, wiring) in wirings.into_iter().enumerate() {
-                let topology = wiring.topology(&format!("link{number}"))?;
+                let mut topology = wiring.topology(&format!("link{number}"))?;
+                for words in topology.links.iter_mut().flat_map(|wire| &mut wire.words) {
+                    set_trace(words, plan);
+                }
                 topologies.push((Some(wiring), topology));
             }
         }
@@ -98,6 +101,13 @@ impl InLab {
             Role::Client => links.copied().collect(),
             Role::Server => links.rev().map(|&(link, end)| (link, 1 - end)).collect(),
         }
+    }
+}
+
+/// Gives link options that name a trace its text, which was checked when it was read.
+fn set_trace(words: &mut LinkWords, plan: &Plan) {
+    if let Some(text) = words.trace_file().and_then(|file| plan.link_traces.get(file)) {
+        let _ = words.set_trace(text);
     }
 }
 

@@ -67,7 +67,32 @@ fn packets_that_a_link_was_asked_to_lose_are_counted_as_its_own() {
         assert!(!emulation.offloaded);
         assert!(emulation.there.dropped > 0 && drops.lost > 0, "{drops:?}");
         assert_eq!(drops.unexplained, 0, "{drops:?}");
+        let dropped = (emulation.there.dropped + emulation.back.dropped) as f64;
+        assert_eq!(record.figures.value(Figure::LinkDrops), Some(dropped));
     }
+}
+
+/// One packet of 1500 bytes each millisecond for half a second, then two.
+#[test]
+fn a_plan_runs_over_a_link_with_a_mahimahi_trace() {
+    let Some(bench) = bench("a link trace in a plan") else { return };
+    let one = (1..=500).map(|ms| format!("{ms}\n"));
+    let two = (501..=1_000).map(|ms| format!("{ms}\n{ms}\n"));
+    let trace = one.chain(two).collect::<String>();
+    fs::write(bench.folder.path().join("cell.up"), trace).unwrap();
+    let factors = "pattern = 'stream'\ntransport = 'tcp'\nfamily = 4\npayload = 65536\nlink = 'veth'\n\
+                   emulate = 'trace=cell.up queue=50ms'";
+    bench.plan(&plan(factors, "2s"));
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    let records = bench.records();
+    assert!(counted(&records).count() > 0);
+    for record in counted(&records) {
+        // 18 Mbit/s on average, of which 1448 of 1500 bytes are payload; at least the slower half.
+        let goodput_bps = record.figures.value(Figure::Goodput).unwrap();
+        assert!((11.5e6..17.9e6).contains(&goodput_bps), "{goodput_bps}");
+    }
+    fs::remove_file(bench.folder.path().join("cell.up")).unwrap();
+    expect(&bench.run(&["run", "plan.toml", "--fresh"]), 64, &["cannot read the trace", "cell.up"]);
 }
 
 #[test]
