@@ -135,14 +135,19 @@ fn an_amount_ends_a_run_and_arrives_whole() {
     }
 }
 
+/// A run of 0.3 s after an omitted second.
+fn omitting(levels: &str) -> Prepare {
+    Prepare {
+        omit_ns: Nanos::from_secs(1),
+        duration_ns: Nanos::from_millis(1_300),
+        ..prepare(V4, levels)
+    }
+}
+
 #[test]
 fn the_omitted_part_counts_at_neither_end() {
     let ours = Ours::new(V4, Guard::default(), None);
-    let prepare = Prepare {
-        omit_ns: Nanos::from_secs(1),
-        duration_ns: Nanos::from_millis(1_300),
-        ..prepare(V4, "transport=udp,payload=1000,pace=fixed:8M")
-    };
+    let prepare = omitting("transport=udp,payload=1000,pace=fixed:8M");
     let measured = measured(&prepare, ours.at).unwrap();
     // 1300 datagrams in all, 300 of them in the counted part.
     let (start, answer) = (&measured.ends[0].client.counts, &measured.ends[0].server.counts);
@@ -154,11 +159,7 @@ fn the_omitted_part_counts_at_neither_end() {
 #[test]
 fn datagrams_of_the_omitted_part_are_not_in_the_sequence_counts() {
     let ours = Ours::new(V4, Guard::default(), None);
-    let prepare = Prepare {
-        omit_ns: Nanos::from_secs(1),
-        duration_ns: Nanos::from_millis(1_300),
-        ..prepare(V4, "transport=udp,payload=1000,pace=fixed:8M,direction=reverse")
-    };
+    let prepare = omitting("transport=udp,payload=1000,pace=fixed:8M,direction=reverse");
     let client = measured(&prepare, ours.at).unwrap().ends.remove(0).client;
     let sequence = client.sequence.unwrap();
     assert!(sequence.unique < 800, "{sequence:?}");
