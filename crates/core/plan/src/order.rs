@@ -6,8 +6,8 @@
 //!
 //! 1. Block `b` depends only on the outcomes of earlier blocks, so that an interrupted block resumes in the same order.
 //! 2. A group is finished when each of its members meets the stopping rule after the same block.
-//! 3. An invalid run is repeated in a later block. A point with more invalid runs than `runs_min`, and than 2, is not
-//!    run again and keeps the runs that it has. If `runs_min` is 1, a run without any figure is not repeated: the plan
+//! 3. An invalid run is repeated in a later block. A point with more than max(`runs_min`, 2) invalid runs is not run
+//!    again and keeps the runs that it has. If `runs_min` is 1, a run without any figure is not repeated: the plan
 //!    waits only once for a peer that does not respond.
 //! 4. A skipped point is not run again, and the other points do not wait for it.
 //! 5. Points that run at once (one for each group of flows) are one step, and so are the points of a comparison
@@ -28,7 +28,8 @@ use crate::shop::Interaction;
 use fabricmark_stats::{Comparison, Sample};
 use fabricmark_units::{Nanos, Stream};
 
-/// Fewest invalid runs of a point that are repeated: a virtual machine may be suspended in one, and then in another.
+/// Invalid runs of a point that are repeated even if `runs_min` is less, an arbitrary choice: a virtual machine that was
+/// suspended in one run may be suspended in the next.
 const REPEATED: usize = 2;
 
 /// Largest number of invalid runs of a point that are repeated.

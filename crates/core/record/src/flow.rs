@@ -206,7 +206,7 @@ impl AddAssign for ThreadTime {
     }
 }
 
-/// Flows whose shares are kept one by one: as many as iperf3 has at most (MAX_STREAMS, iperf.h).
+/// Maximum number of flows whose counts are kept one by one, an arbitrary choice: 1 KiB per record.
 const LISTED: usize = 128;
 
 /// How evenly flows shared the path.

@@ -32,8 +32,8 @@ pub struct Interval {
     /// arrived late. Absent at other ends than the receiver of numbered datagrams, and before the first of them.
     #[serde(default)]
     pub lost: Option<i64>,
-    /// Interarrival jitter at the end of the interval (RFC 3550, section 6.4.1), mean of the flows; absent in a closed
-    /// loop, and without room for the time of sending.
+    /// Interarrival jitter at the end of the interval (RFC 3550, section 6.4.1), mean of the flows. Absent if datagrams do
+    /// not contain their time of sending: in a closed loop of this program, and in short payloads.
     #[serde(default)]
     pub jitter_ns: Option<f64>,
     /// TCP_INFO of the first flow at the end of the interval; absent without TCP, and if each transaction has its own

@@ -200,7 +200,7 @@ fn one(
     }
 }
 
-/// Flows that have a row each.
+/// Maximum number of flows that have a row each, an arbitrary choice: they fit on a screen.
 const FLOW_ROWS_MAX: usize = 16;
 
 /// The share of each flow in the deciding figure, by its payloads, transactions or bursts in all runs.

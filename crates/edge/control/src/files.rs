@@ -16,8 +16,8 @@ const TOPOLOGY_MIB_MAX: u64 = 1;
 /// Longest trace file, in MiB: the largest number of departures at 40 bytes per line.
 const TRACE_MIB_MAX: u64 = 4;
 
-/// Longest file of a link trace, in MiB: the largest number of lines, of 8 bytes each.
-const LINK_TRACE_MIB_MAX: u64 = 16;
+/// Maximum size of a link trace file in MiB: all lines that a trace may have, of 8 bytes each.
+const LINK_TRACE_MIB_MAX: u64 = (fabricmark_link::Trace::LINES_MAX as u64 * 8) >> 20;
 
 /// Which of a plan's files cannot be used, and why.
 #[derive(Debug, thiserror::Error)]

@@ -11,8 +11,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::exit::{Code, Failure};
 
-/// Time after the first signal from which another one ends the program at once. One keystroke may send several: to the
-/// process group, and from a wrapper that forwards it.
+/// Time after the first signal from which another one ends the program at once, an arbitrary choice. One keystroke may
+/// send several signals: to the process group, and from a wrapper that forwards it.
 const ONE_KEYSTROKE: Duration = Duration::from_secs(1);
 
 /// A flag that is set by the first signal. A signal that comes a second later or more ends the program at once.

@@ -149,7 +149,7 @@ fn bytes_are_calls(record: &Record, found: &mut Found) {
     }
 }
 
-/// Datagrams that did not arrive count as lost. The figure is their share, and the mean of both directions.
+/// Datagrams that did not arrive count as lost. The figure is the lost share; with two directions, the mean of both.
 fn loss_is_accounted(record: &Record, found: &mut Found) {
     if !record.is_stream() || record.transport() != "udp" {
         return;

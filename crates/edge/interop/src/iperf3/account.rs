@@ -26,7 +26,7 @@ pub(super) struct Account {
     omits_until_ns: Option<u64>,
     /// Counters and retransmitted segments of each stream at the end of the omitted part.
     omitted: Vec<(Snapshot, u64)>,
-    /// Sequence counts of all streams, and datagrams that their sockets dropped, in the omitted part.
+    /// In the omitted part: sequence counts of all streams, and datagrams dropped by their sockets.
     omitted_arrivals: (SequenceCounts, u64),
 }
 
@@ -82,7 +82,7 @@ impl Account {
         }
     }
 
-    /// Bytes, and writes or datagrams, of the omitted part, in the direction in which this end sends or receives.
+    /// Bytes and calls (writes or datagrams) of one direction in the omitted part.
     pub fn omitted(&self, sends: bool) -> (u64, u64) {
         let chosen =
             self.omitted.iter().enumerate().filter(|(place, _)| self.sends(*place) == sends);

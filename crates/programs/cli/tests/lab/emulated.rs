@@ -9,7 +9,7 @@ use fabricmark_record::{Outcome, Provenance, Record, Warning};
 use fabricmark_tcpsim::{Windowed, shares_of_windows};
 use fabricmark_units::{Bytes, Nanos};
 
-use crate::support::{bench, counted, counted_run, expect, stdout};
+use crate::support::{bench, counted, counted_run, expect, skip, stdout, was_slowed};
 use crate::users::{USER, users_may_have_namespaces};
 
 /// A plan with these factors.
@@ -163,16 +163,16 @@ fn a_receiver_offers_the_window_that_was_asked_for_and_no_more() {
                    link = 'ethernet:1G,mtu=9000'\nrtt = '20ms'\nemulate = 'queue=350p'\nwindow = '2bdp'";
     bench.plan(&plan(factors, "300ms"));
     expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
-    let mut goodputs_bps: BTreeMap<_, Vec<f64>> = BTreeMap::new();
     for record in counted(&bench.records()) {
         let there = record.emulation.as_ref().unwrap().there;
         assert_eq!((there.dropped, there.missed), (0, 0), "{}", record.point.key());
         let goodput_bps = record.figures.get(Figure::Goodput).unwrap().value;
-        goodputs_bps.entry(record.point.family.to_string()).or_default().push(goodput_bps);
+        if goodput_bps <= 900e6 && was_slowed(record) {
+            skip("a window's goodput", "the hypervisor stole time from the run");
+            continue;
+        }
+        assert!(goodput_bps > 900e6, "{goodput_bps}");
     }
-    // A machine that is suspended for a while has one slow run.
-    let is_full = |of_family: &Vec<f64>| of_family.iter().any(|bps| *bps > 900e6);
-    assert!(goodputs_bps.len() == 2 && goodputs_bps.values().all(is_full), "{goodputs_bps:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `fabricmark run`: from a plan to records, tables and a page.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use fabricmark_record::{Provenance, Warning};
 use fabricmark_wire::Link;
 
 use crate::support::{
-    PLAN, POINTS, above_the_wire, bench, counted, expect, program, stderr, stdout,
+    PLAN, POINTS, above_the_wire, bench, counted, expect, program, skip, stderr, stdout, was_slowed,
 };
 
 #[test]
@@ -78,23 +78,28 @@ fn a_large_write_fills_the_emulated_wire() {
     bench.plan(&plan);
     expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
     let link: Link = "ethernet:100M".parse().unwrap();
-    // The best of three runs of a point, because a pause of the machine slows single runs, and whether all were slowed:
-    // a token bucket does not catch up.
-    let mut best: BTreeMap<String, (f64, bool)> = BTreeMap::new();
+    // The best of three runs of a point, because a pause of the machine slows single runs: a token bucket does not catch
+    // up.
+    let (mut best, mut slowed) = (BTreeMap::<String, f64>::new(), BTreeSet::new());
     for record in bench.records().iter().filter(|record| !record.place.warm_up) {
         assert_eq!(record.point.link, link);
         let goodput = record.figures.get(Figure::Goodput).unwrap().value;
         // The last ceiling is that of TCP with timestamps, or UDP's bound.
         let ceiling = record.limits.ceilings.last().unwrap().goodput_bps.as_f64();
-        let is_slowed =
-            record.warnings.iter().any(|warning| matches!(warning, Warning::StolenTime { .. }));
-        let (share, all_slowed) = best.entry(record.point.key()).or_insert((0.0, true));
+        let share = best.entry(record.point.key()).or_default();
         *share = share.max(goodput / ceiling);
-        *all_slowed &= is_slowed;
+        if was_slowed(record) {
+            slowed.insert(record.point.key());
+        }
     }
     assert_eq!(best.len(), 4);
-    let fills = |&(share, all_slowed): &(f64, bool)| share > if all_slowed { 0.8 } else { 0.95 };
-    assert!(best.values().all(fills), "{best:?}");
+    for (key, share) in best {
+        if share <= 0.95 && slowed.contains(&key) {
+            skip("a filled wire", &format!("the hypervisor stole time from runs of {key}"));
+            continue;
+        }
+        assert!(share > 0.95, "{key}: {share}");
+    }
 }
 
 #[test]

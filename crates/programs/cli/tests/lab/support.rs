@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use fabricmark_plan::Figure;
-use fabricmark_record::{Outcome, Record};
+use fabricmark_record::{Outcome, Record, Warning};
 use fabricmark_store::Store;
 pub use fabricmark_testkit::skip;
 use serde_json::Value;
@@ -172,6 +172,11 @@ pub fn signal(pid: u32, name: &str) {
 pub fn counted(records: &[Record]) -> impl Iterator<Item = &Record> {
     let counts = |record: &&Record| record.outcome == Outcome::Completed && !record.place.warm_up;
     records.iter().filter(counts)
+}
+
+/// Whether the hypervisor took CPU time from a run, as its own warning says: what it delays is no fault of the program.
+pub fn was_slowed(record: &Record) -> bool {
+    record.warnings.iter().any(|warning| matches!(warning, Warning::StolenTime { .. }))
 }
 
 /// The same in the JSON of `fabricmark measure`, of one setting with one run.
