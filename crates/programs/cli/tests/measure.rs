@@ -390,7 +390,8 @@ fn what_cannot_be_measured_is_refused_with_what_could() {
 
 #[test]
 fn an_interrupt_of_a_single_run_prints_what_was_measured_until_then() {
-    // The first 5 % of a stream, 0.5 s, are not counted.
+    // The first 5 % of a stream, 0.5 s, are not counted, nor the time until TCP has left loss recovery: a run whose count
+    // is shorter than a quarter of it is invalid.
     for line in [
         "stream loopback -t 10s -i 100ms",
         "rr loopback -t 10s -i 100ms",
@@ -401,9 +402,10 @@ fn an_interrupt_of_a_single_run_prints_what_was_measured_until_then() {
         let mut child = command.spawn().unwrap();
         let mut told = BufReader::new(child.stdout.take().unwrap());
         let mut text = String::new();
-        (0..8).for_each(|_| assert_ne!(told.read_line(&mut text).unwrap(), 0));
+        (0..20).for_each(|_| assert_ne!(told.read_line(&mut text).unwrap(), 0));
         let id = Pid::from_raw(child.id().cast_signed()).unwrap();
-        kill_process(id, Signal::INT).unwrap();
+        // A wrapper may forward the signal that the process group has got already.
+        (0..2).for_each(|_| kill_process(id, Signal::INT).unwrap());
         told.read_to_string(&mut text).unwrap();
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
