@@ -174,7 +174,7 @@ fn floor(point: &Point, route: Route<'_>) -> Option<Floor> {
     let Bytes(payload) = point.payload;
     let response = point.response.map_or(payload, |Bytes(bytes)| bytes);
     // Jitter shortens the delay as well as extending it.
-    let varies = words.is_some_and(|words| words.jitter().is_some());
+    let varies = words.is_some_and(|words| words.has_jitter());
     let rtt = point.rtt.filter(|_| !varies).unwrap_or_default();
     let wires = route.path.cloned().unwrap_or_else(|| Path::direct(link));
     let path = Path { propagation_ns: Nanos(rtt.0 / 2), ..wires };

@@ -432,7 +432,7 @@ fn stall(record: &Record, flow: &Flow) -> Option<String> {
     // Impairments that spread arrivals by themselves.
     let spreads = point.words().is_some_and(|words| {
         let link = words.describe();
-        link.jitter > Nanos(0) || link.reorder.is_some() || words.trace_file().is_some()
+        link.jitter > Nanos(0) || link.reorder.is_some() || words.files().next().is_some()
     });
     if !point.transport.is_lossy() || flow.drops.lost > 0 || spreads {
         return None;

@@ -16,7 +16,7 @@ pub enum Invalid {
     Alone { word: &'static str, needs: &'static str },
     #[error("the queue is too short for `pause`: give it four packets or more")]
     Narrow,
-    #[error("the file of `trace=` was not read")]
+    #[error("a file that the options name was not read")]
     Unread,
 }
 

@@ -1,6 +1,8 @@
-//! Link traces in mahimahi's format.
+//! Traces of links: delivery opportunities in mahimahi's format, and the delay or the fate of each packet.
 
 use std::num::ParseIntError;
+
+use fabricmark_units::Nanos;
 
 /// Delivery opportunities: milliseconds at which 1500 bytes may leave, in order. The trace repeats after the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +30,49 @@ pub enum TraceError {
     },
     #[error("the last time is 0: end with the length of the trace in milliseconds")]
     NoTime,
-    #[error("the trace has more than {} lines: shorten it, it repeats", Trace::LINES_MAX)]
+    #[error("the trace has more than {} entries: shorten it, it repeats", Trace::LINES_MAX)]
     Long,
+    #[error("line {line}: write one delay per line, such as 12.5ms")]
+    Delay {
+        /// The line, from 1.
+        line: usize,
+    },
+    #[error("line {line}: write 0 for a packet that passes and 1 for one that is lost")]
+    Fate {
+        /// The line, from 1.
+        line: usize,
+    },
+    #[error("the trace has no packets")]
+    NoPackets,
+}
+
+/// Reads a trace of delays: one per line, for one packet after the other.
+pub(crate) fn delays(text: &str) -> Result<Vec<Nanos>, TraceError> {
+    let delay = |(line, text): (usize, &str)| match line {
+        _ if line > Trace::LINES_MAX => Err(TraceError::Long),
+        line => text.trim().parse().map_err(|_| TraceError::Delay { line }),
+    };
+    let delays: Vec<Nanos> = (1..).zip(text.lines()).map(delay).collect::<Result<_, _>>()?;
+    if delays.is_empty() { Err(TraceError::NoPackets) } else { Ok(delays) }
+}
+
+/// Reads a trace of losses: `0` for each packet that passes and `1` for each that is lost, with or without spaces and
+/// line breaks between them.
+pub(crate) fn losses(text: &str) -> Result<Vec<bool>, TraceError> {
+    let mut losses = Vec::new();
+    for (text, line) in text.lines().zip(1..) {
+        for character in text.chars().filter(|character| !character.is_whitespace()) {
+            losses.push(match character {
+                '0' => false,
+                '1' => true,
+                _ => return Err(TraceError::Fate { line }),
+            });
+        }
+        if losses.len() > Trace::LINES_MAX {
+            return Err(TraceError::Long);
+        }
+    }
+    if losses.is_empty() { Err(TraceError::NoPackets) } else { Ok(losses) }
 }
 
 impl Trace {
@@ -94,6 +137,22 @@ mod tests {
         assert_eq!(Trace::parse(&long), Err(TraceError::Long));
     }
 
+    #[test]
+    fn delays_and_fates_of_packets_are_read_one_after_the_other() {
+        let read = |text| delays(text).map_err(|error| error.to_string());
+        assert_eq!(read("1ms\r\n 2.5us \n0ns\n"), Ok([1_000_000, 2_500, 0].map(Nanos).to_vec()));
+        assert_eq!(
+            read("1ms\n-2ms"),
+            Err("line 2: write one delay per line, such as 12.5ms".into())
+        );
+        assert_eq!(read(""), Err("the trace has no packets".into()));
+        assert_eq!(delays(&"0ns\n".repeat(Trace::LINES_MAX + 1)), Err(TraceError::Long));
+        assert_eq!(losses("0 1\n10"), Ok(vec![false, true, true, false]));
+        assert_eq!(losses("01\n02"), Err(TraceError::Fate { line: 2 }));
+        assert_eq!(losses(" \n"), Err(TraceError::NoPackets));
+        assert_eq!(losses(&"0".repeat(Trace::LINES_MAX + 1)), Err(TraceError::Long));
+    }
+
     proptest! {
         #[test]
         fn no_text_makes_the_reader_panic(
@@ -101,6 +160,7 @@ mod tests {
             near in "([0-9]{0,11}\\r?\\n){0,9}",
         ) {
             let _ = (Trace::parse(&text), Trace::parse(&near));
+            let _ = (delays(&text), delays(&near), losses(&text), losses(&near));
         }
     }
 }

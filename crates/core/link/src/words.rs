@@ -12,7 +12,9 @@ use std::str::FromStr;
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Link, MTU_DEFAULT, ParseLinkError};
 
-use crate::{Losses, Trace, TraceError};
+use crate::Losses;
+use crate::line::saturated;
+use crate::trace::{self, Trace, TraceError};
 pub use describe::{Description, WireDescription};
 use value::Room;
 pub use value::{Discipline, Distribution};
@@ -27,7 +29,15 @@ pub const SUPER_PACKET_MAX: u64 = (64 << 10) + 44 * 120;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkWords {
     words: BTreeMap<Key, Word>,
+    files: Files,
+}
+
+/// Contents of the files that options name; `None` if there is none, or if it was not read.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Files {
     trace: Option<Trace>,
+    delays: Option<Vec<Nanos>>,
+    losses: Option<Vec<bool>>,
 }
 
 /// Why a text is not a valid list of link options.
@@ -69,21 +79,55 @@ impl LinkWords {
             self.words.retain(|key, _| !matches!(key, Key::Pace | Key::Framing | Key::Mtu));
         }
         self.words.extend(change.words.iter().map(|(&key, word)| (key, word.clone())));
-        if change.trace.is_some() || self.trace_file().is_none() {
-            self.trace.clone_from(&change.trace);
+        let Files { trace, delays, losses } = &change.files;
+        if change.words.contains_key(&Key::Delay) {
+            self.files.delays.clone_from(delays);
+        }
+        if change.words.contains_key(&Key::Loss) {
+            self.files.losses.clone_from(losses);
+        }
+        if change.words.contains_key(&Key::Pace) || !self.words.contains_key(&Key::Pace) {
+            self.files.trace.clone_from(trace);
         }
     }
 
-    /// File name of `trace=`. The caller reads the file and passes its text to [`set_trace`](Self::set_trace).
-    pub fn trace_file(&self) -> Option<&str> {
-        let Value::Trace(file) = self.get(Key::Pace)? else { return None };
-        Some(file)
+    /// Names of the files of `trace=`, `delay=trace:` and `loss=trace:`. The caller reads them
+    /// ([`read_files`](Self::read_files)).
+    pub fn files(&self) -> impl Iterator<Item = &str> {
+        let values = [Key::Pace, Key::Delay, Key::Loss].into_iter().filter_map(|key| self.get(key));
+        values.filter_map(|value| match value {
+            Value::Trace(file) | Value::OfEach(file) => Some(file.as_str()),
+            _ => None,
+        })
     }
 
-    /// Sets the trace to the text of the file of `trace=`.
-    pub fn set_trace(&mut self, text: &str) -> Result<(), TraceError> {
-        self.trace = Some(Trace::parse(text)?);
+    /// Reads the files of the options; `read` returns the text of a file, or why there is none.
+    pub fn read_files(
+        &mut self,
+        mut read: impl FnMut(&str) -> Result<String, String>,
+    ) -> Result<(), String> {
+        for key in [Key::Pace, Key::Delay, Key::Loss] {
+            let Some(Value::Trace(file) | Value::OfEach(file)) = self.get(key) else { continue };
+            let file = file.clone();
+            let text =
+                read(&file).map_err(|error| format!("cannot read the trace {file}: {error}"))?;
+            let broken = |error: TraceError| format!("{file}: {error}");
+            match key {
+                Key::Delay => self.files.delays = Some(trace::delays(&text).map_err(broken)?),
+                Key::Loss => self.files.losses = Some(trace::losses(&text).map_err(broken)?),
+                _ => self.files.trace = Some(Trace::parse(&text).map_err(broken)?),
+            }
+        }
         Ok(())
+    }
+
+    /// The same options with some trace in place of those that they name, to check what does not depend on it.
+    #[must_use]
+    pub fn with_any_traces(mut self) -> Self {
+        let trace = Trace { stamps_ms: vec![1] };
+        let (delays, losses) = (Some(vec![Nanos(0)]), Some(vec![false]));
+        self.files = Files { trace: Some(trace), delays, losses };
+        self
     }
 
     /// Largest IP packet in bytes: `mtu`, else that of `link`, else 1500.
@@ -94,16 +138,26 @@ impl LinkWords {
         }
     }
 
-    /// Mean one-way delay: `delay`, or half of `rtt` rounded up. Default: 0.
+    /// Mean one-way delay: `delay`, that of a trace of delays, or half of `rtt` rounded up. Default: 0.
     pub fn delay(&self) -> Nanos {
         match self.get(Key::Delay) {
+            Some(Value::OfEach(_)) => {
+                let delays = self.files.delays.as_deref().unwrap_or_default();
+                let sum: u128 = delays.iter().map(|delay| u128::from(delay.0)).sum();
+                Nanos(saturated(sum / delays.len().max(1) as u128))
+            }
             Some(Value::RoundTrip(rtt)) => Nanos(rtt.0.div_ceil(2)),
             Some(Value::Time(delay)) => *delay,
             _ => Nanos(0),
         }
     }
 
-    /// Standard deviation of the one-way delay; `None` if the delay is constant.
+    /// Whether packets have different delays, by `jitter` or by a trace.
+    pub fn has_jitter(&self) -> bool {
+        self.jitter().is_some() || matches!(self.get(Key::Delay), Some(Value::OfEach(_)))
+    }
+
+    /// Standard deviation of the one-way delay; `None` if the delay is constant, or by a trace.
     pub fn jitter(&self) -> Option<Nanos> {
         let &Value::Time(jitter) = self.get(Key::Jitter)? else { return None };
         Some(jitter)
@@ -111,8 +165,10 @@ impl LinkWords {
 
     /// Loss model; `None` without loss.
     pub fn losses(&self) -> Option<Losses> {
-        let Value::Loss(loss) = self.get(Key::Loss)? else { return None };
-        Some(loss.losses())
+        match self.get(Key::Loss)? {
+            Value::Loss(loss) => Some(loss.losses()),
+            _ => Some(Losses::Trace(self.files.losses.clone().unwrap_or_default())),
+        }
     }
 
     /// Rate in bit/s; `None` if unlimited, or set by a schedule or a trace.
@@ -121,7 +177,7 @@ impl LinkWords {
     }
 
     /// Whether super-packets must be segmented before they enter the link, because an option applies to single
-    /// packets: jitter, loss, corruption, duplication, reordering, AQM, or `pause` with less room than a
+    /// packets: jitter, a trace of delays, loss, corruption, duplication, reordering, AQM, or `pause` with less room than a
     /// super-packet.
     ///
     /// Otherwise only a full queue splits a super-packet.
@@ -130,7 +186,9 @@ impl LinkWords {
             [Key::Jitter, Key::Loss, Key::Corrupt, Key::Duplicate, Key::Reorder, Key::Discipline];
         let is_narrow = self.pause_room_bytes().is_some_and(|room| room < SUPER_PACKET_MAX);
         let mut said = singles.into_iter().filter_map(|key| self.get(key));
-        said.any(|value| *value != Value::Discipline(Discipline::DropTail)) || is_narrow
+        said.any(|value| *value != Value::Discipline(Discipline::DropTail))
+            || self.has_jitter()
+            || is_narrow
     }
 
     /// The same options with a queue that holds what the wire sends in `time`.

@@ -146,14 +146,44 @@ fn every_word_makes_its_element() {
 #[test]
 fn a_trace_is_named_here_and_read_by_the_caller() {
     let mut link = words("trace=/traces/Verizon-LTE.up queue=100p");
-    assert_eq!(link.trace_file(), Some("/traces/Verizon-LTE.up"));
+    assert_eq!(link.files().collect::<Vec<_>>(), ["/traces/Verizon-LTE.up"]);
     assert_eq!(link.build::<u32>(1, "link").err(), Some(Invalid::Unread));
-    assert!(link.set_trace("2\n1\n").is_err());
-    link.set_trace("1\n2\n").unwrap();
+    assert!(link.read_files(|_| Ok("2\n1\n".to_owned())).is_err());
+    let missing = link.read_files(|_| Err("it is gone".to_owned()));
+    assert_eq!(missing, Err("cannot read the trace /traces/Verizon-LTE.up: it is gone".to_owned()));
+    link.read_files(|_| Ok("1\n2\n".to_owned())).unwrap();
     let (mut net, ids) = net(&link);
     net.arrive(Instant(0), (ids[0], 0), Packet::new(0, Length::packet(1500)));
     assert_eq!(net.next(Instant(1_000_000_000)).unwrap().at, Instant(1_000_000));
-    assert_eq!(words("rate=1G").trace_file(), None);
+    assert_eq!(words("rate=1G").files().next(), None);
+}
+
+#[test]
+fn traces_of_delays_and_losses_hold_for_one_packet_after_the_other() {
+    let mut link = words("delay=trace:d loss=trace:l order=free");
+    assert_eq!(link.to_string(), "delay=trace:d order=free loss=trace:l");
+    assert!(link.has_jitter() && link.needs_single_packets());
+    assert_eq!(link.build::<u32>(1, "link").err(), Some(Invalid::Unread));
+    let text = |file: &str| if file == "d" { "30ms\n10ms\n" } else { "010" };
+    link.read_files(|file| Ok(text(file).to_owned())).unwrap();
+    assert_eq!((link.delay(), link.jitter()), (Nanos::from_millis(20), None));
+    let (mut net, ids) = net(&link);
+    for number in 0..6 {
+        net.arrive(Instant(0), (ids[0], 0), Packet::new(number, Length::packet(100)));
+    }
+    let mut left = Vec::new();
+    while let Some(delivered) = net.next(Instant(1_000_000_000)) {
+        left.push((delivered.at.0 / 1_000_000, delivered.packet.payload));
+    }
+    // Packets 1 and 4 are lost; those that pass have 30, 10, 30 and 10 ms.
+    left.sort_unstable();
+    assert_eq!(left, [(10, 2), (10, 5), (30, 0), (30, 3)]);
+    assert!(unbuilt("delay=trace:d jitter=1ms").to_string().contains("not read"));
+    link.merge(&words("delay=5ms"));
+    assert_eq!(
+        (link.to_string().as_str(), link.delay()),
+        ("delay=5ms order=free loss=trace:l", Nanos::from_millis(5))
+    );
 }
 
 #[test]
@@ -242,10 +272,13 @@ fn a_word_that_is_refused_says_what_would_do() {
         ("rtr=1ms", "unknown option `rtr`: did you mean `rtt`?"),
         ("dealy=1ms", "unknown option `dealy`: did you mean `delay`?"),
         ("rtt=400", "`rtt=400`: write a time such as 400ms or 20us"),
-        ("loss=2", "`loss=2`: write a share such as 1e-6 or 0.1%, ge:p,r,h,k, or every:1000"),
+        (
+            "loss=2",
+            "`loss=2`: write a share such as 1e-6 or 0.1%, ge:p,r,h,k, every:1000 or trace:FILE",
+        ),
         (
             "loss=ge:0.1",
-            "`loss=ge:0.1`: write a share such as 1e-6 or 0.1%, ge:p,r,h,k, or every:1000",
+            "`loss=ge:0.1`: write a share such as 1e-6 or 0.1%, ge:p,r,h,k, every:1000 or trace:FILE",
         ),
         ("queue=1000", "`queue=1000`: write packets, bytes or a time: 1000p, 1MB or 50ms"),
         ("ecn=yes", "`ecn=yes`: write the option without a value, or none"),
@@ -298,9 +331,7 @@ fn a_word_without_effect_is_refused() {
 fn words_have_the_wire_that_they_build() {
     let stream_bps = |text: &str| {
         let mut words: LinkWords = text.parse().unwrap();
-        if words.trace_file().is_some() {
-            words.set_trace("1\n2\n3\n4\n").unwrap();
-        }
+        words.read_files(|_| Ok("1\n2\n3\n4\n".to_owned())).unwrap();
         words.line().map(|line| line.map(|line| line.stream_bps(40, 1460)))
     };
     // A packet of 1500 bytes with 1460 of payload, and 38 bytes of Ethernet.

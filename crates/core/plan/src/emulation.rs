@@ -110,7 +110,7 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
                                                 bytes",
         );
     }
-    let Some(mut words) = point.words() else { return Ok(()) };
+    let Some(words) = point.words() else { return Ok(()) };
     if let Some(word) = point.emulate.as_deref().and_then(of_the_wire)
         && point.link.has_wire()
     {
@@ -118,14 +118,21 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
             format!("`{word}` in emulate conflicts with link={}, which sets it", point.link);
         return refuse(Factor::Emulate, message, "remove it, or use link=veth");
     }
+    let has_delays = point
+        .emulate
+        .iter()
+        .flat_map(|words| words.split(' '))
+        .any(|word| word.starts_with("delay="));
+    if has_delays && point.rtt.is_some_and(|Nanos(rtt_ns)| rtt_ns > 0) {
+        let message = "rtt and a trace of delays set the same property";
+        return refuse(Factor::Emulate, message, "give one of them");
+    }
     if point.link == Link::Loopback {
         let factor = if point.rtt.is_some() { Factor::Rtt } else { Factor::Emulate };
         return refuse(factor, "link=loopback cannot be emulated", "use link=veth");
     }
-    if words.trace_file().is_some() {
-        // The file is read later (`Plan::link_trace_files`); every trace builds alike.
-        let _ = words.set_trace("1");
-    }
+    // The files are read later (`Plan::link_traces`); every trace builds alike.
+    let words = words.with_any_traces();
     if let Err(error) = words.build::<()>(0, "") {
         let factor = if point.emulate.is_some() { Factor::Emulate } else { Factor::Link };
         return refuse(factor, error.to_string(), "see docs/lab.md for the link options");
@@ -228,6 +235,7 @@ mod tests {
                 ["`schedule=1500B/1ms`", "ethernet:1G", "link=veth"],
             ),
             ("link=ethernet:1G,emulate=trace=a.up", ["`trace=a.up`", "ethernet:1G", "veth"]),
+            ("link=veth,rtt=1ms,emulate=delay=trace:d", ["rtt", "trace of delays", "one of them"]),
             ("link=ethernet:1G,emulate=framing=none", ["`framing=none`", "ethernet:1G", "veth"]),
         ] {
             let refused = point(levels).unwrap_err();

@@ -148,8 +148,8 @@ pub(crate) fn dscp(text: &str) -> Result<Level, String> {
 pub(crate) fn emulated(text: &str) -> Result<Level, String> {
     let words: LinkWords = text.parse().map_err(|error| format!("{error}"))?;
     let level = words.to_string();
-    let keys = level.split(' ').map(|word| word.split('=').next().unwrap_or_default());
-    for key in keys {
+    for word in level.split(' ').filter(|word| !word.starts_with("delay=trace:")) {
+        let key = word.split('=').next().unwrap_or_default();
         let help = match key {
             "link" | "mtu" => "use the factor `link`",
             "rtt" | "delay" => "use the factor `rtt`",

@@ -96,7 +96,7 @@ pub struct Plan {
     /// the files (see [`Plan::trace_files`]).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub traces: BTreeMap<String, Trace>,
-    /// Texts of the link traces that `emulate` names (see [`Plan::link_trace_files`]), read by the caller, too.
+    /// Texts of the link traces that `emulate` names, by file name, read by the caller, too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub link_traces: BTreeMap<String, String>,
     /// What reports show; it does not affect what is run.
@@ -503,12 +503,6 @@ impl Plan {
                 _ => None,
             })
             .collect()
-    }
-
-    /// The files of link traces that the points name, each once.
-    pub fn link_trace_files(&self) -> BTreeSet<String> {
-        let words = self.points.iter().filter_map(Point::words);
-        words.filter_map(|words| words.trace_file().map(str::to_owned)).collect()
     }
 
     /// Lower bound of the duration of all runs: each group stops as early as its rule allows.

@@ -150,7 +150,7 @@ impl Point {
         let words = self.words();
         let is_lossless = !words.as_ref().is_some_and(LinkWords::needs_single_packets);
         // Bursts and traces have periods of their own.
-        let is_steady = words.is_none_or(|words| words.trace_file().is_none())
+        let is_steady = words.is_none_or(|words| words.files().next().is_none())
             && matches!(self.pace, Pace::Closed | Pace::Fixed(_) | Pace::Poisson(_));
         let keeps_connections = self.pattern != Pattern::Crr && self.flows <= FLOWS_MAX;
         leaves_at_once

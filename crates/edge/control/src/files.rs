@@ -1,12 +1,14 @@
 //! Reads the files that a plan names: traces of departures and of links, and a topology.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 use fabricmark_lab::Topology;
-use fabricmark_plan::{Offload, PathSpec, Plan, Trace};
+use fabricmark_link::LinkWords;
+use fabricmark_plan::{Offload, PathSpec, Plan, Point, Trace};
 
 use crate::testbed::way;
 
@@ -34,11 +36,21 @@ pub fn read_files(plan: &mut Plan, folder: &Path) -> Result<(), FileError> {
         let text = read("trace", &file, TRACE_MIB_MAX)?;
         plan.traces.insert(name, Trace::parse(&text).map_err(|error| broken(&file, error))?);
     }
-    for name in plan.link_trace_files() {
-        let file = folder.join(&name);
-        let text = read("trace", &file, LINK_TRACE_MIB_MAX)?;
-        fabricmark_link::Trace::parse(&text).map_err(|error| broken(&file, error))?;
-        plan.link_traces.insert(name, text);
+    let words: BTreeSet<String> =
+        plan.points.iter().filter_map(Point::words).map(|words| words.to_string()).collect();
+    for words in words {
+        let mut words: LinkWords = words.parse().map_err(|error| FileError(format!("{error}")))?;
+        let texts = &mut plan.link_traces;
+        let read = |name: &str| match texts.get(name) {
+            Some(text) => Ok(text.clone()),
+            None => {
+                let text = read("trace", &folder.join(name), LINK_TRACE_MIB_MAX)
+                    .map_err(|FileError(error)| error)?;
+                texts.insert(name.to_owned(), text.clone());
+                Ok(text)
+            }
+        };
+        words.read_files(read).map_err(FileError)?;
     }
     Ok(())
 }

@@ -66,6 +66,13 @@ impl Qdiscs {
                 return Err(ask.refusal(key, "", "`emulator`"));
             }
         }
+        let is_trace = |word: &str| word.contains("=trace:");
+        let traced = ["delay", "loss"]
+            .into_iter()
+            .find(|key| ask.said(key).is_some_and(|word| is_trace(&word)));
+        if let Some(key) = traced {
+            return Err(ask.refusal(key, "", "`emulator`"));
+        }
         if backend == Backend::Veth {
             let text = words.to_string();
             let mut others =

@@ -86,7 +86,7 @@ impl Topology {
         Self::parse_with(text, &mut |_| Err("no files are read here".to_owned()))
     }
 
-    /// Parses a topology file; `read` returns the text of a file that a `trace` names, or why there is none.
+    /// Parses a topology file; `read` returns the text of a trace that an option names, or why there is none.
     pub fn parse_with(
         text: &str,
         read: &mut dyn FnMut(&str) -> Result<String, String>,
@@ -227,16 +227,6 @@ impl Source {
             |file: &str| self.traces.get(file).cloned().ok_or_else(|| "it was not sent".to_owned());
         Topology::parse_with(&self.text, &mut read)
     }
-}
-
-/// Sets the trace of link options that name a file; `read` returns its text.
-pub(crate) fn fill_trace(
-    words: &mut LinkWords,
-    read: impl FnOnce(&str) -> Result<String, String>,
-) -> Result<(), String> {
-    let Some(file) = words.trace_file().map(str::to_owned) else { return Ok(()) };
-    let text = read(&file).map_err(|error| format!("cannot read the trace {file}: {error}"))?;
-    words.set_trace(&text).map_err(|error| format!("{file}: {error}"))
 }
 
 /// Address of a host in a network; host 0 is the network itself.

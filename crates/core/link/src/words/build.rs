@@ -126,7 +126,7 @@ impl LinkWords {
                 Some(((bytes.0.saturating_mul(8_000_000_000), period.0), Framing::NONE))
             }
             (None, Some(Value::Trace(_))) => {
-                let trace = self.trace.as_ref().ok_or(Invalid::Unread)?;
+                let trace = self.files.trace.as_ref().ok_or(Invalid::Unread)?;
                 Some(((trace.mean_rate_bps() as u64, 1), Framing::NONE))
             }
             _ => None,
@@ -138,10 +138,19 @@ impl LinkWords {
         let wired = self.ratio().is_some();
         let managed = self.discipline() != Discipline::DropTail;
         let jitters = self.get(Key::Jitter).is_some();
+        let has_delays = matches!(self.get(Key::Delay), Some(Value::OfEach(_)));
+        let has_losses = matches!(self.get(Key::Loss), Some(Value::OfEach(_)));
+        if has_delays && self.files.delays.is_none() || has_losses && self.files.losses.is_none() {
+            return Err(Invalid::Unread);
+        }
         let needs = [
-            (Key::Jitter, "delay", self.get(Key::Delay).is_some()),
+            (
+                Key::Jitter,
+                if has_delays { "delay=TIME" } else { "delay" },
+                self.get(Key::Delay).is_some() && !has_delays,
+            ),
             (Key::Distribution, "jitter", jitters),
-            (Key::Order, "jitter", jitters),
+            (Key::Order, "jitter", self.has_jitter()),
             (Key::Queue, "rate, schedule, trace or link", self.is_paced()),
             (Key::Discipline, "rate, schedule, trace or link", self.is_paced()),
             (Key::Ecn, "discipline=codel or discipline=red", managed),
@@ -187,7 +196,7 @@ impl LinkWords {
     fn wire<T: Clone + Send + 'static>(&self, stream: Stream) -> Result<Option<Part<T>>, Invalid> {
         let Some((ratio, framing)) = self.pace()? else { return Ok(None) };
         let queue = || self.queue(ratio, stream);
-        Ok(Some(match (self.get(Key::Pace), &self.trace) {
+        Ok(Some(match (self.get(Key::Pace), &self.files.trace) {
             (Some(Value::Schedule { bytes, period }), _) => {
                 Box::new(Opportunities::schedule(bytes.0, *period, queue()?)?)
             }
@@ -271,6 +280,9 @@ impl LinkWords {
     }
 
     fn delaying<T>(&self, stream: Stream) -> Result<Option<Delay<T>>, Invalid> {
+        if let (Some(Value::OfEach(_)), Some(delays)) = (self.get(Key::Delay), &self.files.delays) {
+            return Delay::new(Delays::Trace(delays.clone()), self.order(), stream).map(Some);
+        }
         let mean = self.delay();
         let delays = match (self.jitter(), self.distribution()) {
             (Some(deviation), Distribution::Normal) => Delays::Normal { mean, deviation },

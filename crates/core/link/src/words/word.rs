@@ -86,6 +86,8 @@ pub(super) enum Value {
         period: Nanos,
     },
     Trace(String),
+    /// File with the delay or the fate of each packet.
+    OfEach(String),
     /// Link whose framing is used; `None` for `framing=none`.
     Framing(Option<Link>),
     Mtu(u16),
@@ -113,10 +115,18 @@ impl Word {
         if text == "none" && key != Key::Framing {
             return Ok((key, Self { name: key.name(), value: Value::Absent }));
         }
+        if let ("delay" | "loss", Some(file)) = (name, text.strip_prefix("trace:")) {
+            let (value, expected) = file_name(file, Value::OfEach);
+            let refused = || WordsError::Value { key: name, value: text.to_owned(), expected };
+            return Ok((key, Self { name, value: value.ok_or_else(refused)? }));
+        }
         let link = || text.parse().map_err(|reason| WordsError::Link { key: name, reason });
         let (value, expected) = match name {
             "rtt" => (text.parse().ok().map(Value::RoundTrip), "a time such as 400ms or 20us"),
-            "delay" | "jitter" | "up" | "down" => {
+            "delay" => {
+                (text.parse().ok().map(Value::Time), "a time such as 400ms or 20us, or trace:FILE")
+            }
+            "jitter" | "up" | "down" => {
                 (text.parse().ok().map(Value::Time), "a time such as 400ms or 20us")
             }
             "dist" => (Distribution::parse(text).map(Value::Distribution), "normal or pareto"),
@@ -143,11 +153,7 @@ impl Word {
                 value::schedule(text),
                 "bytes and a period, such as 62487B/5995us, or model-1, model-2 or model-100",
             ),
-            "trace" => {
-                let is_name = !text.is_empty() && !text.contains(char::is_whitespace);
-                let value = is_name.then(|| Value::Trace(text.to_owned()));
-                (value, "the name of a file, without spaces")
-            }
+            "trace" => file_name(text, Value::Trace),
             "mtu" => {
                 let mtu = text.parse().ok().filter(|&mtu| mtu >= MTU_MIN);
                 (mtu.map(Value::Mtu), "bytes from 1280 (RFC 8200) to 65535")
@@ -166,7 +172,7 @@ impl Word {
             }
             "loss" => (
                 LossWord::parse(text).map(Value::Loss),
-                "a share such as 1e-6 or 0.1%, ge:p,r,h,k, or every:1000",
+                "a share such as 1e-6 or 0.1%, ge:p,r,h,k, every:1000 or trace:FILE",
             ),
             "corrupt" | "duplicate" => {
                 (Share::parse(text).map(Value::Share), "a share such as 1e-6 or 0.1%")
@@ -182,6 +188,12 @@ impl Word {
         let value = value.ok_or_else(refused)?;
         Ok((key, Self { name, value }))
     }
+}
+
+/// The name of a file, or what was expected.
+fn file_name(text: &str, value: fn(String) -> Value) -> (Option<Value>, &'static str) {
+    let is_name = !text.is_empty() && !text.contains(char::is_whitespace);
+    (is_name.then(|| value(text.to_owned())), "the name of a file, without spaces")
 }
 
 /// Error that suggests the nearest option name, or lists all if none is near.
@@ -210,6 +222,7 @@ impl fmt::Display for Word {
             Value::Rate(rate) => write!(f, "={rate}"),
             Value::Schedule { bytes, period } => write!(f, "={}B/{period}", bytes.0),
             Value::Trace(file) => write!(f, "={file}"),
+            Value::OfEach(file) => write!(f, "=trace:{file}"),
             Value::Mtu(bytes) => write!(f, "={bytes}"),
             Value::Queue(room) => write!(f, "={room}"),
             Value::Discipline(discipline) => write!(f, "={discipline}"),

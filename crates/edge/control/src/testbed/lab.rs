@@ -60,7 +60,7 @@ impl InLab {
             for (number, wiring) in wirings.into_iter().enumerate() {
                 let mut topology = wiring.topology(&format!("link{number}"))?;
                 for words in topology.links.iter_mut().flat_map(|wire| &mut wire.words) {
-                    set_trace(words, plan);
+                    set_traces(words, plan);
                 }
                 topologies.push((Some(wiring), topology));
             }
@@ -104,11 +104,10 @@ impl InLab {
     }
 }
 
-/// Gives link options that name a trace its text, which was checked when it was read.
-fn set_trace(words: &mut LinkWords, plan: &Plan) {
-    if let Some(text) = words.trace_file().and_then(|file| plan.link_traces.get(file)) {
-        let _ = words.set_trace(text);
-    }
+/// Gives link options that name traces their texts, which were checked when they were read.
+fn set_traces(words: &mut LinkWords, plan: &Plan) {
+    let read = |file: &str| plan.link_traces.get(file).cloned().ok_or_else(String::new);
+    let _ = words.read_files(read);
 }
 
 /// Whether two addresses of a lab are in one network.

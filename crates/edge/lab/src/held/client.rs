@@ -100,19 +100,18 @@ impl Lab {
         }
     }
 
-    /// Changes the options of a link for packets from one of its ends, or from both. The file of a `trace` is read
-    /// here, relative to the current folder of this process.
+    /// Changes the options of a link for packets from one of its ends, or from both. Traces are read here, relative to the current folder of this process.
     pub fn change(&self, link: &str, from: Option<&str>, words: &str) -> Result<(), HeldError> {
         // The holder rejects options that cannot be parsed.
         let parsed = words.parse::<LinkWords>().unwrap_or_default();
         let read = |file: &str| {
-            fs::read_to_string(file).map_err(|error| {
-                HeldError::Refused(format!("cannot read the trace {file}: {error}"))
-            })
+            let refused =
+                |error| HeldError::Refused(format!("cannot read the trace {file}: {error}"));
+            Ok((file.to_owned(), fs::read_to_string(file).map_err(refused)?))
         };
-        let trace = parsed.trace_file().map(read).transpose()?;
+        let traces = parsed.files().map(read).collect::<Result<_, HeldError>>()?;
         let (link, from, words) = (link.to_owned(), from.map(str::to_owned), words.to_owned());
-        let request = Request::Change { link, from, words, trace };
+        let request = Request::Change { link, from, words, traces };
         message::check_length(&request)?;
         self.ask(&request).map(|_| ())
     }

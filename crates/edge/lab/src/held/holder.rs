@@ -1,5 +1,6 @@
 //! The process that holds a lab.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -14,7 +15,6 @@ use super::place::{Named, Place, unusable};
 use super::remnant;
 use crate::network::Lab;
 use crate::privilege;
-use crate::topology::fill_trace;
 
 /// Time for a client to send its request and to read the answer; others wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -83,8 +83,8 @@ impl Holder {
                 Ok(()) => return,
                 Err(error) => Err(error),
             },
-            Request::Change { link, from, words, trace } => {
-                self.change(&link, from.as_deref(), &words, trace).map(|()| Reply::Done)
+            Request::Change { link, from, words, traces } => {
+                self.change(&link, from.as_deref(), &words, &traces).map(|()| Reply::Done)
             }
             Request::Down => return,
         };
@@ -108,7 +108,7 @@ impl Holder {
         link: &str,
         from: Option<&str>,
         words: &str,
-        trace: Option<String>,
+        traces: &BTreeMap<String, String>,
     ) -> Result<(), HeldError> {
         let links = &self.network.topology().links;
         let refused = HeldError::Refused;
@@ -123,8 +123,9 @@ impl Holder {
         };
         let end = from.map(end).transpose()?;
         let mut words: LinkWords = words.parse().map_err(|error| refused(format!("{error}")))?;
-        fill_trace(&mut words, |_| trace.ok_or_else(|| "it was not sent".to_owned()))
-            .map_err(refused)?;
+        let read =
+            |file: &str| traces.get(file).cloned().ok_or_else(|| "it was not sent".to_owned());
+        words.read_files(read).map_err(refused)?;
         Ok(self.network.change(place, end, &words)?)
     }
 

@@ -1,5 +1,6 @@
 //! Messages to and from a holder: one line of JSON each, and descriptors beside it.
 
+use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -42,8 +43,8 @@ pub(crate) enum Request {
         /// Only for packets from this node; `None`: in both directions.
         from: Option<String>,
         words: String,
-        /// Contents of the file that `trace` names.
-        trace: Option<String>,
+        /// Texts of the traces that the words name, by file name.
+        traces: BTreeMap<String, String>,
     },
     Down,
 }

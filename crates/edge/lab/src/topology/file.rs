@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::junction::{FileHub, FileSwitch};
 use super::networks::Networks;
-use super::{Junction, Node, Topology, Wire, fill_trace};
+use super::{Junction, Node, Topology, Wire};
 use crate::qdisc::{Backend, Qdiscs};
 
 /// Largest number of links: they are numbered by one byte of their IPv4 addresses.
@@ -192,7 +192,8 @@ impl FileLink {
         let mut parse = |text: &str| {
             let of_link = |error: String| format!("link `{name}`: {error}");
             let mut words: LinkWords = text.parse().map_err(|error| of_link(format!("{error}")))?;
-            fill_trace(&mut words, &mut *read).map(|()| words).map_err(of_link)
+            words.read_files(&mut *read).map_err(of_link)?;
+            Ok::<_, String>(words)
         };
         let mut both = LinkWords::default();
         for junction in between.iter().filter_map(|node| junctions.get(node)) {

@@ -59,7 +59,7 @@ impl Topology {
         Some(Way {
             mtu: directions().map(|one| words(one).mtu()).min()?,
             rtt: Nanos(directions().map(|one| words(one).delay().0).sum()),
-            has_jitter: directions().any(|one| words(one).jitter().is_some()),
+            has_jitter: directions().any(|one| words(one).has_jitter()),
             is_single: directions()
                 .filter(|&(link, end)| !self.is_at_junction(link, end))
                 .all(|(link, end)| self.is_single(link, end)),

@@ -1,7 +1,6 @@
 //! A connection and its path, ready to be simulated.
 
 use std::fs;
-use std::path::Path;
 
 use fabricmark_link::{Invalid, LinkWords};
 use fabricmark_tcpsim::{self as tcpsim, Congestion, Outcome, Settings};
@@ -73,7 +72,7 @@ impl Connection {
                     "`pause` needs a link before this one, and a simulation has none: leave it out";
                 return Err(Failure::input(message));
             }
-            read_trace(words)?;
+            read_traces(words)?;
         }
         let mut connection = Self { name, there, back, settings, seed, limits: Vec::new() };
         connection.limits = connection.limits()?;
@@ -150,8 +149,7 @@ impl Connection {
     }
 }
 
-fn read_trace(words: &mut LinkWords) -> Result<(), Failure> {
-    let Some(file) = words.trace_file().map(str::to_owned) else { return Ok(()) };
-    let text = fs::read_to_string(&file).map_err(Failure::unread(Path::new(&file)))?;
-    words.set_trace(&text).map_err(|error| Failure::input(format!("{file}: {error}")))
+fn read_traces(words: &mut LinkWords) -> Result<(), Failure> {
+    let read = |file: &str| fs::read_to_string(file).map_err(|error| error.to_string());
+    words.read_files(read).map_err(Failure::input)
 }
