@@ -20,10 +20,12 @@ impl Point {
     /// Bytes of the response to a burst: those that osu_bw sends back after a window.
     pub(crate) const BURST_RESPONSE: Bytes = Bytes(4);
 
-    /// Largest number of flows of a transport by a path. A path of io_uring has a ring and receive buffers for each
-    /// flow.
+    /// Largest number of flows of a transport by a path. Most paths have buffers, pipes or rings for each flow.
     pub const fn flows_max(transport: Transport, path: Path) -> u32 {
-        if path.is_uring() { 1_000 } else { transport.traits().flows_max }
+        match path {
+            Path::Copy | Path::Trunc => transport.traits().flows_max,
+            _ => 1_000,
+        }
     }
 
     /// Largest number of requests in flight per flow, and of payloads per burst. netperf's bursts are smaller; each

@@ -430,7 +430,7 @@ fn check_timestamps(point: &Point) -> Result<(), Contradiction> {
 
 /// Rejects a path that the pattern, pace, wait or MTU of the point does not support.
 fn check_path(point: &Point) -> Result<(), Contradiction> {
-    let Point { pattern, path, flows, wait, .. } = *point;
+    let Point { pattern, path, wait, .. } = *point;
     if path == Path::Copy {
         return Ok(());
     }
@@ -447,12 +447,8 @@ fn check_path(point: &Point) -> Result<(), Contradiction> {
         let help = format!("use a payload of at most {room} bytes, or path=copy or mmsg");
         return refuse(Factor::Payload, message, help);
     }
-    let is_many = matches!(path, Path::Mmsg | Path::Gso) || path.is_uring();
-    if is_many && point.pace != Pace::Closed {
-        let message = format!(
-            "path={path} sends many payloads per call and supports only \
-                               pace=closed"
-        );
+    if path.is_uring() && point.pace != Pace::Closed {
+        let message = format!("path={path} supports only pace=closed");
         return refuse(Factor::Path, message, "use path=copy or pace=closed");
     }
     let (is_carried, carried) = match path {
@@ -468,11 +464,6 @@ fn check_path(point: &Point) -> Result<(), Contradiction> {
             let message = format!("wait={wait} is not supported with path={path}");
             return refuse(Factor::Path, message, "use wait=block, spin or epoll");
         }
-        return Ok(());
-    }
-    if flows > 1 || wait == Wait::Epoll {
-        let message = format!("flows={flows} with wait={wait} is not supported with path={path}");
-        return refuse(Factor::Path, message, "use flows=1 and wait=block, spin or busy-poll");
     }
     Ok(())
 }

@@ -139,8 +139,8 @@ fn faults_of_an_add_are_named_with_their_line_and_remedy() {
         ("window = []", ["p.toml:33:10: window in [[add]] has no levels", "at least one level"]),
         ("window = \"wide\"", ["p.toml:33:10: not a level of window", "such as 2bdp"]),
         (
-            "wait = \"epoll\"\npath = \"splice\"",
-            ["p.toml:34:8: flows=1 with wait=epoll", "path=splice"],
+            "wait = \"busy-poll\"\npath = \"io-uring\"",
+            ["p.toml:34:8: wait=busy-poll is not supported with path=io-uring", "use wait=block"],
         ),
         ("response = [1, 2]", ["p.toml:28:1: two combinations give the same point", "[[exclude]]"]),
     ] {

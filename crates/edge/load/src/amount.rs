@@ -50,6 +50,10 @@ impl Flow for Limited<'_> {
     passes_on!();
 
     fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
+        self.send_most(payload, u64::MAX)
+    }
+
+    fn send_most(&mut self, payload: &mut [u8], most: u64) -> io::Result<Moved> {
         if self.amount.left_bytes.get() == 0 {
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -57,7 +61,7 @@ impl Flow for Limited<'_> {
         let left = usize::try_from(self.amount.left_bytes.get()).unwrap_or(whole);
         let room =
             if self.is_stream { whole.min(self.written.saturating_add(left)) } else { whole };
-        let moved = self.flow.send(&mut payload[..room])?;
+        let moved = self.flow.send_most(&mut payload[..room], most)?;
         self.written = (self.written + moved.bytes as usize) % whole.max(1);
         self.amount.take(moved.bytes);
         Ok(moved)

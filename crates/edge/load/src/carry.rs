@@ -202,8 +202,10 @@ fn send<F: Flow>(
     if let Some(pacer) = paced {
         let polls = prepare.point.wait == Wait::Epoll;
         let follow = Follow::of(&prepare.point.pace);
+        // The largest buffers of both paths.
+        let most = if matches!(prepare.point.path, Path::Mmsg | Path::Gso) { 64 } else { 1 };
         let (counts, of_each, pacing) =
-            paced_stream::send(flows, &mut payload, pacer, follow, polls, control)?;
+            paced_stream::send(flows, &mut payload, pacer, follow, (polls, most), control)?;
         let fairness = fairness(&of_each);
         return Ok(EndReport { fairness, pacing: Some(pacing), ..counted(counts) });
     }

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 
 use fabricmark_plan::{
-    INTERVAL_MIN, Operation, Path, Pattern, Point, Role, Timestamps, Transport, check_order,
+    INTERVAL_MIN, Operation, Path, Pattern, Point, Role, Timestamps, Transport, Wait, check_order,
 };
 use fabricmark_proto::{EndReport, Failure, Prepare, SequenceCounts};
 use fabricmark_rdma::Adapter;
@@ -27,7 +27,7 @@ use crate::opening::{self, Connection, Listener, accept_all, open_all};
 use crate::options::{self, QuickAck};
 use crate::path::gso::GsoFlow;
 use crate::path::mmsg::MmsgFlow;
-use crate::path::pages::Pages;
+use crate::path::pages::{Pages, payload_file};
 use crate::path::uring::{self, bytes::UringBytes, datagrams::UringDatagrams};
 use crate::sockets::{allow_files, bound, side, socket_drops, waiting};
 use crate::threads::carry_on_threads;
@@ -250,18 +250,26 @@ impl Run<'_> {
             let stamped = |stream: &_| ask_for(stream, source);
             return self.by_path(streams, "set SO_TIMESTAMPING", stamped);
         }
-        let lay: fn(&TcpStream, usize) -> io::Result<Pages> = match (point.path, is_active) {
-            (Path::ZeroCopy, true) => |stream, _| Pages::zerocopy(stream),
-            (Path::SendFile, true) => |_, bytes| Pages::sendfile(bytes),
-            (Path::Splice, _) => |_, bytes| Pages::splice(bytes),
-            (Path::Trunc, false) => |_, _| Ok(Pages::Trunc),
-            _ if point.path.is_uring() => return self.bytes(streams),
+        let doing = format!("set up path={}", point.path);
+        match (point.path, is_active) {
+            (Path::ZeroCopy, true) => {
+                let waits = point.wait != Wait::Epoll;
+                self.by_path(streams, doing, |stream| Pages::zerocopy(stream, waits))
+            }
+            (Path::SendFile, true) | (Path::Splice, _) => {
+                let file = payload_file(bytes).map_err(system(&doing))?;
+                self.by_path(streams, doing, |_| match point.path {
+                    Path::Splice => Pages::splice(&file, bytes),
+                    _ => Pages::sendfile(&file),
+                })
+            }
+            (Path::Trunc, false) => self.by_path(streams, doing, |_| Ok(Pages::Trunc)),
+            _ if point.path.is_uring() => self.bytes(streams),
             _ => {
                 let mut flows: Vec<_> = streams.into_iter().map(ByteFlow::new).collect();
-                return self.flows_by(&mut flows, Self::carry_on_threads);
+                self.flows_by(&mut flows, Self::carry_on_threads)
             }
-        };
-        self.by_path(streams, format!("set up path={}", point.path), |stream| lay(stream, bytes))
+        }
     }
 
     /// Runs the pattern over TCP connections with a path of their own.
@@ -395,8 +403,7 @@ impl Run<'_> {
             sockets.into_iter().map(|(socket, opened)| UdpFlow::new(socket, opened, *role, point));
         match (point.path, point.timestamps.filter(|_| self.prepare.is_active())) {
             (Path::Mmsg, _) => {
-                let bytes = point.payload.0 as usize;
-                let flows = flows.map(|udp| MmsgFlow::new(udp, bytes)).collect();
+                let flows = flows.map(|udp| MmsgFlow::new(udp, point)).collect();
                 self.datagrams(flows, MmsgFlow::udp, Self::carry_any)
             }
             (Path::Gso, _) => {

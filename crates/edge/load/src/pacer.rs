@@ -3,6 +3,7 @@
 mod follow;
 mod tally;
 
+use std::collections::VecDeque;
 use std::hint::spin_loop;
 use std::io;
 use std::num::NonZero;
@@ -71,6 +72,8 @@ pub struct Pacer<'a> {
     start_ns: u64,
     /// Next intended departure; `None` once the schedule has ended.
     due_ns: Option<u64>,
+    /// Those after it that were looked at already.
+    later_ns: VecDeque<u64>,
     /// When `wait` first returned `None`.
     ended_ns: Option<u64>,
     tally: Tally,
@@ -82,8 +85,16 @@ impl<'a> Pacer<'a> {
     pub fn start(schedule: Schedule, waiting: Waiting, stop: &'a AtomicBool) -> io::Result<Self> {
         set_current_timer_slack(NonZero::new(1))?;
         let tally = Tally::new(schedule.interval_ns());
-        let mut pacer =
-            Self { schedule, waiting, stop, start_ns: 0, due_ns: None, ended_ns: None, tally };
+        let mut pacer = Self {
+            schedule,
+            waiting,
+            stop,
+            start_ns: 0,
+            due_ns: None,
+            later_ns: VecDeque::new(),
+            ended_ns: None,
+            tally,
+        };
         pacer.start_ns = now_ns();
         pacer.due_ns = pacer.next_due_ns();
         Ok(pacer)
@@ -130,6 +141,22 @@ impl<'a> Pacer<'a> {
         next_ns
     }
 
+    /// Number of departures that are due at `now_ns`, at most `most`. Not together with [`Self::follow`], which changes
+    /// departures that are not due yet.
+    pub fn due(&mut self, now_ns: u64, most: u64) -> u64 {
+        if self.due_ns.is_none_or(|due_ns| due_ns > now_ns) {
+            return 0;
+        }
+        while (self.later_ns.len() as u64) < most
+            && self.later_ns.back().is_none_or(|&latest_ns| latest_ns <= now_ns)
+            && let Some(next_ns) = self.from_schedule()
+        {
+            self.later_ns.push_back(next_ns);
+        }
+        let later = self.later_ns.iter().take_while(|&&later_ns| later_ns <= now_ns).count();
+        most.min(1 + later as u64)
+    }
+
     /// Until when to sleep before the next departure; `None` to spin or to depart.
     pub fn sleep_until(&self, now_ns: u64) -> Option<u64> {
         self.waiting.sleep_until(now_ns, self.due_ns?)
@@ -161,6 +188,10 @@ impl<'a> Pacer<'a> {
     }
 
     fn next_due_ns(&mut self) -> Option<u64> {
+        self.later_ns.pop_front().or_else(|| self.from_schedule())
+    }
+
+    fn from_schedule(&mut self) -> Option<u64> {
         self.start_ns.checked_add(self.schedule.next_departure_ns()?)
     }
 }
@@ -214,6 +245,21 @@ mod tests {
         // Those due at 1, 2, 3 and 4 ms left at 5.5 ms at the earliest.
         assert!(pacing.late >= 4, "{}", pacing.late);
         assert!(pacing.slip_ns.max() >= Some(4_500_000));
+    }
+
+    #[test]
+    fn what_is_due_is_counted_up_to_a_limit_and_departs_once() {
+        let stop = AtomicBool::new(false);
+        let mut pacer = Pacer::start(schedule("burst:640/1h"), Waiting::Spin, &stop).unwrap();
+        let now_ns = pacer.wait_until_due().unwrap();
+        assert_eq!(pacer.due(pacer.start_ns() - 1, 64), 0);
+        assert_eq!([pacer.due(now_ns, 4), pacer.due(now_ns, 64), pacer.due(now_ns, 1)], [4, 10, 1]);
+        for left in (0..10).rev() {
+            pacer.depart(now_ns);
+            assert_eq!(pacer.due(now_ns, 64), left);
+        }
+        assert_eq!(pacer.next_ns(), Some(pacer.start_ns() + 3_600_000_000_000));
+        assert_eq!(pacer.finish().departures, 10);
     }
 
     #[test]

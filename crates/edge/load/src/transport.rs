@@ -59,6 +59,12 @@ pub trait Flow {
     /// Passes one payload, or several of its length, to the transport in one call.
     fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved>;
 
+    /// As [`Self::send`], of at most `most` payloads.
+    fn send_most(&mut self, payload: &mut [u8], most: u64) -> io::Result<Moved> {
+        let _ = most;
+        self.send(payload)
+    }
+
     /// Receives what has arrived; zero bytes at the end of a reliable flow.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved>;
 
@@ -205,7 +211,11 @@ impl Flow for AnyFlow<'_> {
     passes_on!();
 
     fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
-        self.flow.send(payload)
+        self.send_most(payload, u64::MAX)
+    }
+
+    fn send_most(&mut self, payload: &mut [u8], most: u64) -> io::Result<Moved> {
+        self.flow.send_most(payload, most)
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved> {

@@ -81,7 +81,11 @@ impl Flow for Gauged<'_> {
     passes_on!();
 
     fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
-        let moved = self.flow.send(payload)?;
+        self.send_most(payload, u64::MAX)
+    }
+
+    fn send_most(&mut self, payload: &mut [u8], most: u64) -> io::Result<Moved> {
+        let moved = self.flow.send_most(payload, most)?;
         self.gauge.add(moved.bytes, moved.payloads);
         Ok(moved)
     }

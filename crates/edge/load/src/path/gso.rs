@@ -48,12 +48,17 @@ impl GsoFlow {
 impl Flow for GsoFlow {
     passes_on!();
 
-    fn send(&mut self, _: &mut [u8]) -> io::Result<Moved> {
-        let segments = (self.buffer.len() / self.payload_bytes) as u64;
-        for payload in self.buffer.chunks_exact_mut(self.payload_bytes) {
+    fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
+        self.send_most(payload, u64::MAX)
+    }
+
+    fn send_most(&mut self, _: &mut [u8], most: u64) -> io::Result<Moved> {
+        let segments = most.min((self.buffer.len() / self.payload_bytes) as u64);
+        let buffer = &mut self.buffer[..segments as usize * self.payload_bytes];
+        for payload in buffer.chunks_exact_mut(self.payload_bytes) {
             self.flow.next_header().emit(payload);
         }
-        match self.flow.socket().send(&self.buffer) {
+        match self.flow.socket().send(buffer) {
             Ok(bytes) => Ok(Moved { payloads: segments, bytes: bytes as u64 }),
             Err(error) => {
                 self.flow.take_back(segments);

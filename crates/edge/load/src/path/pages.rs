@@ -33,9 +33,11 @@ const UNDER_WAY_MAX: u64 = 64;
 /// Checks for the last completions, [`Control::LOOK_EVERY`](crate::control::Control::LOOK_EVERY) apart: 5 s in total.
 const COMPLETION_LOOKS: u32 = 1000;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ZeroCopy {
     under_way: u64,
+    /// Whether a send waits for completions; otherwise it is the turn of another flow.
+    waits: bool,
 }
 
 #[derive(Debug)]
@@ -49,20 +51,20 @@ pub(crate) struct Splice {
 }
 
 impl Pages {
-    /// Sends from the program's pages.
-    pub(crate) fn zerocopy(stream: &TcpStream) -> io::Result<Self> {
+    /// Sends from the program's pages. `waits`: it is the only flow of its thread, and may wait for completions.
+    pub(crate) fn zerocopy(stream: &TcpStream, waits: bool) -> io::Result<Self> {
         set(stream.as_fd(), libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)?;
-        Ok(Self::ZeroCopy(ZeroCopy::default()))
+        Ok(Self::ZeroCopy(ZeroCopy { under_way: 0, waits }))
     }
 
-    /// Sends from a file in memory with `payload_bytes` bytes.
-    pub(crate) fn sendfile(payload_bytes: usize) -> io::Result<Self> {
-        Ok(Self::SendFile(payload_file(payload_bytes)?))
+    /// Sends from a [`payload_file`].
+    pub(crate) fn sendfile(file: &File) -> io::Result<Self> {
+        Ok(Self::SendFile(file.try_clone()?))
     }
 
-    /// Sends and receives through a pipe.
-    pub(crate) fn splice(payload_bytes: usize) -> io::Result<Self> {
-        let file = payload_file(payload_bytes)?;
+    /// Sends a [`payload_file`], and receives, through a pipe.
+    pub(crate) fn splice(file: &File, payload_bytes: usize) -> io::Result<Self> {
+        let file = file.try_clone()?;
         let (read_end, write_end) = pipe_with(PipeFlags::CLOEXEC)?;
         // One payload, but at most what the kernel allows without privilege (1 MiB).
         let wanted = payload_bytes.clamp(64 << 10, 1 << 20);
@@ -72,7 +74,8 @@ impl Pages {
     }
 }
 
-fn payload_file(bytes: usize) -> io::Result<File> {
+/// A file in memory with `bytes` bytes, for all flows of an end: they read it at offsets of their own.
+pub(crate) fn payload_file(bytes: usize) -> io::Result<File> {
     let mut file = File::from(memfd_create("fabricmark", MemfdFlags::CLOEXEC)?);
     file.write_all(&vec![0x5a; bytes])?;
     Ok(file)
@@ -81,9 +84,12 @@ fn payload_file(bytes: usize) -> io::Result<File> {
 impl ZeroCopy {
     fn send(&mut self, stream: &TcpStream, payload: &[u8]) -> io::Result<usize> {
         self.reap(stream)?;
-        if self.under_way >= UNDER_WAY_MAX {
+        if self.under_way >= UNDER_WAY_MAX && self.waits {
             wait_for_completion(stream)?;
             self.reap(stream)?;
+        }
+        if self.under_way >= UNDER_WAY_MAX && !self.waits {
+            return Err(io::ErrorKind::WouldBlock.into());
         }
         // The kernel holds references to the pages that it reads after the call, so it never reads freed memory.
         let flags = SendFlags::from_bits_retain(libc::MSG_ZEROCOPY as u32) | SendFlags::NOSIGNAL;

@@ -61,15 +61,16 @@ impl Batch {
         (&self.buffers[place * self.bytes..][..bytes.min(self.bytes)], bytes)
     }
 
-    /// Sends all datagrams, or as many as there is room for; returns their number.
-    pub(crate) fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+    /// Sends the first `count` datagrams, or as many as there is room for; returns their number.
+    pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, count: usize) -> io::Result<usize> {
+        let headers = &mut self.headers[..count];
         // SAFETY: headers, vectors and buffers are owned by `self`, which is borrowed for the call; the
         // kernel reads them and writes each `msg_len`.
         let sent = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
-                self.headers.as_mut_ptr(),
-                self.headers.len() as libc::c_uint,
+                headers.as_mut_ptr(),
+                headers.len() as libc::c_uint,
                 0,
             )
         };

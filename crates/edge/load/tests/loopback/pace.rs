@@ -70,6 +70,26 @@ fn every_path_of_tcp_and_the_null_transport_keep_a_pace() {
 }
 
 #[test]
+fn batches_take_what_is_due_and_each_datagram_departs_once() {
+    // Bursts of 100, more than a call sends, and single datagrams.
+    let bursts: Vec<u64> = (0..300).map(|k| k / 100 * 1_000_000).collect();
+    for path in ["mmsg", "gso"] {
+        for (flows, wait) in [(1, "block"), (5, "epoll")] {
+            for departures in [&bursts, &departures()] {
+                let levels = format!("transport=udp,path={path},flows={flows},wait={wait}");
+                let (start, answer) = run_trace(&format!("pattern=stream,{levels}"), departures);
+                let (pacing, count) = (start.pacing.unwrap(), departures.len() as u64);
+                assert_eq!((pacing.departures, pacing.slip_ns.len()), (count, count), "{levels}");
+                assert_eq!(start.counts.bytes, 512 * count, "{levels}");
+                assert_eq!(answer.sequence.unwrap().unique, count, "{levels}");
+                let fewest = start.fairness.map_or(1, |fairness| fairness.fewest);
+                assert!(fewest > 0, "{levels}: all flows have their turn");
+            }
+        }
+    }
+}
+
+#[test]
 fn no_payload_departs_before_the_pace_allows_it() {
     for pace_wait in ["sleep", "sleep-spin", "spin"] {
         let levels =
