@@ -14,6 +14,8 @@ mod reference;
 mod scale;
 mod svg;
 
+pub(crate) use svg::escaped;
+
 use fabricmark_plan::{ChartKind, Drawing};
 
 pub use modelled::{Curve, course_chart, goodput_chart, rtt_chart};

@@ -15,6 +15,7 @@ use fabricmark_lab::held::{
     self, Lab, NodeReport, Packets, PathReport, Place, Report, SharedReport,
 };
 use fabricmark_lab::{Backend, Source};
+use fabricmark_report::{Network, NetworkLink, network_svg, network_text};
 use serde_json::json;
 
 use crate::command::guest;
@@ -97,7 +98,39 @@ fn link(options: &Link) -> Result<(), Failure> {
 
 fn show(options: &Show) -> Result<(), Failure> {
     let report = find(&options.which)?.report()?;
-    output::answer(options.json, || json!(report), || text(&report))
+    let Some(file) = &options.svg else {
+        let drawn = || if options.tree { network_text(&network(&report)) } else { text(&report) };
+        return output::answer(options.json, || json!(report), drawn);
+    };
+    let drawing = network_svg(&network(&report));
+    if file == Path::new("-") {
+        return output::print(&drawing);
+    }
+    fs::write(file, drawing).map_err(Failure::output(file.display()))
+}
+
+/// Nodes and links of a lab, without its counters.
+fn network(report: &Report) -> Network {
+    let place = |name: &str| report.nodes.iter().position(|node| node.name == name);
+    // The two directions of a link follow each other.
+    let links = report.paths.chunks(2).filter_map(|ways| {
+        let [there, back] = ways else { return None };
+        let options = |path: &PathReport| path.words.split(' ').map(str::to_owned).collect();
+        let mut of_both: Vec<String> = options(there);
+        if there.words != back.words {
+            let way = |path: &PathReport| format!("{} → {}: {}", path.from, path.to, path.words);
+            of_both = vec![way(there), way(back)];
+        }
+        of_both.retain(|option| !option.is_empty());
+        let between = [place(&there.from)?, place(&there.to)?];
+        Some(NetworkLink { name: there.link.clone(), between, options: of_both })
+    });
+    let title = report.title.as_deref().map(|title| format!(": {title}")).unwrap_or_default();
+    Network {
+        title: format!("lab {} (emulated){title}", report.name),
+        nodes: report.nodes.iter().map(|node| (node.name.clone(), node.kind.clone())).collect(),
+        links: links.collect(),
+    }
 }
 
 fn list(is_json: bool) -> Result<(), Failure> {

@@ -96,6 +96,12 @@ pub struct Show {
     /// Print all counters as JSON instead of text
     #[arg(long)]
     pub json: bool,
+    /// Draw the nodes and links as a tree
+    #[arg(long, conflicts_with = "json")]
+    pub tree: bool,
+    /// Draw the nodes and links as SVG into FILE; - for standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "tree"])]
+    pub svg: Option<PathBuf>,
 }
 
 /// Options of `lab calibrate`.
