@@ -9,6 +9,7 @@ mod figures;
 mod limits;
 mod mpi;
 mod shop;
+mod steady;
 mod validity;
 mod warnings;
 
@@ -27,6 +28,7 @@ pub use figures::slice_rate;
 pub use limits::{bucket_bytes, limits};
 pub use mpi::{mpi_figures, mpi_warnings};
 pub use shop::{shop_figures, shop_violations};
+pub use steady::steady;
 pub use validity::violations;
 pub use warnings::{correlated, missed};
 

@@ -13,7 +13,7 @@ use fabricmark_units::Nanos;
 use fabricmark_wire::{Kind, Stack, exceeds, frame, goodput, stream_goodput};
 
 use crate::limits::stack;
-use crate::{mpi, shop};
+use crate::{mpi, shop, steady};
 
 /// Bucket error of a histogram, for both of two numbers that are compared.
 const BUCKETS: f64 = 2e-3;
@@ -23,7 +23,7 @@ const COUNTED_MIN: f64 = 0.25;
 
 /// Part of a run by which senders may start apart, as a divisor of its duration: the ramp of a stream, which does not
 /// count (`Window::RAMP_SHARE` of `load`).
-const RAMP_SHARE: u64 = 20;
+pub(crate) const RAMP_SHARE: u64 = 20;
 
 /// How long a machine may delay the first request of a load thread, or its continuation, in nanoseconds.
 const IDLE_MAX_NS: f64 = 50e6;
@@ -61,6 +61,7 @@ pub fn violations(record: &Record, bucket_bytes: u64) -> Vec<String> {
     }
     found.extend(processors(record));
     found.extend(apart(record));
+    found.extend(steady::violation(record));
     found
 }
 

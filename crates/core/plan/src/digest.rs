@@ -38,15 +38,20 @@ impl Plan {
         lines.extend(self.wires.iter().map(|Wire { between, link, words, .. }| {
             format!("wire Wire {{ between: {between:?}, link: {link:?}, words: {words:?} }}")
         }));
-        lines.extend(self.groups.iter().map(|Group { name, from, to, via }| {
+        lines.extend(self.groups.iter().map(|Group { name, from, to, via, start_ns }| {
             let via = via.as_ref().map(|via| format!(", via: {via:?}")).unwrap_or_default();
-            format!("flows Group {{ name: {name:?}, from: {from:?}, to: {to:?}{via} }}")
+            let start = match start_ns.0 {
+                0 => String::new(),
+                start_ns => format!(", start: {start_ns}"),
+            };
+            format!("flows Group {{ name: {name:?}, from: {from:?}, to: {to:?}{via}{start} }}")
         }));
         lines.extend(self.launcher.as_ref().map(|launcher| format!("launcher {launcher}")));
         lines.extend(self.peer.as_ref().map(|peer| format!("peer {peer}")));
         if self.omit_ns.0 > 0 {
             lines.push(format!("omit {}", self.omit_ns.0));
         }
+        lines.extend(self.steady.map(|share| format!("steady {share}")));
         if self.slices {
             lines.push("slices".to_owned());
         }

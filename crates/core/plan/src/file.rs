@@ -17,7 +17,10 @@ use crate::factor::{Factor, Filter, Levels, Section as PlanSection};
 use crate::level::Level;
 use crate::matrix::{Cross, comparison_groups, is_replaced};
 use crate::nodes::NamedGroup;
-use crate::plan::{Amount, Compare, Group, Plan, Testbed, Topology, Wire, points_each};
+use crate::plan::{
+    Amount, Compare, Group, INTERVAL_MIN, Plan, STEADY_INTERVALS_MIN, Testbed, Topology, Wire,
+    points_each,
+};
 use crate::presentation::{Drawing, Presentation, Table};
 use crate::problem::{Problems, Source};
 use crate::reading::{Reader, Section, Value};
@@ -31,6 +34,11 @@ pub enum Size {
     Full,
     /// The plan with its `[quick]` table applied.
     Quick,
+}
+
+/// Interval of runs that are to be steady, if none is given: twice as many as are needed.
+pub fn steady_interval(duration: Nanos) -> Nanos {
+    INTERVAL_MIN.max(Nanos(duration.0 / (2 * STEADY_INTERVALS_MIN)))
 }
 
 /// Parses the plan in `text`. `file` is its name in messages; `published` lists the values that `published` keys
@@ -106,15 +114,18 @@ impl Reader<'_, '_> {
         });
         let slices = run.take("slices").is_some_and(|value| self.truth(value));
         let omit = self.duration(&mut run, "omit").unwrap_or_default();
+        let steady = run.take("steady").and_then(|value| self.steady(value));
         let opposed = [
             ("slices = true", slices),
             ("bytes", amount.is_some()),
             ("a testbed of MPI", is_mpi),
             ("testbed = \"tiers\"", is_tiers),
         ];
-        if let Some((with, _)) = opposed.into_iter().find(|(_, is_there)| omit.0 > 0 && *is_there) {
-            let message = format!("omit is not supported with {with}");
-            self.source.problem(0..0, message, "leave one of them out");
+        for (what, is_there) in [("omit", omit.0 > 0), ("steady", steady.is_some())] {
+            if let Some((with, _)) = opposed.into_iter().find(|(_, is_set)| is_there && *is_set) {
+                let message = format!("{what} is not supported with {with}");
+                self.source.problem(0..0, message, "leave one of them out");
+            }
         }
         // No effect: calibration no longer excludes points, but older plans have this key.
         let _ = run.take("beyond_calibration").map(|value| self.truth(value));
@@ -141,6 +152,13 @@ impl Reader<'_, '_> {
         let flows = self.flow_groups(flows, &nodes, &wires, has_file);
         let has_interference = interference.is_some_and(|value| self.interference(value, &flows));
         let groups: Vec<Group> = flows.iter().map(|flows| flows.group.clone()).collect();
+        let starts_later = groups.iter().any(|group| group.start_ns.0 > 0);
+        for (with, is_set) in [("[interference]", has_interference), ("bytes", amount.is_some())] {
+            if starts_later && is_set {
+                let message = format!("`start` of a group is not supported with {with}");
+                self.source.problem(0..0, message, "leave one of them out");
+            }
+        }
         let topology = match topology {
             Some(None) if !wires.is_empty() => {
                 Some(Some(self.wired(&nodes, &wires, groups.first())))
@@ -185,8 +203,16 @@ impl Reader<'_, '_> {
         }
         let interval = match interval {
             Some(value) => self.interval(value, duration).map(Some),
-            None => Some(None),
+            None => Some(steady.map(|_| steady_interval(duration))),
         };
+        if let (Some(_), Some(Some(interval))) = (steady, interval)
+            && interval.0 * STEADY_INTERVALS_MIN > duration.0
+        {
+            let message = format!(
+                "steady needs at least {STEADY_INTERVALS_MIN} intervals, and a run of {duration} has fewer of {interval}"
+            );
+            self.source.problem(0..0, message, "use a longer duration or a shorter interval");
+        }
         let excludes: Vec<Filter> =
             excludes.into_iter().filter_map(|section| self.filter(section, &named)).collect();
         let points = self.points(&crosses, &excludes, &flows, has_interference)?;
@@ -230,6 +256,7 @@ impl Reader<'_, '_> {
             seed: seed?,
             duration_ns: duration,
             omit_ns: omit,
+            steady,
             amount,
             warm_up_ns: warm_up,
             interval_ns: interval?,
@@ -245,6 +272,17 @@ impl Reader<'_, '_> {
             link_traces: BTreeMap::new(),
             presentation,
         })
+    }
+
+    /// Reads the share of a steady state.
+    fn steady(&mut self, value: &Value<'_>) -> Option<f64> {
+        let Percent(share) = self.quantity(value, "a share such as \"5%\"")?;
+        if !(share > 0.0 && share < 1.0) {
+            let message = format!("a steady state of {} is out of range", Percent(share));
+            let help = "use more than \"0%\", below \"100%\"";
+            return self.refuse(value.span(), message, help);
+        }
+        Some(share)
     }
 
     fn stop_rule(&mut self, section: &mut Section<'_, '_>) -> Option<StopRule> {

@@ -43,7 +43,7 @@ pub use choice::{
 };
 pub use factor::{Factor, Filter, Point, Section, Spec, Where};
 pub use figure::{Figure, FigureSpec, Limit, Unit};
-pub use file::{Size, parse};
+pub use file::{Size, parse, steady_interval};
 pub use invalid::Invalid;
 pub use level::{Kind, Level, NONE};
 pub use mpi::{
@@ -55,8 +55,8 @@ pub use pace::{Law, Lengths, Pace, Rate, Schedule, Trace};
 pub use pair::Pair;
 pub use part::{PROBE_BYTES, Purpose, Role};
 pub use plan::{
-    Amount, Compare, Group, INTERVAL_MIN, INTERVALS_MAX, PathSpec, Plan, RELAY, Testbed, Topology,
-    Wire,
+    Amount, Compare, Group, INTERVAL_MIN, INTERVALS_MAX, PathSpec, Plan, RELAY,
+    STEADY_INTERVALS_MIN, Testbed, Topology, Wire,
 };
 pub use presentation::{
     Chart, ChartKind, Course, CourseChart, CourseOf, Drawing, Presentation, Table,

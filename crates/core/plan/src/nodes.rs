@@ -214,6 +214,7 @@ impl<'i> Reader<'_, '_> {
                 }
                 Some(via)
             });
+            let start_ns = self.duration(&mut section, "start").unwrap_or_default();
             let levels = self.levels(section, "[[group]]");
             self.check_levels(&levels);
             let Some(name) = name else {
@@ -233,7 +234,11 @@ impl<'i> Reader<'_, '_> {
                 let message = format!("duplicate group name {name}");
                 self.source.problem(span, message, "give each [[group]] a different name");
             }
-            groups.push(NamedGroup { group: Group { name, from, to, via }, levels });
+            groups.push(NamedGroup { group: Group { name, from, to, via, start_ns }, levels });
+        }
+        if !groups.is_empty() && groups.iter().all(|one| one.group.start_ns.0 > 0) {
+            let help = "leave out `start` in the group that starts first";
+            self.source.problem(place.clone(), "no [[group]] starts at 0s", help);
         }
         if groups.len() > GROUPS_MAX {
             let message = format!("the plan has {} groups", groups.len());

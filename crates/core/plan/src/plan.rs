@@ -27,6 +27,9 @@ pub const INTERVAL_MIN: Nanos = Nanos::from_millis(1);
 /// Largest number of intervals of a run: an hour in steps of 100 ms, some 25 MB in its record.
 pub const INTERVALS_MAX: u64 = 36_000;
 
+/// Fewest intervals by which a steady state is judged, an arbitrary choice: a line fitted to fewer says little.
+pub const STEADY_INTERVALS_MIN: u64 = 5;
+
 /// An experiment with every default filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -63,6 +66,10 @@ pub struct Plan {
     /// Ramp: time at the start of a run, before `duration_ns`, that does not count. 0: the default of each pattern.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub omit_ns: Nanos,
+    /// Largest share of its mean by which the rate of a run may rise or fall over the time that counts; `None`: not
+    /// checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady: Option<f64>,
     /// Amount of data that ends a run early, in each of its directions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<Amount>,
@@ -103,6 +110,9 @@ pub struct Plan {
     #[serde(skip)]
     pub presentation: Presentation,
 }
+
+/// A stream without `omit_ns` omits one part of its time in this many (`Window::RAMP_SHARE` of `load`).
+const RAMP_SHARE: u64 = 20;
 
 /// Prefix of `peer` if it is two addresses of this machine.
 const OWN: &str = "ends=";
@@ -196,6 +206,9 @@ pub struct Group {
     /// Link of the client's node by which the flows leave it; `None`: the shortest path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
+    /// When its senders start, after those of the groups that start first.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub start_ns: Nanos,
 }
 
 /// The path of a point's flows through a topology.
@@ -285,6 +298,11 @@ impl Plan {
     /// The group of a point.
     fn group(&self, point: &Point) -> Option<&Group> {
         self.groups.iter().find(|group| Some(&group.name) == point.group.as_ref())
+    }
+
+    /// When the senders of a point start, after those of the groups that start first.
+    pub fn start(&self, point: &Point) -> Nanos {
+        self.group(point).map_or(Nanos(0), |group| group.start_ns)
     }
 
     /// The path of a point's flows.
@@ -479,11 +497,13 @@ impl Plan {
             // The rate, hence the duration, is not known in advance.
             (false, Some(_)) => Nanos(0),
         };
-        let each = Nanos(each.0 + self.omitted(point).0);
+        let each = each + self.start(point) + self.omitted(point);
         if point.probe.is_some() { Nanos(2 * each.0) } else { each }
     }
 
-    /// The ramp of a run of a point: `omit_ns`, and at least TCP's slow start over an emulated RTT.
+    /// The ramp of a run of a point, from its own start: `omit_ns`, and at least TCP's slow start over an emulated RTT.
+    /// If groups start one after the other, the time until the last start is omitted, too, so that all count the same
+    /// time.
     pub fn omitted(&self, point: &Point) -> Nanos {
         let ramp = |point: &Point| {
             let is_stream = point.pattern == Pattern::Stream && point.transport.has_tcp();
@@ -491,7 +511,14 @@ impl Plan {
         };
         // Groups that run at once have the same ramp.
         let others = self.points.iter().filter(|_| !self.groups.is_empty());
-        others.map(ramp).fold(self.omit_ns.max(ramp(point)), Nanos::max)
+        let omitted = others.map(ramp).fold(self.omit_ns.max(ramp(point)), Nanos::max);
+        let latest = self.groups.iter().map(|group| group.start_ns).max().unwrap_or_default();
+        if latest == Nanos(0) {
+            return omitted;
+        }
+        // The default ramp, a share of each group's own time, would end at different times.
+        let default = Nanos(self.whole_run().0.div_ceil(RAMP_SHARE - 1));
+        Nanos((latest + omitted.max(default)).0 - self.start(point).0)
     }
 
     /// The trace files that the points name, each once.

@@ -198,8 +198,8 @@ impl Reader<'_, '_> {
     ) -> Option<Nanos> {
         let value = section.take(key)?;
         let duration: Nanos = self.quantity(value, "a duration such as \"400ms\" or \"1s\"")?;
-        // A warm-up or an omitted part of 0 means none.
-        let is_long = duration.0 > 0 || ["warm_up", "omit"].contains(&key);
+        // 0 means no warm-up, no omitted part, and the first start.
+        let is_long = duration.0 > 0 || ["warm_up", "omit", "start"].contains(&key);
         if !is_long || duration > DURATION_MAX {
             let message = format!("a {key} of {duration} is out of range");
             return self.refuse(value.span(), message, "use more than 0 and at most an hour");

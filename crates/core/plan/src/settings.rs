@@ -88,6 +88,7 @@ pub fn settings(
         amount: None,
         warm_up_ns,
         interval_ns: None,
+        steady: None,
         slices: false,
         stop,
         budget_ns: None,

@@ -69,6 +69,25 @@ fn an_omitted_part_is_added_to_each_run_but_not_to_slices() {
 }
 
 #[test]
+fn a_steady_run_has_intervals_enough_and_is_no_slice() {
+    let with = |run: &str| {
+        parse("p.toml", &SOUND.replace("[run]", &format!("[run]\n{run}")), Size::Full, &["P1 IV"])
+    };
+    let plan = with("steady = \"5%\"").unwrap();
+    assert_eq!((plan.steady, plan.interval_ns), (Some(0.05), Some(Nanos::from_millis(100))));
+    assert_ne!(plan.digest(), with("interval = \"100ms\"").unwrap().digest());
+    for (run, says) in [
+        ("steady = \"0%\"", "a steady state of 0% is out of range"),
+        ("steady = \"5%\"\nslices = true", "steady is not supported with slices"),
+        ("steady = \"5%\"\nbytes = 1000", "steady is not supported with bytes"),
+        ("steady = \"5%\"\ninterval = \"250ms\"", "steady needs at least 5 intervals"),
+    ] {
+        let problems = with(run).unwrap_err().to_string();
+        assert!(problems.contains(says), "{run}: {problems}");
+    }
+}
+
+#[test]
 fn a_plan_goes_to_a_host_only_over_links_that_its_packets_cross() {
     let plan = parse("p.toml", SOUND, Size::Full, &["P1 IV"]).unwrap();
     let to_host = |link: &str| plan.clone().to_host("h", Some(link.parse().unwrap()));
@@ -361,9 +380,9 @@ const BROKEN: &[(&str, &str, &str, usize, &str, &str)] = &[
         "8 bit/s",
     ),
     (
-        "pace of a path that sends many at once",
+        "pace of a ring",
         "[\"tcp\", \"udp\"]",
-        "[\"udp\"]\npath = [\"gso\"]\npace = [\"fixed:1M\"]",
+        "[\"udp\"]\npath = [\"io-uring\"]\npace = [\"fixed:1M\"]",
         6,
         "supports only pace=closed",
         "path=copy",

@@ -1,6 +1,7 @@
 //! Nodes, wires and groups of flows that run at once.
 
 use fabricmark_plan::{Factor, Outcomes, Plan, Point, Size, Topology, block, parse};
+use fabricmark_units::Nanos;
 
 const PLAN: &str = r#"title = "t"
 [nodes.router]
@@ -35,6 +36,33 @@ runs = 2
 
 fn read(text: &str) -> Plan {
     parse("p.toml", text, Size::Full, &[]).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+#[test]
+fn groups_that_start_later_end_with_the_others_and_count_the_same_time() {
+    let late = PLAN.replace("name = \"requests\"", "name = \"requests\"\nstart = \"3s\"");
+    let plan = read(&late);
+    let [bulk, requests] = [&plan.points[0], &plan.points[1]];
+    assert_eq!((plan.start(bulk), plan.start(requests)), (Nanos(0), Nanos::from_secs(3)));
+    let ramp = plan.omitted(requests);
+    assert_eq!(plan.omitted(bulk), ramp + Nanos::from_secs(3));
+    // The ramp of a stream without `omit`, a twentieth of its time, is within what is omitted of either.
+    let whole = |point| plan.omitted(point) + plan.duration_ns;
+    assert!(plan.points.iter().all(|point| plan.omitted(point).0 * 20 >= whole(point).0));
+    assert_eq!(plan.run_takes(bulk, false), plan.run_takes(requests, false));
+    assert_ne!(plan.digest(), read(PLAN).digest());
+    for (change, says) in [
+        (("name = \"bulk\"", "name = \"bulk\"\nstart = \"1s\""), "no [[group]] starts at 0s"),
+        (("[factors]", "[interference]\n[factors]"), "`start` of a group is not supported with"),
+        (
+            ("[stop]", "[run]\nbytes = 1000\n[stop]"),
+            "`start` of a group is not supported with bytes",
+        ),
+    ] {
+        let text = late.replace(change.0, change.1);
+        let problems = parse("p.toml", &text, Size::Full, &[]).unwrap_err().to_string();
+        assert!(problems.contains(says), "{problems}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::ops::AddAssign;
 
 use fabricmark_stats::Histogram;
+use fabricmark_units::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -158,7 +159,7 @@ pub struct ActiveTime {
 /// their clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Alignment {
-    /// Time from the first sender's start to the last one's.
+    /// Time from the first sender's start to the last one's, without what the plan's `start` asks for.
     pub starts_apart_ns: u64,
     /// Time from the first sender's end to the last one's.
     pub ends_apart_ns: u64,
@@ -169,20 +170,24 @@ pub struct Alignment {
 }
 
 impl Alignment {
-    /// Compares the times of senders, on one clock, each with the possible error of that clock. `None` for fewer than
-    /// two.
-    pub fn of(times: &[(ActiveTime, u64)]) -> Option<Self> {
+    /// Compares the times of senders, on one clock, each with the possible error of that clock and with the time at
+    /// which it was to start, after the first. `None` for fewer than two.
+    pub fn of(times: &[(ActiveTime, u64, Nanos)]) -> Option<Self> {
         if times.len() < 2 {
             return None;
         }
-        let began = || times.iter().map(|(time, _)| time.began_ns);
-        let ended = || times.iter().map(|(time, _)| time.ended_ns);
-        let (first_began, last_began) = (began().min()?, began().max()?);
+        let early = |(time, _, start): &(ActiveTime, u64, Nanos)| {
+            time.began_ns - start.0.min(time.began_ns)
+        };
+        let ended = || times.iter().map(|(time, ..)| time.ended_ns);
+        let last_began = times.iter().map(|(time, ..)| time.began_ns).max()?;
+        let (first_early, last_early) =
+            (times.iter().map(early).min()?, times.iter().map(early).max()?);
         let (first_ended, last_ended) = (ended().min()?, ended().max()?);
-        let mut errors: Vec<u64> = times.iter().map(|&(_, error_ns)| error_ns).collect();
+        let mut errors: Vec<u64> = times.iter().map(|&(_, error_ns, _)| error_ns).collect();
         errors.sort_unstable();
         Some(Self {
-            starts_apart_ns: last_began - first_began,
+            starts_apart_ns: last_early - first_early,
             ends_apart_ns: last_ended - first_ended,
             overlap_ns: first_ended.saturating_sub(last_began),
             uncertainty_ns: errors.iter().rev().take(2).sum(),
@@ -561,12 +566,16 @@ mod tests {
     #[test]
     fn groups_are_aligned_as_far_as_their_first_and_last_senders() {
         let time = |began_ns, ended_ns| ActiveTime { began_ns, ended_ns };
-        let times = [(time(100, 1_000), 0), (time(140, 1_010), 7), (time(110, 990), 5)];
+        let times = [(100, 1_000, 0), (140, 1_010, 7), (110, 990, 5)]
+            .map(|(began, ended, error_ns)| (time(began, ended), error_ns, Nanos(0)));
         let alignment = Alignment::of(&times).unwrap();
         assert_eq!((alignment.starts_apart_ns, alignment.ends_apart_ns), (40, 20));
         assert_eq!((alignment.overlap_ns, alignment.uncertainty_ns), (850, 12));
-        let apart = [(time(0, 10), 0), (time(20, 30), 0)];
+        let apart = [(time(0, 10), 0, Nanos(0)), (time(20, 30), 0, Nanos(0))];
         assert_eq!(Alignment::of(&apart).unwrap().overlap_ns, 0);
+        let later = [(time(100, 1_000), 0, Nanos(0)), (time(503, 1_000), 0, Nanos(400))];
+        let alignment = Alignment::of(&later).unwrap();
+        assert_eq!((alignment.starts_apart_ns, alignment.overlap_ns), (3, 497));
         assert_eq!(Alignment::of(&times[..1]), None);
     }
 

@@ -44,7 +44,7 @@ pub use node::{Carrier, ClockFacts, ClockOffset, HostFacts, Node, Side};
 pub use pacing::Pacing;
 pub use record::{INVALID_SHARE_MAX, Instrument, Outcome, Place, Record, SCHEMA_VERSION, schema};
 pub use relay::RelayTimes;
-pub use series::{Interval, Series, TcpSample};
+pub use series::{Interval, Series, Steady, TcpSample};
 pub use shop::{
     ApplicationTier, Audit, Browsed, BrowserLoad, DatabaseTier, InteractionResult, LoadResult,
     ShopRun, TierCounters, TierFacts, TierLine, TierOrder,

@@ -13,8 +13,13 @@ use crate::figure::{Figures, Limits};
 use crate::flow::{Alignment, Flow, TcpCounters};
 use crate::mpi::Mpi;
 use crate::node::Node;
+use crate::series::Steady;
 use crate::shop::ShopRun;
 use crate::warning::Warning;
+
+fn is_at_once(start: &Nanos) -> bool {
+    start.0 == 0
+}
 
 /// Version of the record format; readers reject newer versions.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -41,6 +46,12 @@ pub struct Record {
     /// least TCP's slow start over an emulated round trip. If 0, a stream leaves out a twentieth of its duration.
     #[serde(default)]
     pub omit_ns: Nanos,
+    /// When the senders were to start, after those of the groups that started first.
+    #[serde(default, skip_serializing_if = "is_at_once")]
+    pub start_ns: Nanos,
+    /// Whether the rate was steady over the time that counts; absent if the plan does not ask for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady: Option<Steady>,
     /// Length of a slice, if the run consists of slices that alternate with those of compared levels, or of other
     /// points of an MPI job.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,6 @@
 //! Interval series of one end of a flow.
 
+use fabricmark_units::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +81,18 @@ impl Series {
     pub fn calls(&self) -> u64 {
         self.intervals.iter().map(|interval| interval.calls).sum()
     }
+}
+
+/// Change of a run's rate over the time that counts, by the best linear fit to its intervals, as fio's `bw_slope` does.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Steady {
+    /// Largest rise or fall that the plan allows, as a share of the mean.
+    pub most: f64,
+    /// Rise of the line, as a share of the mean; negative if the rate fell. Of several flows that of the one that
+    /// changed most. Absent if fewer than five intervals count.
+    pub drift: Option<f64>,
+    /// Time since the start of the run from which on the rate was steady; absent if it never was.
+    pub since_ns: Option<Nanos>,
 }
 
 /// TCP_INFO of one end of a connection at one moment (`struct tcp_info`, linux/tcp.h), in base units. A field is

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-use fabricmark_judge::{Part, Route, bottleneck, correlated, judge, missed, outcome};
+use fabricmark_judge::{Part, Route, bottleneck, correlated, judge, missed, outcome, steady};
 use fabricmark_lab::Traffic;
 use fabricmark_plan::{Figure, Plan, Point, Step, Testbed, block};
 use fabricmark_record::{
@@ -160,6 +160,8 @@ impl Context<'_> {
             testbed: plan.testbed,
             duration_ns: plan.duration_ns,
             omit_ns: plan.omitted(&plan.points[point]),
+            start_ns: plan.start(&plan.points[point]),
+            steady: None,
             slice_ns: step.slice,
             slice_rates: Vec::new(),
             started: jiff::Timestamp::now().to_string(),
@@ -259,7 +261,11 @@ impl Context<'_> {
                 }
                 RunResult::Finished(parts) => {
                     if step.slice.is_none() {
-                        let times: Vec<_> = parts.iter().filter_map(|part| part.active).collect();
+                        let time = |part: &Part| {
+                            let (time, error_ns) = part.active?;
+                            Some((time, error_ns, plan.start(&part.point)))
+                        };
+                        let times: Vec<_> = parts.iter().filter_map(time).collect();
                         record.alignment = Alignment::of(&times);
                     }
                     let is_own = |part: &&Part| match step.slice {
@@ -344,6 +350,7 @@ impl Context<'_> {
         record.limits = found.limits;
         record.warnings = found.warnings;
         record.warnings.extend(missed(record));
+        record.steady = plan.steady.and_then(|most| steady(record, most));
         record.outcome = outcome(record);
         record.bottleneck = bottleneck(record).filter(|_| record.outcome == Outcome::Completed);
         Ok(())

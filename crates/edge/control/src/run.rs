@@ -247,6 +247,18 @@ impl Run<'_> {
                 return Ok(RunResult::Invalid(why.to_owned(), Cause::Other));
             }
             if waits && talks.iter().all(|talk| talk.conversation.has_opened()) {
+                let is_unknown = |talk: &&Talk| {
+                    let sender = talk.conversation.sender();
+                    talk.start.0 > 0 && coordinator.clock_of(&talk.pair, sender).is_none()
+                };
+                if let Some(talk) = talks.iter().find(is_unknown) {
+                    let group = talk.point.group.clone().unwrap_or_default();
+                    self.give_up(coordinator, &mut talks)?;
+                    let why = format!(
+                        "the offset of the clock of group {group}'s sender is not known, which its `start` needs"
+                    );
+                    return Ok(RunResult::Invalid(why, Cause::Other));
+                }
                 start_together(coordinator, &mut talks);
                 waits = false;
             }
@@ -313,6 +325,8 @@ struct Talk {
     conversation: Conversation,
     /// Whether its sender starts with those of other parts.
     waits_for_start: bool,
+    /// When it starts, after the parts that start first.
+    start: Nanos,
     /// Offset of the sender's clock from this machine's, and its possible error, in nanoseconds; `None`: not known.
     clock: Option<(i64, u64)>,
     /// Place in an agent's queue that was reported last.
@@ -375,6 +389,7 @@ impl Talk {
             pair,
             conversation: Conversation::new(coordinator.now(), start, answer),
             waits_for_start,
+            start: run.plan.start(point),
             clock: None,
             place: None,
             intervals: Intervals::default(),
@@ -511,15 +526,16 @@ impl Talk {
     }
 }
 
-/// Lets all senders that wait for it start at the same time.
+/// Lets all senders that wait for it start at the same time, or as much later as the plan asks for.
 fn start_together(coordinator: &Coordinator, talks: &mut [Talk]) {
     let rtt = talks.iter().map(|talk| coordinator.control_rtt(&talk.pair)).max();
     let lead = START_LEAD + rtt.unwrap_or_default();
     let at_ns = machine_time().0 + lead.0;
     for talk in talks.iter_mut().filter(|talk| talk.waits_for_start) {
         talk.clock = coordinator.clock_of(&talk.pair, talk.conversation.sender());
+        let at_ns = at_ns.saturating_add(talk.start.0);
         let at_ns = talk.clock.map(|(offset_ns, _)| at_ns.saturating_add_signed(offset_ns));
-        talk.conversation.start(coordinator.now(), at_ns, lead);
+        talk.conversation.start(coordinator.now(), at_ns, lead + talk.start);
     }
 }
 

@@ -97,6 +97,8 @@ pub fn record(point: Point) -> Record {
         testbed: Testbed::Lab,
         duration_ns: Nanos::from_secs(1),
         omit_ns: Nanos(0),
+        start_ns: Nanos(0),
+        steady: None,
         slice_ns: None,
         slice_rates: Vec::new(),
         started: "2026-01-05T09:00:00Z".to_owned(),

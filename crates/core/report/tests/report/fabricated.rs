@@ -227,6 +227,8 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
         testbed: plan.testbed,
         duration_ns: plan.duration_ns,
         omit_ns: fabricmark_units::Nanos(0),
+        start_ns: fabricmark_units::Nanos(0),
+        steady: None,
         slice_ns: None,
         slice_rates: Vec::new(),
         started: "2026-01-05T09:00:00Z".to_owned(),

@@ -15,13 +15,13 @@ use fabricmark_control::{
 };
 use fabricmark_interop::iperf3::{Credentials, Padding};
 use fabricmark_plan::{
-    Amount, Factor, INTERVAL_MIN, INTERVALS_MAX, NONE, Pattern, Plan, Point, Role, Section,
-    Topology, Transport, Where, overlay, settings,
+    Amount, Factor, INTERVAL_MIN, INTERVALS_MAX, NONE, Pattern, Plan, Point, Role,
+    STEADY_INTERVALS_MIN, Section, Topology, Transport, Where, overlay, settings, steady_interval,
 };
 use fabricmark_record::{Outcome, Record};
 use fabricmark_report::{Experiment, Kept, Measured, Requirement, measured_json, measured_text};
 use fabricmark_stats::StopRule;
-use fabricmark_units::Nanos;
+use fabricmark_units::{Nanos, Percent};
 use fabricmark_wire::Link;
 
 use crate::calibration;
@@ -254,6 +254,7 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     check_requirements(&options.require, &plan.points)?;
     plan.amount = options.amount();
     plan.omit_ns = options.omit.unwrap_or_default();
+    plan.steady = options.steady.map(|Percent(share)| share);
     plan.cpus = options.cpu;
     plan.port = options.port;
     plan.seed = options.seed;
@@ -308,7 +309,10 @@ fn refuse_without_effect(given: &Where, variants: &[Where], plan: &Plan) -> Resu
 fn choose_runs(plan: &mut Plan, options: &Measure, target: &Target) {
     // A given duration means whole runs, not slices, and an iperf3 server opens new flows for each run.
     let is_iperf3 = matches!(target.peer, Peer::Iperf3(_));
-    plan.slices = options.duration.is_none() && options.omit.is_none() && !is_iperf3;
+    plan.slices = options.duration.is_none()
+        && options.omit.is_none()
+        && options.steady.is_none()
+        && !is_iperf3;
     if plan.takes_turns() {
         (plan.stop.runs_min, plan.stop.runs_max) = (RUNS_IN_SLICES, RUNS_IN_SLICES);
         plan.duration_ns = IN_SLICES;
@@ -448,7 +452,8 @@ fn watches(options: &Measure) -> bool {
 fn interval(options: &Measure) -> Result<Option<Nanos>, Failure> {
     let Some(asked) = options.interval else {
         let each_second = watches(options) && options.duration() > INTERVAL_TO_WATCH;
-        return Ok(each_second.then_some(INTERVAL_TO_WATCH));
+        let needed = options.steady.map(|_| steady_interval(options.duration()));
+        return Ok(needed.or(each_second.then_some(INTERVAL_TO_WATCH)));
     };
     let count = options.duration().0.div_ceil(asked.0.max(1));
     if asked < INTERVAL_MIN || count > INTERVALS_MAX {
@@ -457,6 +462,11 @@ fn interval(options: &Measure) -> Result<Option<Nanos>, Failure> {
              {INTERVALS_MAX} intervals per run"
         );
         return Err(Failure::input(message));
+    }
+    if options.steady.is_some() && options.duration().0 < STEADY_INTERVALS_MIN * asked.0 {
+        return Err(Failure::input(format!(
+            "--steady needs at least {STEADY_INTERVALS_MIN} intervals: use a longer duration or a shorter interval"
+        )));
     }
     Ok(Some(asked.min(options.duration())))
 }

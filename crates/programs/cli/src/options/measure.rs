@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::TypedValueParser;
 use fabricmark_plan::{Amount, Factor};
 use fabricmark_report::{RateUnit, Requirement};
-use fabricmark_units::{Bytes, Nanos};
+use fabricmark_units::{Bytes, Nanos, Percent};
 use fabricmark_wire::Link;
 
 use super::{Ends, PeerKind, Reach};
@@ -57,6 +57,9 @@ pub struct Measure {
     /// Omit the first TIME of each run from the results; the run lasts that much longer
     #[arg(long, short = 'O', value_name = "TIME", conflicts_with_all = ["bytes", "count"])]
     pub omit: Option<Nanos>,
+    /// Count a run only if its rate rose or fell by at most SHARE of its mean, such as 5%, over the time that counts
+    #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with_all = ["bytes", "count"])]
+    pub steady: Option<Percent>,
     /// Duration of a warm-up run before the first counted run; 0s for none
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     pub warm_up: Nanos,
@@ -114,6 +117,13 @@ pub struct Measure {
     /// Levels of factors
     #[command(flatten)]
     pub levels: Levels,
+}
+
+fn share(text: &str) -> Result<Percent, String> {
+    match text.parse() {
+        Ok(Percent(share)) if share > 0.0 && share < 1.0 => Ok(Percent(share)),
+        _ => Err("use a share such as 5%, more than 0% and below 100%".to_owned()),
+    }
 }
 
 /// An amount in bytes, at least 1.

@@ -1,0 +1,161 @@
+//! Whether the rate of a run was steady, by a line fitted to its intervals.
+
+use std::cmp::Ordering;
+
+use fabricmark_plan::{Pattern, STEADY_INTERVALS_MIN};
+use fabricmark_record::{Flow, Interval, Record, Steady};
+use fabricmark_units::Nanos;
+
+use crate::validity::RAMP_SHARE;
+
+/// Compares the change of a run's rate with the largest share that is allowed; `None` for a run without intervals.
+pub fn steady(record: &Record, most: f64) -> Option<Steady> {
+    let flows = record.load().filter_map(|flow| of_flow(record, flow, most));
+    flows.max_by(|one, other| {
+        // A flow that cannot be judged decides.
+        let size = |steady: &Steady| steady.drift.map_or(f64::INFINITY, f64::abs);
+        size(one).partial_cmp(&size(other)).unwrap_or(Ordering::Equal)
+    })
+}
+
+/// Why a run that was to be steady does not count.
+pub(crate) fn violation(record: &Record) -> Option<String> {
+    let Steady { most, drift, since_ns } = record.steady?;
+    let Some(drift) = drift else {
+        return Some(format!(
+            "fewer than {STEADY_INTERVALS_MIN} intervals count, too few for a steady state; use a longer duration or \
+             a shorter interval"
+        ));
+    };
+    if drift.abs() <= most {
+        return None;
+    }
+    let remedy = match since_ns {
+        Some(since) => format!("it was steady after {since}: omit that, and measure as long again"),
+        None => "use a longer duration".to_owned(),
+    };
+    let (verb, drift, most) =
+        (if drift > 0.0 { "rose" } else { "fell" }, 100.0 * drift.abs(), 100.0 * most);
+    Some(format!(
+        "the rate {verb} by {drift:.1} % over the time that counts, more than the {most} % of a steady state; {remedy}"
+    ))
+}
+
+fn of_flow(record: &Record, flow: &Flow, most: f64) -> Option<Steady> {
+    let is_stream = record.point.pattern == Pattern::Stream;
+    let series = if is_stream { &flow.received_series } else { &flow.sent_series };
+    let series = series.as_ref()?;
+    let all = Nanos(record.omit_ns.0 + record.duration_ns.0);
+    let ramp = record.omit_ns.max(Nanos(all.0 / RAMP_SHARE));
+    // The last interval is cut short by the end.
+    let is_whole = |one: &&Interval| 2 * one.length_ns() > series.interval_ns;
+    let counted: Vec<&Interval> =
+        series.intervals.iter().filter(|one| one.start_ns >= ramp.0).filter(is_whole).collect();
+    let fewest = STEADY_INTERVALS_MIN as usize;
+    let is_steady = |from: &usize| drift(&counted[*from..]).abs() <= most;
+    let since = (0..(counted.len() + 1).saturating_sub(fewest)).find(is_steady);
+    Some(Steady {
+        most,
+        drift: (counted.len() >= fewest).then(|| drift(&counted)),
+        since_ns: since.map(|from| Nanos(counted[from].start_ns)),
+    })
+}
+
+/// Rise of the line with the least squares over all intervals, from the start of the first to the end of the last, as a
+/// share of their mean.
+fn drift(intervals: &[&Interval]) -> f64 {
+    let (Some(first), Some(last)) = (intervals.first(), intervals.last()) else { return 0.0 };
+    let count = intervals.len() as f64;
+    let middle_ns = |one: &Interval| 0.5 * (one.start_ns as f64 + one.end_ns as f64);
+    let rate = |one: &Interval| one.rate_bps().unwrap_or(0.0);
+    let mean =
+        |of: &dyn Fn(&Interval) -> f64| intervals.iter().map(|one| of(one)).sum::<f64>() / count;
+    let (mean_ns, mean_bps) = (mean(&middle_ns), mean(&rate));
+    let spread = mean(&|one| (middle_ns(one) - mean_ns).powi(2));
+    let together = mean(&|one| (middle_ns(one) - mean_ns) * (rate(one) - mean_bps));
+    if spread <= 0.0 || mean_bps <= 0.0 {
+        return 0.0;
+    }
+    let length_ns = last.end_ns.saturating_sub(first.start_ns) as f64;
+    together / spread * length_ns / mean_bps
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricmark_record::Series;
+    use fabricmark_testkit as testkit;
+
+    use super::*;
+
+    const STREAM: &str =
+        "pattern=stream,transport=tcp,congestion=cubic,family=4,payload=64,link=loopback";
+
+    /// A stream of a second with an interval of 100 ms for each rate in bytes per interval.
+    fn record(rates: &[u64]) -> Record {
+        let mut record = testkit::record(testkit::point(STREAM));
+        let interval = |(place, &bytes): (usize, &u64)| Interval {
+            start_ns: place as u64 * 100_000_000,
+            end_ns: (place as u64 + 1) * 100_000_000,
+            bytes,
+            ..Interval::default()
+        };
+        let intervals = rates.iter().enumerate().map(interval).collect();
+        let series = Series { interval_ns: 100_000_000, intervals };
+        record.flows.push(Flow { received_series: Some(series), ..testkit::flow() });
+        record
+    }
+
+    fn judged(rates: &[u64], most: f64) -> (Steady, Option<String>) {
+        let mut record = record(rates);
+        record.steady = steady(&record, most);
+        (record.steady.unwrap(), violation(&record))
+    }
+
+    #[test]
+    fn a_rate_that_rises_is_refused_with_the_time_from_which_it_is_steady() {
+        // The first interval is the ramp.
+        let rates = [0, 40, 60, 80, 100, 100, 100, 100, 100, 100];
+        let (found, violation) = judged(&rates, 0.05);
+        assert!((found.drift.unwrap() - 60.0 / (780.0 / 9.0)).abs() < 1e-3, "{found:?}");
+        assert_eq!(found.since_ns, Some(Nanos(400_000_000)));
+        assert_eq!(
+            violation.unwrap(),
+            "the rate rose by 69.2 % over the time that counts, more than the 5 % of a steady state; it was steady \
+             after 400ms: omit that, and measure as long again"
+        );
+        assert_eq!(judged(&rates, 0.7).1, None);
+    }
+
+    #[test]
+    fn a_rate_that_never_settles_asks_for_a_longer_run() {
+        let (found, violation) = judged(&[9, 100, 90, 80, 70, 60, 50, 40, 30, 20], 0.05);
+        assert_eq!(found.since_ns, None);
+        assert!(violation.unwrap().starts_with("the rate fell by 150.0 %"), "{found:?}");
+    }
+
+    #[test]
+    fn four_intervals_are_too_few() {
+        let (found, violation) = judged(&[7, 7, 7, 7, 7], 0.05);
+        assert_eq!(found.drift, None);
+        assert!(violation.unwrap().contains("fewer than 5 intervals count"));
+    }
+
+    #[test]
+    fn a_run_without_intervals_is_not_judged() {
+        let mut record = record(&[]);
+        record.flows[0].received_series = None;
+        assert_eq!(steady(&record, 0.05), None);
+    }
+
+    #[test]
+    fn a_line_drifts_by_its_slope() {
+        for (start, step) in [(1_000_000, 0), (1_000_000, 10_000), (2_000_000, 333_333)] {
+            let rates: Vec<u64> = (0..11).map(|place| start + place * step).collect();
+            // Ten intervals count; the line rises by ten steps from the start of the first to the end of the last.
+            let mean = start as f64 + 5.5 * step as f64;
+            let (found, _) = judged(&rates, 0.5);
+            let drift = found.drift.unwrap();
+            assert!((drift - 10.0 * step as f64 / mean).abs() < 1e-9, "{start} {step}: {drift}");
+        }
+    }
+}
