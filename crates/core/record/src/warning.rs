@@ -167,7 +167,7 @@ fn one() -> u32 {
 
 fn shared_cpu(ends: u32, processors: u32) -> String {
     match (ends, processors) {
-        (2, 1) => "both ends ran on one CPU".to_owned(),
+        (2, 1) => "both ends ran on one CPU (measure --cpu A,B names one for each)".to_owned(),
         _ => format!("{ends} ends ran on {processors} CPUs and waited for each other"),
     }
 }
