@@ -151,7 +151,7 @@ const STYLE: &str = "\
 .node{fill:var(--host);stroke:var(--line);stroke-width:1.5}.other{fill:var(--other)}\
 text{fill:var(--ink);font-family:system-ui,sans-serif;font-size:15px;text-anchor:middle}\
 .title{font-size:17px;font-weight:600;text-anchor:start}\
-.link,.option{font-size:12px;stroke:var(--paper);stroke-width:5px;paint-order:stroke}.link{font-weight:600}";
+.link,.option{font-size:12px}.link{font-weight:600}";
 
 /// The network as a self-contained SVG file that follows the reader's light or dark theme. Columns are distances from
 /// one end of the longest path.
@@ -212,6 +212,16 @@ pub fn network_svg(network: &Network) -> String {
         let texts = std::iter::once(("link", &link.name))
             .chain(link.options.iter().map(|option| ("option", option)));
         let first = middle.1 - LINE * (link.options.len() as f64) / 2.0;
+        let longest =
+            link.options.iter().chain([&link.name]).map(|text| text.chars().count()).max();
+        let width = OPTION_LETTER * longest.unwrap_or(0) as f64;
+        let _ = write!(
+            labels,
+            r#"<rect class="paper" x="{:.1}" y="{:.1}" width="{width:.1}" height="{:.1}"/>"#,
+            middle.0 - width / 2.0,
+            first - LINE / 2.0,
+            LINE * (link.options.len() + 1) as f64
+        );
         for (place, (class, text)) in texts.enumerate() {
             let _ = write!(
                 labels,

@@ -62,6 +62,9 @@ impl StoreError {
             let path = path.to_owned();
             match source.sqlite_error_code() {
                 Some(ErrorCode::DiskFull) => Self::Full { path, source },
+                Some(ErrorCode::SystemIoFailure) if has_no_room(&path) => {
+                    Self::Full { path, source }
+                }
                 Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                     Self::ReadOnly { path, source }
                 }
@@ -70,4 +73,13 @@ impl StoreError {
             }
         }
     }
+}
+
+/// Whether the file system lacks room for SQLite's shared-memory file, which SQLite reports as an input/output error:
+/// it grows by 32 KiB (WALINDEX_PGSZ in sqlite3.c).
+fn has_no_room(path: &Path) -> bool {
+    const SHARED_MEMORY_BYTES: u64 = 32 << 10;
+    let folder = path.parent().unwrap_or(path);
+    rustix::fs::statvfs(folder)
+        .is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) < SHARED_MEMORY_BYTES)
 }

@@ -28,7 +28,9 @@ fn ascii(text: &str) -> Cow<'_, str> {
     for c in text.chars() {
         match c {
             c if c.is_ascii() => found.push(c),
-            '·' | '−' | '–' | '—' => found.push('-'),
+            '·' | '−' | '–' | '—' | '─' | '━' => found.push('-'),
+            '│' | '├' => found.push('|'),
+            '└' => found.push('`'),
             'µ' | 'μ' => found.push('u'),
             '±' => found.push_str("+-"),
             '×' => found.push('x'),
@@ -49,6 +51,7 @@ mod tests {
     #[test]
     fn signs_have_an_ascii_form() {
         assert_eq!(ascii("9.8 ± 0.1 µs · −3 %"), "9.8 +- 0.1 us - -3 %");
+        assert_eq!(ascii("├─ a\n│  └─ b"), "|- a\n|  `- b");
         assert_eq!(ascii("plain"), "plain");
     }
 

@@ -122,6 +122,21 @@ fn a_full_disk_in_mid_run_is_named_and_the_plan_goes_on_when_there_is_room() {
 }
 
 #[test]
+fn a_disk_without_room_for_a_store_is_named() {
+    let Some(bench) = bench("a disk without room") else { return };
+    bench.plan(PLAN);
+    fs::create_dir(bench.folder.path().join("disk")).unwrap();
+    let script = r#"mount -t tmpfs -o size=64k tmpfs disk && "$1" run plan.toml --out disk"#;
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .arg(program())
+        .current_dir(bench.folder.path())
+        .output()
+        .unwrap();
+    expect(&output, 67, &["no space is left for disk/store.sqlite", "free some space"]);
+}
+
+#[test]
 fn a_missing_program_is_named_with_its_package() {
     let Some(bench) = bench("missing program") else { return };
     bench.plan(PLAN);
