@@ -246,7 +246,7 @@ impl Agent {
             self.make_room();
         }
         let id = self.next;
-        let Ok(coordinator) = Connected::new(tcp, peer, machine_time()) else { return };
+        let coordinator = Connected::new(tcp, peer, machine_time());
         if epoll::add(&self.epoll, &coordinator.tcp, EventData::new_u64(2 * id), EventFlags::IN)
             .is_ok()
         {

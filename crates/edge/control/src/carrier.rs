@@ -196,14 +196,11 @@ impl Line {
         let system = |error: io::Error| fail(format!("cannot be reached: {error}"));
         let measured = tcp_info::sample(tcp.as_fd()).map_err(system)?.min_rtt_ns;
         let (ours, theirs) = UnixStream::pair().map_err(system)?;
-        for prepared in [tcp.set_nonblocking(true), tcp.set_nodelay(true)] {
-            prepared.map_err(system)?;
-        }
         theirs.set_nonblocking(true).map_err(system)?;
         let tls = client_connection(tls).map_err(|error| fail(format!("{error}")))?;
         let (greeter, greeted) = mpsc::channel();
         let line = Self {
-            secured: Secured::new(tcp, tls),
+            secured: Secured::new(tcp, tls).map_err(system)?,
             answers: FrameReader::default(),
             caller: Caller::new(machine_time(), session, rtt),
             worker: theirs,

@@ -2,8 +2,10 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::AsFd;
 
 use fabricmark_telemetry::clock::machine_ns;
+use fabricmark_telemetry::sys;
 use fabricmark_units::Instant;
 
 /// The machine's monotonic clock.
@@ -20,12 +22,18 @@ pub(crate) struct Secured {
 }
 
 impl Secured {
-    /// `tcp` must be non-blocking.
-    pub(crate) fn new(tcp: TcpStream, tls: impl Into<rustls::Connection>) -> Self {
+    /// Makes the socket non-blocking, and sets the TCP options for short messages.
+    pub(crate) fn new(tcp: TcpStream, tls: impl Into<rustls::Connection>) -> io::Result<Self> {
+        tcp.set_nonblocking(true)?;
+        tcp.set_nodelay(true)?;
+        // With one or two segments in flight only the retransmission timer reveals a loss. It must not double each
+        // time, or a few losses in a row look like a dead peer (Documentation/networking/tcp-thin.rst). A kernel
+        // without the option is of use, too.
+        let _ = sys::set(tcp.as_fd(), libc::IPPROTO_TCP, libc::TCP_THIN_LINEAR_TIMEOUTS, 1);
         let mut tls = tls.into();
         // The callers bound the data to be sent: see `is_behind`.
         tls.set_buffer_limit(None);
-        Self { tcp, tls, received_bytes: 0 }
+        Ok(Self { tcp, tls, received_bytes: 0 })
     }
 
     /// Reads and decrypts what has arrived, at most some 64 KiB; false when the peer has closed.

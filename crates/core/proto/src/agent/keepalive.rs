@@ -10,7 +10,9 @@ use fabricmark_units::{Instant, Nanos};
 const SILENCE_MAX: Nanos = Nanos::from_secs(4);
 
 /// RTTs added to that: since pings follow, TCP retransmits a lost segment after some 1.5 RTTs (RFC 8985), so 10
-/// losses of it in a row are tolerated. At 20 % packet loss these happen once in ten million.
+/// losses of it in a row are tolerated. At 20 % packet loss these happen once in ten million. With one segment in
+/// flight it takes a timeout, of up to 3 RTTs until TCP knows the path, which does not double
+/// (TCP_THIN_LINEAR_TIMEOUTS).
 const ROUND_TRIPS: u64 = 16;
 
 /// Longest RTT taken into account, whatever the peer reports.

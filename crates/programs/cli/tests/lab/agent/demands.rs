@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::Output;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
@@ -10,9 +11,10 @@ use std::time::{Duration, Instant};
 use fabricmark_proto::{Answer, PROTOCOL_VERSION, Request, encode};
 use fabricmark_trust::{Identity, Trusted, client_config, client_connection};
 use rustls::{Stream, StreamOwned};
+use serde_json::Value;
 
 use super::{Agent, Keys};
-use crate::support::{expect, signal, stderr, stdout, wait_until};
+use crate::support::{bench, counted_run, expect, signal, stderr, stdout, wait_until};
 
 #[test]
 fn demand_1_one_agent_serves_several_clients_at_once() {
@@ -113,13 +115,69 @@ fn demand_4_control_takes_another_way_than_data() {
     ];
     let output = keys.command(&words).output().unwrap();
     expect(&output, 0, &[]);
-    let told: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let told: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert!(told.to_string().contains(r#""address":"127.0.0.2""#), "{told}");
     agent.ends_well();
 }
 
-/// Retransmission of UDP set-up messages, and the end of a test at an RTT of 2 s with 20 % loss, are tested in virtual
-/// time (`crates/core/proto/tests`). Here the control connection has a delay of 0.4 s each way.
+/// Two paths between two hosts: one with an RTT of 2 s that loses a fifth of the packets each way, and a sound one.
+const TWO_PATHS: &str = "[hosts.client]\n[hosts.server]\n\
+    [links.bad]\nbetween = ['client', 'server']\nwords = 'rtt=2s loss=20%'\n\
+    [links.good]\nbetween = ['client', 'server']\nwords = 'link=ethernet:100M'\n";
+
+/// Demand 4 asks for tests of pure UDP, too: here no TCP segment passes on the path of the data. Orders take the bad path;
+/// the datagrams of one run take the good path, those of another one the bad path, with the messages that open their flow
+/// (demand 5).
+#[test]
+fn demands_4_and_5_hold_over_a_path_of_2_s_that_loses_a_fifth() {
+    let Some(bench) = bench("a path of 2 s that loses a fifth") else { return };
+    bench.up(TWO_PATHS);
+    for node in ["client", "server"] {
+        let rule = "ip rule add pref 1 to 10.71.1.0/24 ipproto tcp blackhole";
+        let line: Vec<&str> = ["exec", node, "--"].into_iter().chain(rule.split(' ')).collect();
+        expect(&bench.lab(&line), 0, &[]);
+    }
+    let keys = Keys::more();
+    let listen = ["agent", "--listen", "0.0.0.0:7477", "--stamp=862", "--allow", "10.71.0.0/16"];
+    let agent = Agent::start_by(keys.inside(&bench, "server", &listen));
+    let inside = |line: &str| keys.inside(&bench, "client", &line.split(' ').collect::<Vec<_>>());
+    let json = |output: &Output| -> Value {
+        expect(output, 0, &[]);
+        serde_json::from_str(&stdout(output)).unwrap()
+    };
+    let no_tcp = bench.inside("client", || TcpStream::connect("10.71.1.2:7477"));
+    assert!(no_tcp.is_err(), "{no_tcp:?}");
+    let rtt = inside("rtt 10.71.1.2 --protocol stamp -c 20 -i 1ms --json").output().unwrap();
+    assert_eq!(json(&rtt)["answered"], 20);
+
+    let stream = "-u --control 10.71.0.2 --rate 1000/s --payload 1000 -t 2s --warm-up 0s --json";
+    let runs = ["10.71.1.2", "10.71.0.2"].map(|data| {
+        let run = inside(&format!("measure stream {data} {stream}")).spawn().unwrap();
+        (data, run)
+    });
+    for (data, run) in runs {
+        let told = json(&run.wait_with_output().unwrap());
+        let record = counted_run(&told);
+        assert_eq!(record["nodes"][1]["address"], data);
+        let lost = record["figures"]["loss_share"]["value"].as_f64().unwrap();
+        let sent = record["flows"][0]["sent"]["calls"].as_f64().unwrap();
+        if data == "10.71.1.2" {
+            assert_eq!(lost, 0.0, "{told}");
+        } else {
+            // Five standard deviations of a binomial share.
+            let deviation = (0.2 * 0.8 / sent).sqrt();
+            assert!((lost - 0.2).abs() < 5.0 * deviation, "{lost} of {sent}: {told}");
+        }
+    }
+    let report = bench.report();
+    for path in report["paths"].as_array().unwrap() {
+        assert_eq!(path["dropped"].as_u64() > Some(0), path["link"] == "bad", "{report}");
+    }
+    agent.ends_well();
+    expect(&bench.lab(&["down"]), 0, &[]);
+}
+
+/// A control connection with a delay of 0.4 s each way.
 #[test]
 fn demand_5_a_run_survives_a_slow_way_of_its_orders() {
     let keys = Keys::new();
