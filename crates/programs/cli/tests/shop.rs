@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use fabricmark_lab::{Lab, Topology};
 use fabricmark_plan::{Figure, Interaction};
 use fabricmark_record::{Outcome, Provenance, Record, ShopRun};
-use fabricmark_testkit::skip;
+use fabricmark_testkit::{playwright, skip};
 use fabricmark_trust::Identity;
 use fabricmark_wire::Family;
 use rustix::process::{Pid, Signal, kill_process};
@@ -454,38 +454,18 @@ fn what_is_missing_for_a_shop_is_named_with_its_packages() {
     assert!(error.contains("missing") && error.contains("apt-get install"), "{error}");
 }
 
-/// The script that buys a book, with its own library below target.
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/shop/buy.mjs");
-
 #[test]
 fn a_person_buys_a_book_in_a_browser() {
     let test = "a_person_buys_a_book_in_a_browser";
     if !can_run(test) {
         return;
     }
-    let missing = ["node", "npm", "chromium"].into_iter().find(|program| {
-        !Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-    });
-    if let Some(program) = missing {
-        skip(test, &format!("there is no {program}"));
-        return;
-    }
-    let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("playwright");
-    fs::create_dir_all(&library).unwrap();
-    let script = library.join("buy.mjs");
-    fs::copy(SCRIPT, &script).unwrap();
-    let mut install = Command::new("npm");
-    install.args(["install", "--no-save", "--silent", "playwright-core@1.56.1"]);
-    let installed = install.current_dir(&library).output().unwrap();
-    assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shop/buy.mjs");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("playwright");
+    let Some(mut browser) = playwright(test, &script, &folder) else { return };
     let _alone = alone();
     let up = Up::start(&[]);
-    let output = Command::new("node")
-        .arg(&script)
-        .arg(format!("http://{}", up.at))
-        .current_dir(&library)
-        .output()
-        .unwrap();
+    let output = browser.arg(format!("http://{}", up.at)).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("bought at 1280 px") && said.contains("bought at 400 px"), "{said}");

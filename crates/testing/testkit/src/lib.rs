@@ -1,10 +1,11 @@
-//! Points, orders and records for the tests of other crates. Levels are written as for `--vs`; a later level replaces
-//! an earlier one of the same factor.
+//! Points, orders, records and a browser for the tests of other crates. Levels are written as for `--vs`; a later level
+//! replaces an earlier one of the same factor.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 
 use fabricmark_plan::{Contradiction, Figure, Point, Role, Testbed, overlay, resolve};
 use fabricmark_proto::Prepare;
@@ -163,4 +164,29 @@ pub fn free_port() -> u16 {
             return port;
         }
     }
+}
+
+/// A command that runs a script of playwright-core, which is installed in `folder`; `None`, and a counted skip, if this
+/// machine has no browser. The script drives Debian's Chromium.
+#[expect(clippy::disallowed_types, reason = "only tests use it")]
+pub fn playwright(test: &str, script: &Path, folder: &Path) -> Option<std::process::Command> {
+    use std::process::Command;
+    let missing = ["node", "npm", "chromium"].into_iter().find(|program| {
+        let version = Command::new(program).arg("--version").output();
+        !version.is_ok_and(|output| output.status.success())
+    });
+    if let Some(program) = missing {
+        skip(test, &format!("there is no {program}"));
+        return None;
+    }
+    fs::create_dir_all(folder).unwrap();
+    let copy = folder.join(script.file_name().unwrap());
+    fs::copy(script, &copy).unwrap();
+    let mut install = Command::new("npm");
+    install.args(["install", "--no-save", "--silent", "playwright-core@1.56.1"]);
+    let installed = install.current_dir(folder).output().unwrap();
+    assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+    let mut node = Command::new("node");
+    node.arg(copy).current_dir(folder);
+    Some(node)
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use fabricmark_plan::Compare;
 use fabricmark_stats::{Comparison, Verdict};
 
-use super::frame::{WIDTH, head, sheet, text_lines};
+use super::frame::{LETTER, RIGHT, WIDTH, head, sheet, text_lines};
 use super::scale::Scale;
 use super::svg::{escaped, marker, open_point};
 use super::{ChartFile, Form, slug};
@@ -13,14 +13,12 @@ use crate::label;
 use crate::number;
 use crate::table::TableView;
 
-/// Start of the axis, right of the row labels: at least, and for each letter of the longest one.
+/// Start of the axis, right of the row labels, at least.
 const LEFT: f64 = 104.0;
-const LETTER: f64 = 7.0;
-const RIGHT: f64 = WIDTH - 22.0;
 const ROW: f64 = 21.0;
 /// Height of a section title of one line, and of each further line.
 const TITLE: f64 = 32.0;
-const LINE: f64 = 15.0;
+const LINE: f64 = 21.0;
 
 /// Letters of a section title per line, on a narrow screen.
 const LINE_LETTERS: usize = 62;

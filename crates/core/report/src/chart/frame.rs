@@ -12,14 +12,15 @@ const STYLE: &str = include_str!("style.css");
 
 pub(super) const WIDTH: f64 = 600.0;
 pub(super) const LEFT: f64 = 84.0;
-pub(super) const RIGHT: f64 = WIDTH - 14.0;
+/// Leaves room for half of the last label below the axis.
+pub(super) const RIGHT: f64 = WIDTH - 22.0;
 const PLOT_HEIGHT: f64 = 320.0;
 /// Space above the plot for the title of the vertical axis.
 const HEAD: f64 = 40.0;
 const TITLE_LINE: f64 = 26.0;
 const LEGEND_LINE: f64 = 28.0;
 /// Width of a letter on a narrow screen, the largest case.
-const LETTER: f64 = 9.2;
+pub(super) const LETTER: f64 = 9.2;
 /// Letters per title line, on a narrow screen and in a wide font.
 const TITLE_LETTERS: usize = 46;
 
@@ -77,17 +78,16 @@ impl Frame {
             );
         }
         let _ = write!(out, r#"<path class="fm-base" d="M{LEFT} {bottom:.1}H{RIGHT}"/>"#);
-        let is_labelled = labelled(plot, places);
-        for ((level, place), is_labelled) in plot.x.iter().zip(places).zip(is_labelled) {
+        for place in places {
             let _ = write!(out, r#"<path class="fm-base" d="M{place:.1} {bottom:.1}v5"/>"#);
-            if is_labelled {
-                let _ = write!(
-                    out,
-                    r#"<text class="fm-tick" x="{place:.1}" y="{:.1}" text-anchor="middle">{}</text>"#,
-                    bottom + 24.0,
-                    escaped(&level.label)
-                );
-            }
+        }
+        for (label, x) in labels(plot, places) {
+            let _ = write!(
+                out,
+                r#"<text class="fm-tick" x="{x:.1}" y="{:.1}" text-anchor="middle">{}</text>"#,
+                bottom + 24.0,
+                escaped(label)
+            );
         }
         let _ = write!(
             out,
@@ -163,20 +163,19 @@ pub(super) fn sheet(inside: &str, height: f64, label: &str) -> String {
     )
 }
 
-/// Which levels get a label, from the left, so that labels do not overlap.
-fn labelled(plot: &Plot, places: &[f64]) -> Vec<bool> {
+/// The labels of the axis that have room, with their middles.
+fn labels<'a>(plot: &'a Plot, places: &[f64]) -> Vec<(&'a str, f64)> {
     let mut free_from = f64::NEG_INFINITY;
-    let levels = plot.x.iter().zip(places);
-    levels
-        .map(|(level, place)| {
-            let half = level.label.chars().count() as f64 * LETTER / 2.0 + 2.0;
-            let is_free = place - half >= free_from;
-            if is_free {
-                free_from = place + half;
-            }
-            is_free
-        })
-        .collect()
+    let mut labels = Vec::new();
+    for (level, &place) in plot.x.iter().zip(places) {
+        let half = level.label.chars().count() as f64 * LETTER / 2.0 + 2.0;
+        let x = place.min(WIDTH - 2.0 - half);
+        if x - half >= free_from {
+            free_from = x + half;
+            labels.push((level.label.as_str(), x));
+        }
+    }
+    labels
 }
 
 /// A text in lines of at most so many letters, broken between words.
