@@ -8,9 +8,9 @@ use fabricmark_record::Outcome;
 
 use crate::support::{Bench, PLAN, POINTS, bench, expect, signal, stderr};
 
-/// Asserts that the records are in the order of an uninterrupted experiment.
-fn assert_in_order(bench: &Bench) {
-    let plan = parse("plan.toml", PLAN, Size::Full, &[]).unwrap();
+/// Asserts that the records are in the order of an uninterrupted experiment with this plan.
+fn assert_in_order(bench: &Bench, plan: &str) {
+    let plan = parse("plan.toml", plan, Size::Full, &[]).unwrap();
     let records = bench.records();
     let mut outcomes = Outcomes::default();
     let mut expected = Vec::new();
@@ -57,7 +57,7 @@ fn a_killed_coordinator_loses_at_most_the_run_in_flight() {
     assert!((5..POINTS * 4).contains(&kept));
     let output = bench.run(&["run", "plan.toml"]);
     expect(&output, 0, &["resuming plan-1", "runs of this plan are stored"]);
-    assert_in_order(&bench);
+    assert_in_order(&bench, PLAN);
 }
 
 #[test]
@@ -70,7 +70,24 @@ fn ctrl_c_keeps_what_is_finished_and_says_how_to_go_on() {
     let output = child.wait_with_output().unwrap();
     expect(&output, 130, &["interrupted", "are stored", "run the same command to continue"]);
     expect(&bench.run(&["run", "plan.toml"]), 0, &["resuming plan-1"]);
-    assert_in_order(&bench);
+    assert_in_order(&bench, PLAN);
+}
+
+/// How often a point runs depends on all its values, also on those that an earlier process stored.
+#[test]
+fn an_adaptive_stopping_rule_goes_on_with_the_values_before_an_interrupt() {
+    let Some(bench) = bench("adaptive stopping rule") else { return };
+    let plan = PLAN.replace("runs = 3", "runs = { min = 3, max = 6 }");
+    bench.plan(&plan);
+    let mut child = bench.start(&["run", "plan.toml"]);
+    // Half of the third block; the first one has warm-ups. After the third block the rule decides for the first time.
+    bench.wait_for_records(&mut child, 3 * POINTS + POINTS / 2);
+    signal(child.id(), "INT");
+    expect(&child.wait_with_output().unwrap(), 130, &["are stored"]);
+    let stored = bench.records().len();
+    assert!(stored < 4 * POINTS, "{stored}: the rule has decided before the interrupt");
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["resuming plan-1"]);
+    assert_in_order(&bench, &plan);
 }
 
 #[test]
