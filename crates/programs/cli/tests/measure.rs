@@ -6,6 +6,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
+use fabricmark_plan::{Figure, Pattern, Transport};
+use fabricmark_record::Record;
 use rustix::process::{Pid, Signal, kill_process};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -99,26 +101,60 @@ fn each_pattern_yields_its_figure_in_json_that_follows_the_schema() {
     ));
     let schema = serde_json::from_str(&schema.unwrap()).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
-    for (line, figure) in [
-        ("stream loopback --transport udp --family 6", "goodput_bps"),
-        ("stream loopback --reverse", "goodput_bps"),
-        ("rr loopback --response 100 --outstanding 4", "transactions_per_s"),
-        ("crr loopback", "transactions_per_s"),
-        ("ping-pong loopback --transport unix", "rtt_mean_ns"),
-        ("rr loopback --flows 20", "transactions_per_s"),
-        ("burst loopback --outstanding 8", "goodput_bps"),
-        ("burst loopback --transport udp --flows 2", "payloads_per_s"),
-        ("stream loopback --transport quic", "goodput_bps"),
-        ("ping-pong loopback --transport udp --timestamps software", "rtt_mean_ns"),
+    // Transactions in flight of a closed loop.
+    for (line, figure, in_flight) in [
+        ("stream loopback --transport udp --family 6", Figure::Goodput, None),
+        ("stream loopback --reverse", Figure::Goodput, None),
+        ("rr loopback --response 100 --outstanding 4", Figure::TransactionRate, Some(4.0)),
+        ("crr loopback", Figure::TransactionRate, Some(1.0)),
+        ("ping-pong loopback --transport unix", Figure::Rtt, Some(1.0)),
+        ("rr loopback --flows 20", Figure::TransactionRate, Some(20.0)),
+        ("burst loopback --outstanding 8", Figure::Goodput, Some(1.0)),
+        ("burst loopback --transport udp --flows 2", Figure::PayloadRate, Some(2.0)),
+        ("stream loopback --transport quic", Figure::Goodput, None),
+        ("ping-pong loopback --transport udp --timestamps software", Figure::Rtt, Some(1.0)),
     ] {
         let answer = json(&format!("{line} -t 200ms --warm-up 0s"));
         let records = answer["records"].as_array().unwrap();
         assert_eq!(records.len(), 1, "{line}");
-        let value = records[0]["figures"][figure]["value"].as_f64();
-        assert!(value.is_some_and(|value| value > 0.0), "{line}: {}", records[0]["outcome"]);
         let faults: Vec<String> =
             validator.iter_errors(&records[0]).map(|fault| fault.to_string()).collect();
         assert!(faults.is_empty(), "{line}: {faults:?}");
+        let record: Record = serde_json::from_value(records[0].clone()).unwrap();
+        assert_counted(line, &record, figure, in_flight);
+    }
+}
+
+/// Asserts that a figure follows from the counts of its end, that the kernel carried these bytes, and that rate and RTT of
+/// a closed loop follow from each other (Little's law).
+fn assert_counted(line: &str, record: &Record, figure: Figure, in_flight: Option<f64>) {
+    let flow = &record.flows[0];
+    let is_stream = record.point.pattern == Pattern::Stream;
+    let counts = if is_stream { flow.received } else { flow.sent };
+    let (calls, bytes) = (counts.counted_calls() as f64, counts.counted_bytes() as f64);
+    let seconds = counts.elapsed_ns as f64 / 1e9;
+    // 0.2 s, without a ramp at its begin; the last response may be late.
+    assert!((0.1..0.3).contains(&seconds), "{line}: {seconds} s");
+    let value =
+        |figure| record.figures.value(figure).unwrap_or_else(|| panic!("{line}: {figure:?}"));
+    let expected = match figure {
+        Figure::Goodput => 8.0 * bytes / seconds,
+        Figure::PayloadRate => bytes / record.point.payload.0 as f64 / seconds,
+        Figure::TransactionRate => calls / seconds,
+        _ => flow.rtt_ns.as_ref().unwrap().mean_ns().unwrap(),
+    };
+    let found = value(figure);
+    assert!((found / expected - 1.0).abs() < 1e-9, "{line}: {found} instead of {expected}");
+    if let Some(in_flight) = in_flight {
+        let found = calls / seconds * value(Figure::Rtt) / 1e9;
+        // The client prepares a request outside of the RTT.
+        assert!((0.9..1.05).contains(&(found / in_flight)), "{line}: {found} in flight");
+    }
+    if record.point.transport != Transport::Unix {
+        // Both ends receive by one device.
+        let kernel = record.nodes[1].kernel.unwrap();
+        let least = if is_stream { flow.received.bytes } else { flow.sent.bytes };
+        assert!(kernel.device_received_bytes >= Some(least), "{line}: {kernel:?}");
     }
 }
 
