@@ -459,11 +459,9 @@ fn check_path(point: &Point) -> Result<(), Contradiction> {
         let message = format!("path={path} supports {carried}, not {pattern}");
         return refuse(Factor::Path, message, "use path=copy");
     }
-    if path.is_uring() {
-        if wait == Wait::BusyPoll {
-            let message = format!("wait={wait} is not supported with path={path}");
-            return refuse(Factor::Path, message, "use wait=block, spin or epoll");
-        }
+    if path.is_uring() && wait == Wait::BusyPoll {
+        let message = format!("wait={wait} is not supported with path={path}");
+        return refuse(Factor::Path, message, "use wait=block, spin or epoll");
     }
     Ok(())
 }

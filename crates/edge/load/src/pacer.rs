@@ -149,7 +149,7 @@ impl<'a> Pacer<'a> {
         }
         while (self.later_ns.len() as u64) < most
             && self.later_ns.back().is_none_or(|&latest_ns| latest_ns <= now_ns)
-            && let Some(next_ns) = self.from_schedule()
+            && let Some(next_ns) = self.scheduled_ns()
         {
             self.later_ns.push_back(next_ns);
         }
@@ -188,10 +188,10 @@ impl<'a> Pacer<'a> {
     }
 
     fn next_due_ns(&mut self) -> Option<u64> {
-        self.later_ns.pop_front().or_else(|| self.from_schedule())
+        self.later_ns.pop_front().or_else(|| self.scheduled_ns())
     }
 
-    fn from_schedule(&mut self) -> Option<u64> {
+    fn scheduled_ns(&mut self) -> Option<u64> {
         self.start_ns.checked_add(self.schedule.next_departure_ns()?)
     }
 }
