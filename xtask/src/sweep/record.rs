@@ -76,12 +76,12 @@ impl<'a> Record<'a> {
     }
 
     pub fn payload(&self) -> f64 {
-        self.number("/point/payload").unwrap_or(0.0)
+        self.number("/point/payload_bytes").unwrap_or(0.0)
     }
 
     /// Bytes of a response; the payload if the pattern has no response size.
     pub fn response(&self) -> f64 {
-        self.number("/point/response").unwrap_or_else(|| self.payload())
+        self.number("/point/response_bytes").unwrap_or_else(|| self.payload())
     }
 
     /// Maximum outstanding requests per flow.
@@ -97,7 +97,7 @@ impl<'a> Record<'a> {
 
     /// Requested RTT in ns.
     pub fn rtt_ns(&self) -> Option<f64> {
-        self.number("/point/rtt")
+        self.number("/point/rtt_ns")
     }
 
     /// Value of an option of the emulated link; empty for a switch; `None` if absent.

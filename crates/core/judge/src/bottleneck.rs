@@ -182,7 +182,7 @@ fn allowed_bps(tcp: &TcpCounters, loss: f64) -> Option<f64> {
     };
     let rtt = Nanos(tcp.srtt_ns);
     let connection = Connection {
-        mss_bytes: tcp.mss,
+        mss_bytes: tcp.mss_bytes,
         rtt,
         timeout: rtt,
         window_bytes: lfn::WINDOW_MAX,

@@ -53,7 +53,7 @@ fn counters(rwnd_limited_ns: u64, sndbuf_limited_ns: u64) -> TcpCounters {
 fn lossy(congestion: &str) -> TcpCounters {
     TcpCounters {
         congestion: congestion.to_owned(),
-        mss: 1_448,
+        mss_bytes: 1_448,
         srtt_ns: 20_000_000,
         retransmitted: 100,
         ..counters(1, 1)

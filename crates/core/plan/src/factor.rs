@@ -164,11 +164,12 @@ impl Spec {
     }
 }
 
-/// Declares every factor: description, variant, field of a point, key of earlier versions (`was`), default for
-/// records of earlier versions (`of old`), and [`Spec`]. The order is that of matrix columns, hence of a plan's
-/// points, and must not change. A default may depend on `pace` and on the factors above it.
+/// Declares every factor: description, variant, field of a point, its key in JSON if that names a unit (`json`; earlier
+/// versions wrote the field's name), key of earlier versions (`was`), default for records of earlier versions (`of
+/// old`), and [`Spec`]. The order is that of matrix columns, hence of a plan's points, and must not change. A default
+/// may depend on `pace` and on the factors above it.
 macro_rules! factors {
-    ($(#[doc = $about:literal] $variant:ident, $key:ident: $type:ty $(, was $was:literal)? $(, of old $old:literal)? = $spec:expr;)*) => {
+    ($(#[doc = $about:literal] $variant:ident, $key:ident: $type:ty $(, json $json:literal)? $(, was $was:literal)? $(, of old $old:literal)? = $spec:expr;)*) => {
         /// What may vary between points.
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -185,6 +186,7 @@ macro_rules! factors {
             $(
                 #[doc = $about]
                 #[serde(skip_serializing_if = "Field::is_absent" $(, alias = $was)? $(, default = $old)?)]
+                $(#[serde(rename(serialize = $json), alias = $json)] #[schemars(rename = $json)])?
                 pub $key: $type,
             )*
         }
@@ -276,9 +278,9 @@ factors! {
     /// IP version
     Family, family: Family = Required.of(Kind::Choice(FAMILIES)).shown("{}").name("IP version").shared();
     /// application bytes per write, datagram, request or MPI message; at most 64 MiB, over verbs and MPI 1 GiB; 0 only over MPI and http
-    Payload, payload: Bytes = Required.of(Kind::Size(Bytes(0), PAYLOAD_MAX)).shown("{} B").letter('l');
+    Payload, payload: Bytes, json "payload_bytes" = Required.of(Kind::Size(Bytes(0), PAYLOAD_MAX)).shown("{} B").letter('l');
     /// application bytes per response of rr, crr and burst
-    Response, response: Option<Bytes> = Traffic.of(Kind::Size(Bytes(1), PAYLOAD_MAX))
+    Response, response: Option<Bytes>, json "response_bytes" = Traffic.of(Kind::Size(Bytes(1), PAYLOAD_MAX))
         .shown("response {} B")
         .when(|point| matches!(point.pattern, Pattern::Rr | Pattern::Crr | Pattern::Burst))
         .default("as `payload`; 4 in burst", |point| Some(match point.pattern {
@@ -319,7 +321,7 @@ factors! {
         .shown("relay {}")
         .when(|point| point.transport.traits().is_plain_tcp);
     /// most bytes per receive of the relay
-    RelayBuffer, relay_buffer: Option<Bytes> = Traffic.of(Kind::Size(Bytes(1), RELAY_BUFFER_MAX))
+    RelayBuffer, relay_buffer: Option<Bytes>, json "relay_buffer_bytes" = Traffic.of(Kind::Size(Bytes(1), RELAY_BUFFER_MAX))
         .shown("relay buffer {} B")
         .when(|point| point.relay.is_some())
         .default("256KiB", |_| Some("256KiB".to_owned()));
@@ -331,7 +333,7 @@ factors! {
     /// link between client and server: `loopback`, `veth` (no line rate, so no ceiling), `ethernet:RATE[,mtu=N][,vlan=N]`, `ipoib:4X-FDR[,mode=connected][,ib-mtu=N][,mtu=N][,grh]`; over verbs also `ib:4X-FDR[,mtu=N]`, `rocev1:RATE`, `rocev2:RATE`
     Link, link: Link = Required.of(Kind::of::<Link>()).shown("{}").shared();
     /// RTT of the link, at most `10s`, half of it in each direction; with any value, even `0ms`, the emulator carries the link
-    Rtt, rtt: Option<Nanos> = EmulatedLink.of(Kind::Duration(Nanos(0), RTT_MAX))
+    Rtt, rtt: Option<Nanos>, json "rtt_ns" = EmulatedLink.of(Kind::Duration(Nanos(0), RTT_MAX))
         .or_none()
         .name("RTT")
         .shared();
@@ -363,7 +365,7 @@ factors! {
         .unset("128, or as many messages as fit in 64 MiB")
         .when(|point| point.transport.is_verbs());
     /// largest payload in bytes that is sent inline in an RDMA work request, if the adapter supports it
-    Inline, inline: Option<u32> = Rdma.of(Kind::Number(0, Point::INLINE_MAX as u64))
+    Inline, inline: Option<u32>, json "inline_bytes" = Rdma.of(Kind::Number(0, Point::INLINE_MAX as u64))
         .unset("220")
         .shown("inline {} B")
         .when(|point| point.transport.is_verbs());
@@ -412,31 +414,31 @@ factors! {
         });
     /// TCP maximum segment size in bytes (TCP_MAXSEG)
     // Every host accepts the default of RFC 879; the smallest value is TCP_MIN_MSS, 88 (linux/tcp.h).
-    Mss, mss: Option<u32> = Socket.of(Kind::Number(88, 65_495))
+    Mss, mss: Option<u32>, json "mss_bytes" = Socket.of(Kind::Number(88, 65_495))
         .or_none()
         .unset("kernel")
         .shown("MSS {} B")
         .letter('M')
         .when(|point| point.transport.has_tcp());
     /// kernel pacing of each TCP connection in bit/s, TCP and IP headers included (SO_MAX_PACING_RATE)
-    PacingRate, pacing_rate: Option<BitRate> = Socket.of(Kind::Rate)
+    PacingRate, pacing_rate: Option<BitRate>, json "pacing_rate_bps" = Socket.of(Kind::Rate)
         .or_none()
         .when(|point| point.transport.traits().is_plain_tcp);
     /// DSCP of the packets, 0 to 63 or a name such as `EF`, `CS1` or `AF41` (IP_TOS, IPV6_TCLASS)
     // RFC 2474: six bits.
     Dscp, dscp: Option<u32> = Socket.of(Kind::Grammar(level::dscp)).unset("kernel (0)").shown("DSCP {}").shared();
     /// receive buffer in bytes (SO_RCVBUF)
-    ReceiveBuffer, receive_buffer: Option<Bytes> = Socket.of(Kind::Size(Bytes(1), BUFFER_MAX))
+    ReceiveBuffer, receive_buffer: Option<Bytes>, json "receive_buffer_bytes" = Socket.of(Kind::Size(Bytes(1), BUFFER_MAX))
         .shown("receive buffer {} B")
         .default("kernel autotuning; 4 MiB with udp and quic", |point| {
             point.transport.traits().receive_buffer.map(|Bytes(bytes)| bytes.to_string())
         });
     /// send buffer in bytes (SO_SNDBUF)
-    SendBuffer, send_buffer: Option<Bytes> = Socket.of(Kind::Size(Bytes(1), BUFFER_MAX))
+    SendBuffer, send_buffer: Option<Bytes>, json "send_buffer_bytes" = Socket.of(Kind::Size(Bytes(1), BUFFER_MAX))
         .unset("kernel autotuning")
         .shown("send buffer {} B");
     /// limit of unsent bytes in TCP's send buffer (TCP_NOTSENT_LOWAT)
-    NotsentLowat, notsent_lowat: Option<Bytes> = Socket.of(Kind::Size(Bytes(1), BUFFER_MAX))
+    NotsentLowat, notsent_lowat: Option<Bytes>, json "notsent_lowat_bytes" = Socket.of(Kind::Size(Bytes(1), BUFFER_MAX))
         .or_none()
         .unset("kernel")
         .when(|point| point.transport.has_tcp());
@@ -479,7 +481,7 @@ factors! {
         .when(|point| point.transport.has_ip())
         .shared();
     /// connection timeout
-    ConnectTimeout, connect_timeout: Option<Nanos> = Socket.of(Kind::Duration(Nanos(1), CONNECT_TIMEOUT_MAX))
+    ConnectTimeout, connect_timeout: Option<Nanos>, json "connect_timeout_ns" = Socket.of(Kind::Duration(Nanos(1), CONNECT_TIMEOUT_MAX))
         .unset("`5s`")
         .when(|point| point.transport.traits().has_connect)
         .shared();
@@ -572,7 +574,7 @@ factors! {
         .when(|point| point.pattern == Pattern::Shop)
         .default("100", |_| Some("100".to_owned()));
     /// mean think time of a browser between a page and its next request
-    ThinkTime, think_time: Option<Nanos> = Shop.of(Kind::Duration(Nanos(1), THINK_TIME_MAX))
+    ThinkTime, think_time: Option<Nanos>, json "think_time_ns" = Shop.of(Kind::Duration(Nanos(1), THINK_TIME_MAX))
         .shown("think time {}")
         .when(|point| point.pattern == Pattern::Shop && point.pace == Pace::Closed)
         .default("`7s`", |_| Some("7s".to_owned()));

@@ -1,6 +1,8 @@
 //! Plan files of earlier versions.
 
-use fabricmark_plan::{Factor, Size, parse};
+use fabricmark_plan::{Factor, Kind, Point, Size, parse};
+use schemars::schema_for;
+use serde_json::{Map, Value, from_value, to_value};
 
 const PLAN: &str = r#"
 title = "t"
@@ -67,4 +69,43 @@ fn a_level_that_is_the_default_makes_no_other_plan() {
     let other = PLAN.replace("[settings]", "[settings]\nflows = 2");
     assert_ne!(digest(&other), digest(PLAN));
     assert!(digest(PLAN).starts_with("2-"), "{}", digest(PLAN));
+}
+
+/// The unit of a factor's number in a point, as the end of its key.
+fn unit(factor: Factor) -> Option<&'static str> {
+    match (factor, factor.spec().kind) {
+        (Factor::Mss | Factor::Inline, _) | (_, Kind::Size(..)) => Some("_bytes"),
+        (_, Kind::Duration(..)) => Some("_ns"),
+        (_, Kind::Rate) => Some("_bps"),
+        _ => None,
+    }
+}
+
+#[test]
+fn the_keys_of_a_point_name_their_units() {
+    let schema = to_value(schema_for!(Point)).unwrap();
+    for factor in Factor::ALL {
+        let key = format!("{}{}", factor.key(), unit(factor).unwrap_or_default());
+        assert!(schema["properties"].get(&key).is_some(), "no {key}");
+    }
+}
+
+#[test]
+fn a_point_with_keys_that_name_no_units_is_read() {
+    let levels = "[factors]\nrtt = \"4ms\"\npacing_rate = \"1G\"\nmss = 1000\nsend_buffer = 4096\n\
+                  connect_timeout = \"1s\"\ncongestion = \"cubic\"";
+    let text = PLAN.replace("[factors]", levels).replace("\"udp\"", "\"tcp\"");
+    let point = parse("p.toml", &text, Size::Full, &[]).unwrap().points.remove(0);
+    let Value::Object(today) = to_value(&point).unwrap() else { panic!("no object") };
+    assert_eq!((&today["rtt_ns"], &today["payload_bytes"]), (&4_000_000.into(), &4.into()));
+    let mut earlier = Map::new();
+    for (key, value) in &today {
+        let is_it =
+            |factor: &Factor| unit(*factor).is_some_and(|unit| *key == format!("{factor}{unit}"));
+        let factor = Factor::ALL.into_iter().find(is_it);
+        earlier.insert(factor.map_or(key.clone(), |factor| factor.to_string()), value.clone());
+    }
+    assert!(earlier.contains_key("rtt") && earlier.contains_key("pacing_rate"));
+    assert_eq!(from_value::<Point>(earlier.into()).unwrap(), point);
+    assert_eq!(from_value::<Point>(today.into()).unwrap(), point);
 }

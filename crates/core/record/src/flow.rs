@@ -287,7 +287,8 @@ pub struct TcpCounters {
     /// Congestion control algorithm.
     pub congestion: String,
     /// Maximum segment size in bytes, the mean over the segments sent.
-    pub mss: u64,
+    #[serde(alias = "mss")]
+    pub mss_bytes: u64,
     /// Data segments sent, retransmissions included.
     pub data_segments: u64,
     /// Retransmitted segments.

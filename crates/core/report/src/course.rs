@@ -222,7 +222,7 @@ fn modelled(
 ) -> Option<Vec<Span>> {
     let rtt = point.rtt.filter(|&rtt| rtt > Nanos(0))?;
     let rtt_s = rtt.0 as f64 / 1e9;
-    let mss_bytes = flow.tcp.as_ref()?.mss;
+    let mss_bytes = flow.tcp.as_ref()?.mss_bytes;
     let window_or_bound = record.limits.ceilings.iter().filter(|ceiling| {
         ceiling.kind == Kind::Bound || ceiling.inputs.contains_key("window_bytes")
     });

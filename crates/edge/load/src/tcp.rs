@@ -149,14 +149,14 @@ pub(crate) fn counters<'a>(
     // Each opening was a data segment, too.
     let first_sent = data_segments.saturating_sub(retransmitted + count).max(1);
     // An idle flow keeps the small segment size that it started with.
-    let mss = sum(|sent| sent.segment_bytes * sent.segments) / data_segments.max(1);
+    let mss_bytes = sum(|sent| sent.segment_bytes * sent.segments) / data_segments.max(1);
     let unsent_bytes = sum(|sent| sent.notsent_bytes);
     let writes = writes.saturating_sub(unsent_bytes / payload_bytes.max(1));
-    let alone = writes * payload_bytes.div_ceil(mss.max(1));
+    let alone = writes * payload_bytes.div_ceil(mss_bytes.max(1));
     let congestion = congestion.unwrap_or_default();
     Ok(Some(TcpCounters {
         congestion: String::from_utf8_lossy(&congestion).trim_end_matches('\0').to_owned(),
-        mss,
+        mss_bytes,
         data_segments,
         retransmitted,
         unsent_bytes,

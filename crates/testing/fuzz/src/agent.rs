@@ -31,7 +31,7 @@ const WAIT_MAX: Nanos = Nanos::from_secs(24 * 3600 + 120);
 const IDLE_MAX: Nanos = Nanos::from_secs(121);
 
 /// The prepare order of a run for its client.
-const PREPARE: &[u8] = br#"{"run":7,"role":"client","point":{"pattern":"stream","transport":"udp","family":4,"payload":64,"direction":"forward","link":"veth","path":"copy"},"duration_ns":400000000,"token":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"address":"127.0.0.1","port":0,"device":"lo","interval_ns":100000000,"seed":1}
+const PREPARE: &[u8] = br#"{"run":7,"role":"client","point":{"pattern":"stream","transport":"udp","family":4,"payload_bytes":64,"direction":"forward","link":"veth","path":"copy"},"duration_ns":400000000,"token":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"address":"127.0.0.1","port":0,"device":"lo","interval_ns":100000000,"seed":1}
 "#;
 
 /// Requests to an agent: fed as they are, and after a valid hello.

@@ -231,7 +231,7 @@ fn tcp_counters(record: &Record, found: &mut Found) {
     for flow in record.loads().filter(|flow| flow.0.pointer("/tcp").is_some_and(Value::is_object)) {
         let number = |name: &str| flow.number(&format!("/tcp/{name}")).unwrap_or(0.0);
         let (segments, again) = (number("data_segments"), number("retransmitted"));
-        let (mss, srtt) = (number("mss"), number("srtt_ns"));
+        let (mss, srtt) = (number("mss_bytes"), number("srtt_ns"));
         found.unless(again <= segments, || {
             format!("{again} of {segments} segments were sent again")
         });

@@ -47,7 +47,7 @@ pub fn floor_ns(record: &Record) -> f64 {
     let wire = record.wire();
     let request = message_ns(record, wire, record.payload() * record.payloads_per_request());
     let response = match record.pattern() {
-        "burst" => record.number("/point/response").unwrap_or(4.0),
+        "burst" => record.number("/point/response_bytes").unwrap_or(4.0),
         _ => record.response(),
     };
     let response = message_ns(record, wire, response);

@@ -63,8 +63,8 @@ fn stream() -> Value {
         "outcome": { "kind": "completed" },
         "place": { "warm_up": false },
         "point": {
-            "pattern": "stream", "transport": "udp", "family": 4, "payload": 1000, "link": "ethernet:10M",
-            "rtt": 20_000_000, "emulate": null, "pace": "fixed:500/s", "flows": 1, "direction": "forward",
+            "pattern": "stream", "transport": "udp", "family": 4, "payload_bytes": 1000, "link": "ethernet:10M",
+            "rtt_ns": 20_000_000, "emulate": null, "pace": "fixed:500/s", "flows": 1, "direction": "forward",
         },
         "emulation": { "there": way(500), "back": way(0) },
         "nodes": [node("client"), node("server")],
@@ -99,8 +99,8 @@ fn exchange() -> Value {
         "outcome": { "kind": "completed" },
         "place": { "warm_up": false },
         "point": {
-            "pattern": "rr", "transport": "tcp", "family": 4, "payload": 100, "response": 100,
-            "outstanding": 1, "link": "ethernet:10M", "rtt": 20_000_000, "pace": "closed", "flows": 1,
+            "pattern": "rr", "transport": "tcp", "family": 4, "payload_bytes": 100, "response_bytes": 100,
+            "outstanding": 1, "link": "ethernet:10M", "rtt_ns": 20_000_000, "pace": "closed", "flows": 1,
         },
         "emulation": { "there": way(60), "back": way(60) },
         "nodes": [node("client"), node("server")],
@@ -109,7 +109,7 @@ fn exchange() -> Value {
             "sent": counts(48, 4800, 1_000_000_000, 0),
             "received": counts(48, 4800, 1_000_000_000, 0),
             "rtt_ns": histogram(&times),
-            "tcp": { "mss": 1448, "data_segments": 50, "retransmitted": 0, "srtt_ns": 20_400_000 },
+            "tcp": { "mss_bytes": 1448, "data_segments": 50, "retransmitted": 0, "srtt_ns": 20_400_000 },
             "quic": { "sent_packets": 10, "lost_packets": 1, "lost_bytes": 1400, "mtu_bytes": 1452, "srtt_ns": 20_000_000 },
         }],
         "figures": {
@@ -129,7 +129,7 @@ fn both() -> Value {
         json!({
             "group": "load", "from": from, "sent": counts(4, 500_000, 1_000_000_000, 0),
             "received": counts(500, 500_000, 1_000_000_000, 0),
-            "tcp": { "mss": 1448, "data_segments": 400, "retransmitted": 0, "srtt_ns": 20_400_000 },
+            "tcp": { "mss_bytes": 1448, "data_segments": 400, "retransmitted": 0, "srtt_ns": 20_400_000 },
         })
     };
     record["flows"] = json!([flow("client"), flow("server")]);
@@ -342,7 +342,7 @@ fn books_that_do_not_balance_break_a_law() {
     breaks("tcp-counters", exchange(), &[("/flows/0/tcp/retransmitted", json!(51))]);
     breaks("tcp-counters", exchange(), &[("/flows/0/tcp/data_segments", json!(2))]);
     breaks("tcp-counters", exchange(), &[("/flows/0/tcp/srtt_ns", json!(1_000_000))]);
-    breaks("tcp-counters", exchange(), &[("/flows/0/tcp/mss", json!(1461))]);
+    breaks("tcp-counters", exchange(), &[("/flows/0/tcp/mss_bytes", json!(1461))]);
     breaks("quic-counters", exchange(), &[("/flows/0/quic/lost_packets", json!(11))]);
     breaks("quic-counters", exchange(), &[("/flows/0/quic/mtu_bytes", json!(1473))]);
     breaks("fairness", stream(), &[("/flows/0/fairness/jain", json!(1.1))]);

@@ -15,11 +15,14 @@ pub fn asked(point: &Point, record: &Record, found: &mut Found) {
         });
     };
     let plain = |name: &str| point.option(name).and_then(|value| value.parse::<f64>().ok());
-    for name in ["payload", "flows", "outstanding", "family", "response"] {
+    for name in ["flows", "outstanding", "family"] {
         expect(name, plain(name), number(name));
     }
+    for name in ["payload", "response"] {
+        expect(name, plain(name), number(&format!("{name}_bytes")));
+    }
     let time = |name: &str| point.option(name).and_then(nanos).map(|ns| ns as f64);
-    expect("rtt", time("rtt"), number("rtt"));
+    expect("rtt", time("rtt"), number("rtt_ns"));
     expect("duration", time("duration"), record.number("/duration_ns"));
     for name in ["transport", "pattern", "path", "wait", "direction", "congestion"] {
         let asked =

@@ -177,7 +177,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
                 let writes = (1448.0 / payload as f64).max(1.0);
                 tcp = Some(TcpCounters {
                     congestion: "cubic".to_owned(),
-                    mss: 1448,
+                    mss_bytes: 1448,
                     data_segments: (calls as f64 / writes) as u64,
                     writes_per_segment: writes,
                     merging: writes,
