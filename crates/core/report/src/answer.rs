@@ -2,6 +2,8 @@
 
 use fabricmark_plan::{Compare, Limit};
 use fabricmark_stats::{Comparison, Verdict};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::Experiment;
 use crate::number::{count, fixed, percent, share};
@@ -12,11 +14,11 @@ use crate::{label, notes, short};
 const SENTENCES_MAX: usize = 8;
 
 /// Answer of a group of a table, and its subject.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
-    /// `UDP throughput, ethernet:1G (emulated)`
+    /// Subject, such as `UDP throughput, ethernet:1G (emulated)`.
     pub about: String,
-    /// `IPv6 is slower than IPv4 in 13 of 14 rows (−12.1 % to −2.4 %) and the same in 1.`
+    /// Sentences, such as `IPv6 is slower than IPv4 in 13 of 14 rows (−12.1 % to −2.4 %) and the same in 1.`
     pub text: String,
 }
 

@@ -1,19 +1,21 @@
 //! Comparison of two sets of records, for regression tests.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
 use fabricmark_plan::{Figure, Point};
 use fabricmark_record::{Provenance, Record};
 use fabricmark_stats::{Better, Estimate, Verdict, holm, mean};
 use fabricmark_units::Percent;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::grid::{Side, grid};
 use crate::number::{self, Scale};
 use crate::runs::{ByPoint, Runs};
 use crate::table::Change;
-use crate::{label, summary};
+use crate::{label, results};
 
 /// Comparison of the points that two sets of records share.
 #[derive(Clone, Debug)]
@@ -52,7 +54,8 @@ pub struct ComparedPoint {
 }
 
 /// Result of a regression gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum GateResult {
     /// No point is worse by more than the gate, and there are enough runs to exclude it.
     Pass,
@@ -60,6 +63,39 @@ pub enum GateResult {
     Worse,
     /// No point is known to be worse, but some may be.
     Inconclusive,
+}
+
+/// What `compare --json` prints. Values are in the base unit that their key names; changes and shares are fractions.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct CompareResults {
+    /// Name of the baseline.
+    baseline: String,
+    /// Name of the candidate.
+    candidate: String,
+    /// Whether the candidate passes.
+    gate: GateResult,
+    /// Accepted change for the worse, as a fraction.
+    gate_share: f64,
+    /// One entry per shared point.
+    rows: Vec<PointResults>,
+    /// Points that only one experiment has.
+    unmatched: Vec<String>,
+}
+
+/// Comparison of one point. Further keys are `baseline_KEY` and `candidate_KEY`, with the key of the compared figure
+/// (`baseline_goodput_bps`): the estimates, `null` without valid runs.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct PointResults {
+    /// Levels of the point, as text.
+    point: String,
+    /// Origins of the figures of both experiments; more than one if they differ.
+    provenance: Vec<Provenance>,
+    #[serde(flatten)]
+    estimates: BTreeMap<String, Option<Estimate>>,
+    /// Change and verdict; `null` if there are too few valid runs, or they are withheld.
+    comparison: Option<results::Comparison>,
+    /// Why they are withheld.
+    withheld: Option<String>,
 }
 
 /// Compares the deciding figure of each shared point: Welch's t test on logarithms with Holm's correction over all
@@ -205,26 +241,15 @@ impl ComparisonReport {
         out
     }
 
-    /// The comparison as JSON: base units, changes as fractions.
+    /// [`CompareResults`] as JSON.
     pub fn json(&self) -> Value {
-        let rows = self.rows.iter().map(|row| {
-            let key = row.figure.spec().key;
-            json!({
-                "point": row.point,
-                "provenance": row.provenance,
-                (format!("baseline_{key}")): row.baseline,
-                (format!("candidate_{key}")): row.candidate,
-                "comparison": row.change.comparison.as_ref().map(summary::comparison),
-                "withheld": row.change.withheld,
-            })
-        });
-        json!({
-            "baseline": self.baseline,
-            "candidate": self.candidate,
-            "gate": self.gate.word(),
-            "gate_share": self.gate_share,
-            "rows": rows.collect::<Vec<_>>(),
-            "unmatched": self.unmatched,
+        json!(CompareResults {
+            baseline: self.baseline.clone(),
+            candidate: self.candidate.clone(),
+            gate: self.gate,
+            gate_share: self.gate_share,
+            rows: self.rows.iter().map(ComparedPoint::results).collect(),
+            unmatched: self.unmatched.clone(),
         })
     }
 
@@ -250,6 +275,21 @@ impl ComparisonReport {
 }
 
 impl ComparedPoint {
+    fn results(&self) -> PointResults {
+        let key = self.figure.spec().key;
+        let estimates = [
+            (format!("baseline_{key}"), self.baseline.clone()),
+            (format!("candidate_{key}"), self.candidate.clone()),
+        ];
+        PointResults {
+            point: self.point.clone(),
+            provenance: self.provenance.clone(),
+            estimates: estimates.into(),
+            comparison: self.change.comparison.as_ref().map(Into::into),
+            withheld: self.change.withheld.clone(),
+        }
+    }
+
     fn written(&self, shared: &[&str]) -> Vec<String> {
         let unit = Scale::of(self.figure);
         let value = |estimate: &Option<Estimate>| {

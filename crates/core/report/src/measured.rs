@@ -1,9 +1,13 @@
 //! The result of `fabricmark measure`: one setting, or a few side by side.
 
+use std::collections::BTreeMap;
+
 use fabricmark_plan::{Factor, Figure, Pattern, Point, Unit};
-use fabricmark_record::{Flow, Node, Record};
+use fabricmark_record::{Bottleneck, Flow, Instrument, Node, Record};
 use fabricmark_stats::{Estimate, holm};
 use fabricmark_units::Nanos;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cell::{Cell, Limit};
@@ -12,7 +16,7 @@ use crate::number::{self, RateUnit, Scale, Written};
 use crate::require::{Kept, Requirement};
 use crate::runs::ByPoint;
 use crate::table::Change;
-use crate::{Experiment, facts, label, notes, select, summary, text};
+use crate::{Experiment, facts, label, notes, results, select, text};
 
 /// Settings and their results.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +35,51 @@ struct Setting<'a> {
     cell: Cell<'a>,
     /// Change against the first setting.
     change: Change,
+}
+
+/// What `measure --json` prints. Values are in the base unit that their key names; changes and shares are fractions.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct MeasureResults<'a> {
+    /// The settings; the others are compared with the first.
+    settings: Vec<SettingResults<'a>>,
+    /// Requirements, each for every setting.
+    requirements: Vec<RequirementResult<'a>>,
+    /// Records of all runs but warm-ups.
+    records: Vec<&'a Record>,
+    /// Overhead of the program itself.
+    instrument: Option<Instrument>,
+    /// Start, in RFC 3339.
+    started: &'a str,
+    /// Command that reproduces the measurement.
+    reproduce: &'a str,
+}
+
+/// Results of a setting.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct SettingResults<'a> {
+    /// Levels by which it differs from the other settings, or its name.
+    name: &'a str,
+    /// What was run, with all defaults filled in.
+    point: &'a Point,
+    /// Estimates over its runs, by the key of the figure, as in records.
+    figures: BTreeMap<&'static str, results::Estimated>,
+    /// What limited the runs.
+    limited_by: Option<&'a Bottleneck>,
+    /// Change against the first setting.
+    change: Option<results::Comparison>,
+    /// Why it is withheld.
+    withheld: Option<String>,
+}
+
+/// Result of a requirement.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct RequirementResult<'a> {
+    /// Name of the setting.
+    setting: &'a str,
+    /// The requirement, such as `goodput>=9G`.
+    requirement: &'a str,
+    /// Whether it is met.
+    result: Kept,
 }
 
 impl<'a> Measured<'a> {
@@ -340,36 +389,32 @@ fn shared(m: &Measured<'_>) -> String {
     words.join(" · ")
 }
 
-/// The result as JSON: complete records, and the estimates in base units.
+/// [`MeasureResults`] as JSON.
 pub fn measured_json(m: &Measured<'_>) -> Value {
     let runs = ByPoint::of(m.experiment.records);
     let settings = m.settings(&runs).into_iter().map(|setting| {
         let point = setting.cell.point;
-        let figures: serde_json::Map<String, Value> = Figure::ALL
-            .into_iter()
-            .filter_map(|figure| {
-                let estimate = m.estimate(&runs, point, figure)?;
-                Some((figure.spec().key.to_owned(), summary::estimate(&estimate)))
-            })
-            .collect();
-        json!({
-            "name": setting.name,
-            "point": point,
-            "figures": figures,
-            "limited_by": setting.cell.bottleneck,
-            "change": setting.change.comparison.as_ref().map(summary::comparison),
-            "withheld": setting.change.withheld,
-        })
+        let figures = Figure::ALL.into_iter().filter_map(|figure| {
+            Some((figure.spec().key, (&m.estimate(&runs, point, figure)?).into()))
+        });
+        SettingResults {
+            name: setting.name,
+            point,
+            figures: figures.collect(),
+            limited_by: setting.cell.bottleneck,
+            change: setting.change.comparison.as_ref().map(Into::into),
+            withheld: setting.change.withheld,
+        }
     });
-    let requirements = m.judged().into_iter().map(|(name, requirement, kept)| {
-        json!({ "setting": name, "requirement": requirement.text, "result": kept.word() })
+    let requirements = m.judged().into_iter().map(|(setting, requirement, result)| {
+        RequirementResult { setting, requirement: &requirement.text, result }
     });
-    json!({
-        "settings": settings.collect::<Vec<_>>(),
-        "requirements": requirements.collect::<Vec<_>>(),
-        "records": m.experiment.records.iter().filter(|r| !r.place.warm_up).collect::<Vec<_>>(),
-        "instrument": m.experiment.instrument,
-        "started": m.experiment.started,
-        "reproduce": m.experiment.reproduce,
+    json!(MeasureResults {
+        settings: settings.collect(),
+        requirements: requirements.collect(),
+        records: m.experiment.records.iter().filter(|r| !r.place.warm_up).collect(),
+        instrument: m.experiment.instrument,
+        started: m.experiment.started,
+        reproduce: m.experiment.reproduce,
     })
 }

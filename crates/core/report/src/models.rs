@@ -7,11 +7,10 @@ use fabricmark_logp::{Line, Model, Piece, predictions};
 use fabricmark_plan::{Action, Benchmark, Buffers, Figure, Point, Root, Sync};
 use fabricmark_record::{Outcome, Provenance, Record};
 use fabricmark_stats::{Estimate, StopRule};
-use serde_json::{Value, json};
 
 use crate::grid::PlainTable;
 use crate::number::fixed;
-use crate::{Experiment, summary};
+use crate::{Experiment, results};
 
 /// The models of a library over one transport and link.
 #[derive(Clone, Debug, PartialEq)]
@@ -269,35 +268,31 @@ impl NetworkModel {
     }
 }
 
-/// The models as JSON, in base units.
-pub(crate) fn json(models: &[NetworkModel]) -> Value {
-    let parameters = |found: &Parameters| {
-        json!({
-            "benchmark": found.benchmark,
-            "from_bytes": found.bytes[0],
-            "to_bytes": found.bytes[1],
-            "latency_ns": found.latency_ns.as_ref().map(summary::estimate),
-            "bandwidth_bps": found.bandwidth_bps.as_ref().map(summary::estimate),
-            "half_bandwidth_bytes": found.half_bytes.as_ref().map(summary::estimate),
-            "error_max_share": found.error,
-        })
+/// The models in `results.json`.
+pub(crate) fn results(models: &[NetworkModel]) -> Vec<results::Model> {
+    let parameters = |found: &Parameters| results::ModelParameters {
+        benchmark: found.benchmark,
+        from_bytes: found.bytes[0],
+        to_bytes: found.bytes[1],
+        latency_ns: found.latency_ns.as_ref().map(Into::into),
+        bandwidth_bps: found.bandwidth_bps.as_ref().map(Into::into),
+        half_bandwidth_bytes: found.half_bytes.as_ref().map(Into::into),
+        error_max_share: found.error,
     };
     let collectives = |found: &Collectives| {
-        let [median, least, most] = found.ratios;
-        json!({
-            "benchmark": found.benchmark,
-            "ranks": found.ranks,
-            "algorithms": found.algorithms,
-            "measured_over_predicted": { "median": median, "min": least, "max": most },
-        })
+        let [median, min, max] = found.ratios;
+        results::PredictedCollective {
+            benchmark: found.benchmark,
+            ranks: found.ranks,
+            algorithms: found.algorithms.clone(),
+            measured_over_predicted: results::RatioRange { median, min, max },
+        }
     };
-    let of_network = |model: &NetworkModel| {
-        json!({
-            "network": model.network,
-            "provenance": Provenance::Modelled,
-            "parameters": model.parameters.iter().map(parameters).collect::<Vec<_>>(),
-            "collectives": model.collectives.iter().map(collectives).collect::<Vec<_>>(),
-        })
+    let of_network = |model: &NetworkModel| results::Model {
+        network: model.network.clone(),
+        provenance: Provenance::Modelled,
+        parameters: model.parameters.iter().map(parameters).collect(),
+        collectives: model.collectives.iter().map(collectives).collect(),
     };
     models.iter().map(of_network).collect()
 }

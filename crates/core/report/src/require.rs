@@ -6,6 +6,8 @@ use std::str::FromStr;
 use fabricmark_plan::{Figure, Unit};
 use fabricmark_stats::{Estimate, Interval};
 use fabricmark_units::{BitRate, Nanos};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// A requirement such as `goodput>=9G`, `rtt-p99<=50us`, `transaction-rate>=20000`.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,13 +31,16 @@ pub struct ParseRequirementError {
 }
 
 /// Whether a requirement is met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Kept {
     /// The whole interval meets it; with one run, the value does.
+    #[serde(rename = "kept")]
     Yes,
     /// The threshold is within the interval.
     Inconclusive,
     /// It is not met, or there is no figure.
+    #[serde(rename = "missed")]
     No,
 }
 

@@ -3,13 +3,12 @@
 
 use fabricmark_plan::{Factor, Figure, Level, Point};
 use fabricmark_stats::{Better, Estimate};
-use serde_json::{Value, json};
 
 use crate::grid::PlainTable;
 use crate::number::{self, Scale};
 use crate::runs::{ByPoint, Runs};
 use crate::table::Change;
-use crate::{Experiment, label, select, summary};
+use crate::{Experiment, label, results, select, summary};
 
 /// The numbers of flows at one combination of all other levels.
 #[derive(Clone, Debug)]
@@ -113,18 +112,21 @@ pub(crate) fn tables(all: &[Scaling]) -> Vec<PlainTable> {
     }]
 }
 
-/// The entries as JSON, in base units.
-pub(crate) fn json(all: &[Scaling]) -> Value {
-    let rate = |(flows, estimate): &(u32, Estimate)| json!({ "flows": flows, "value": summary::estimate(estimate) });
+/// The entries in `results.json`.
+pub(crate) fn results(all: &[Scaling]) -> Vec<results::Scaling> {
     let of = |one: &Scaling| {
-        json!({
-            "levels": summary::levels(&one.levels),
-            "figure": one.figure,
-            "fewest": rate(&one.fewest),
-            "best": rate(&one.best),
-            "gain": one.gain.as_ref().map(summary::estimate),
-            "saturates_at_flows": one.saturates_at,
-        })
+        let rate = |(flows, estimate): &(u32, Estimate)| results::AtFlows {
+            flows: *flows,
+            figure: [(one.figure.spec().key.to_owned(), estimate.into())].into(),
+        };
+        results::Scaling {
+            levels: summary::levels(&one.levels),
+            figure: one.figure,
+            fewest: rate(&one.fewest),
+            best: rate(&one.best),
+            gain: one.gain.as_ref().map(Into::into),
+            saturates_at_flows: one.saturates_at,
+        }
     };
     all.iter().map(of).collect()
 }

@@ -7,13 +7,12 @@ use fabricmark_plan::{Factor, Figure, Interference, Level, Plan, Point};
 use fabricmark_record::{Alignment, Fairness, MachineUsage, Provenance, Record};
 use fabricmark_stats::Estimate;
 use fabricmark_wire::{Ceiling, Input, Kind};
-use serde_json::{Value, json};
 
 use crate::grid::PlainTable;
 use crate::number::{self, Scale, fixed, share};
 use crate::runs::{ByPoint, Runs};
 use crate::table::Change;
-use crate::{Experiment, label, select, summary};
+use crate::{Experiment, label, results, select, summary};
 
 /// The groups of one combination of levels, all of them together.
 #[derive(Clone, Debug)]
@@ -363,12 +362,12 @@ impl Cpu {
         })
     }
 
-    fn json(self) -> Value {
-        json!({
-            "busy_share": self.busy,
-            "busiest_cpu_share": self.busiest,
-            "softirq_max_share": self.softirq_max,
-        })
+    fn result(self) -> results::Cpu {
+        results::Cpu {
+            busy_share: self.busy,
+            busiest_cpu_share: self.busiest,
+            softirq_max_share: self.softirq_max,
+        }
     }
 }
 
@@ -377,40 +376,54 @@ pub(crate) fn tables(all: &[Sharing]) -> Vec<PlainTable> {
     all.iter().map(Sharing::table).collect()
 }
 
-/// The groups as JSON, in base units.
-pub(crate) fn json(all: &[Sharing]) -> Value {
-    let group = |group: &Group| {
-        json!({
-            "group": group.name,
-            "figure": group.figure,
-            "together": summary::estimate(&group.together),
-            "alone": group.alone.as_ref().map(summary::estimate),
-            "change": group.change.as_ref().map(summary::estimate),
-            "share": group.share.as_ref().map(summary::estimate),
-            "cpu_alone": group.cpu.map(Cpu::json),
-        })
-    };
-    let sum = |sum: &Sum| {
-        let (ratio, [most, least]) = &sum.ratio;
-        let against = |(name, change): &(String, Estimate)| json!({ "group": name, "change": summary::estimate(change) });
-        let medium = |(medium, used): &(Medium, Estimate)| json!({ "shared": medium.words(), "used_share": summary::estimate(used) });
-        json!({
-            "goodput_bps": summary::estimate(&sum.goodput_bps),
-            "against_alone": sum.against.iter().map(against).collect::<Vec<_>>(),
-            "jain": summary::estimate(&sum.jain),
-            "ratio": { "of": most, "to": least, "value": summary::estimate(ratio) },
-            "medium": sum.medium.as_ref().map(medium),
-        })
-    };
-    let of = |one: &Sharing| {
-        json!({
-            "levels": summary::levels(&one.levels),
-            "provenance": one.provenance,
-            "groups": one.groups.iter().map(group).collect::<Vec<_>>(),
-            "sum": one.sum.as_ref().map(sum),
-            "alignment": one.alignment,
-            "cpu": one.cpu.map(Cpu::json),
-        })
+/// The groups in `results.json`.
+pub(crate) fn results(all: &[Sharing]) -> Vec<results::Sharing> {
+    let of = |one: &Sharing| results::Sharing {
+        levels: summary::levels(&one.levels),
+        provenance: one.provenance.clone(),
+        groups: one.groups.iter().map(Group::result).collect(),
+        sum: one.sum.as_ref().map(Sum::result),
+        alignment: one.alignment,
+        cpu: one.cpu.map(Cpu::result),
     };
     all.iter().map(of).collect()
+}
+
+impl Group {
+    fn result(&self) -> results::FlowGroup {
+        let key = self.figure.spec().key;
+        let estimates = [
+            (format!("together_{key}"), Some((&self.together).into())),
+            (format!("alone_{key}"), self.alone.as_ref().map(Into::into)),
+        ];
+        results::FlowGroup {
+            group: self.name.clone(),
+            figure: self.figure,
+            estimates: estimates.into(),
+            change: self.change.as_ref().map(Into::into),
+            share: self.share.as_ref().map(Into::into),
+            cpu_alone: self.cpu.map(Cpu::result),
+        }
+    }
+}
+
+impl Sum {
+    fn result(&self) -> results::Sum {
+        let (ratio, [most, least]) = &self.ratio;
+        let against = |(group, change): &(String, Estimate)| results::AgainstAlone {
+            group: group.clone(),
+            change: change.into(),
+        };
+        let medium = |(medium, used): &(Medium, Estimate)| results::SharedMedium {
+            shared: medium.words().to_owned(),
+            used_share: used.into(),
+        };
+        results::Sum {
+            goodput_bps: (&self.goodput_bps).into(),
+            against_alone: self.against.iter().map(against).collect(),
+            jain: (&self.jain).into(),
+            ratio: results::GroupRatio { of: most.clone(), to: least.clone(), value: ratio.into() },
+            medium: self.medium.as_ref().map(medium),
+        }
+    }
 }

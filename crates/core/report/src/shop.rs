@@ -4,13 +4,12 @@ use fabricmark_bookstore::{Interaction, Station, capacity_per_s, predict};
 use fabricmark_plan::{Factor, Figure, Interaction as Of, Level, Point};
 use fabricmark_record::{Provenance, Record, ShopRun};
 use fabricmark_stats::Estimate;
-use serde_json::{Value, json};
 
 use crate::grid::PlainTable;
 use crate::models::written;
 use crate::number::fixed;
 use crate::runs::ByPoint;
-use crate::{Experiment, label, select, summary};
+use crate::{Experiment, label, results, select, summary};
 
 /// Runs of the bookstore at one combination of levels.
 pub(crate) struct ShopView {
@@ -397,63 +396,64 @@ fn interactions(shop: &ShopView, title: String) -> PlainTable {
     }
 }
 
-/// The views as JSON, in base units.
-pub(crate) fn json(shops: &[ShopView]) -> Value {
-    let of = |value: &Option<Estimate>| value.as_ref().map(summary::estimate);
-    let tier = |tier: &TierView| {
-        json!({
-            "node": tier.node,
-            "program": tier.program,
-            "cpu_share": of(&tier.cpu_share),
-            "demand_us_per_interaction": of(&tier.cpu_us),
-            "sent_bps": of(&tier.sent_bps),
-            "received_bps": of(&tier.received_bps),
-        })
-    };
-    let interaction = |one: &InteractionView| {
-        json!({
-            "interaction": Of::ALL[1 + one.interaction as usize],
-            "pages": one.pages,
-            "errors": one.errors,
-            "p90_ns": of(&one.p90_ns),
-            "limit_ns": one.interaction.limit(),
-            "over_limit_share": of(&one.over),
-            "app_mean_ns": one.app_ns,
-            "database_mean_ns": one.database_ns,
-            "images_mean_ns": one.images_ns,
-            "rest_mean_ns": one.rest_ns,
-            "statements": one.statements,
-        })
-    };
-    let model = |model: &ModelView| {
-        json!({
-            "provenance": Provenance::Modelled,
-            "interactions_per_s": model.rate_per_s,
-            "response_mean_ns": model.response_ns,
-            "capacity_per_s": model.capacity_per_s,
-            "bottleneck": model.bottleneck,
-            "utilisation_share": model.utilisation,
-        })
-    };
-    let view = |shop: &ShopView| {
-        let levels: serde_json::Map<String, Value> = shop
-            .levels
-            .iter()
-            .map(|(factor, level)| (factor.key().to_owned(), level.clone().into()))
-            .collect();
-        json!({
-            "levels": levels,
-            "browsers": shop.browsers,
-            "interactions_per_s": of(&shop.load.rate_per_s),
-            "response_mean_ns": of(&shop.load.response_ns),
-            "think_time_ns": shop.load.think_ns,
-            "bound_per_s": shop.load.law_per_s,
-            "emulator_cpu_share": shop.load.emulator_share,
-            "model": shop.load.model.as_ref().map(model),
-            "tiers": shop.tiers.iter().map(tier).collect::<Vec<_>>(),
-            "interactions": shop.interactions.iter().map(interaction).collect::<Vec<_>>(),
-            "errors": shop.errors,
-        })
+/// The views in `results.json`.
+pub(crate) fn results(shops: &[ShopView]) -> Vec<results::Shop> {
+    let view = |shop: &ShopView| results::Shop {
+        levels: summary::levels(&shop.levels),
+        browsers: shop.browsers,
+        interactions_per_s: shop.load.rate_per_s.as_ref().map(Into::into),
+        response_mean_ns: shop.load.response_ns.as_ref().map(Into::into),
+        think_time_ns: shop.load.think_ns,
+        bound_per_s: shop.load.law_per_s,
+        emulator_cpu_share: shop.load.emulator_share,
+        model: shop.load.model.as_ref().map(ModelView::result),
+        tiers: shop.tiers.iter().map(TierView::result).collect(),
+        interactions: shop.interactions.iter().map(InteractionView::result).collect(),
+        errors: shop.errors.clone(),
     };
     shops.iter().map(view).collect()
+}
+
+impl TierView {
+    fn result(&self) -> results::Tier {
+        results::Tier {
+            node: self.node.clone(),
+            program: self.program.clone(),
+            cpu_share: self.cpu_share.as_ref().map(Into::into),
+            demand_us_per_interaction: self.cpu_us.as_ref().map(Into::into),
+            sent_bps: self.sent_bps.as_ref().map(Into::into),
+            received_bps: self.received_bps.as_ref().map(Into::into),
+        }
+    }
+}
+
+impl ModelView {
+    fn result(&self) -> results::ShopModel {
+        results::ShopModel {
+            provenance: Provenance::Modelled,
+            interactions_per_s: self.rate_per_s,
+            response_mean_ns: self.response_ns,
+            capacity_per_s: self.capacity_per_s,
+            bottleneck: self.bottleneck.clone(),
+            utilisation_share: self.utilisation,
+        }
+    }
+}
+
+impl InteractionView {
+    fn result(&self) -> results::ShopInteraction {
+        results::ShopInteraction {
+            interaction: Of::ALL[1 + self.interaction as usize],
+            pages: self.pages,
+            errors: self.errors,
+            p90_ns: self.p90_ns.as_ref().map(Into::into),
+            limit_ns: self.interaction.limit(),
+            over_limit_share: self.over.as_ref().map(Into::into),
+            app_mean_ns: self.app_ns,
+            database_mean_ns: self.database_ns,
+            images_mean_ns: self.images_ns,
+            rest_mean_ns: self.rest_ns,
+            statements: self.statements,
+        }
+    }
 }

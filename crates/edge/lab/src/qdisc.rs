@@ -7,10 +7,13 @@ mod netem;
 use fabricmark_link::{Description, Discipline, Limit, LinkWords, TokenBucket, WireDescription};
 use fabricmark_units::BitRate;
 use fabricmark_wire::{Link, frame};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What carries the packets of a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, strum::Display,
+)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Backend {

@@ -35,6 +35,8 @@ mod options;
 mod output;
 mod progress;
 mod rtts;
+#[cfg(test)]
+mod schemas;
 mod services;
 mod watch;
 

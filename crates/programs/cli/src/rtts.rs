@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use fabricmark_report::{Curve, rtt_chart};
 use fabricmark_stats::{Estimate, median, quantile};
 use fabricmark_units::Nanos;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::options::rtt::Rtt;
@@ -35,6 +36,35 @@ const BAR_COLUMNS: f64 = 40.0;
 
 /// Points of a line in the chart; more RTTs are drawn as medians and maxima of as many parts.
 const POINTS_MAX: usize = 250;
+
+/// RTTs of a host; `null` without answers.
+#[derive(Serialize, JsonSchema)]
+pub struct HostRtts {
+    /// Mean.
+    mean_ns: Option<f64>,
+    /// Minimum.
+    min_ns: Option<u64>,
+    /// Maximum.
+    max_ns: Option<u64>,
+    /// Mean absolute difference of successive RTTs.
+    jitter_ns: Option<f64>,
+    /// Median.
+    p50_ns: Option<u64>,
+    /// 95 % interval of the median, as of the other quantiles; `null` for too few answers.
+    p50_interval_ns: Option<[u64; 2]>,
+    /// 90th percentile.
+    p90_ns: Option<u64>,
+    /// Its interval.
+    p90_interval_ns: Option<[u64; 2]>,
+    /// 99th percentile.
+    p99_ns: Option<u64>,
+    /// Its interval.
+    p99_interval_ns: Option<[u64; 2]>,
+    /// 99.9th percentile.
+    p999_ns: Option<u64>,
+    /// Its interval.
+    p999_interval_ns: Option<[u64; 2]>,
+}
 
 /// Collects RTTs.
 pub struct Rtts {
@@ -141,23 +171,29 @@ impl Rtts {
     }
 
     /// Figures of a host.
-    pub fn as_json(&self, host: SocketAddr) -> Value {
+    pub fn results(&self, host: SocketAddr) -> HostRtts {
         let rtts = self.of(host);
         let ends = ends(rtts);
-        let mut value = json!({
-            "mean_ns": mean(rtts),
-            "min_ns": ends.map(|(min, _)| min as u64),
-            "max_ns": ends.map(|(_, max)| max as u64),
-            "jitter_ns": jitter_ns(rtts),
-        });
-        for (name, q) in QUANTILES {
-            let estimate = quantile(rtts, q, CONFIDENCE);
-            let interval = estimate.as_ref().and_then(|estimate| estimate.interval);
-            value[format!("{name}_ns")] = json!(estimate.map(|estimate| estimate.value as u64));
-            value[format!("{name}_interval_ns")] =
-                json!(interval.map(|interval| [interval.low as u64, interval.high as u64]));
+        let [p50, p90, p99, p999] = QUANTILES.map(|(_, q)| quantile(rtts, q, CONFIDENCE));
+        let value = |estimate: &Option<Estimate>| estimate.as_ref().map(|found| found.value as u64);
+        let interval = |estimate: &Option<Estimate>| {
+            let interval = estimate.as_ref()?.interval?;
+            Some([interval.low as u64, interval.high as u64])
+        };
+        HostRtts {
+            mean_ns: mean(rtts),
+            min_ns: ends.map(|(min, _)| min as u64),
+            max_ns: ends.map(|(_, max)| max as u64),
+            jitter_ns: jitter_ns(rtts),
+            p50_ns: value(&p50),
+            p50_interval_ns: interval(&p50),
+            p90_ns: value(&p90),
+            p90_interval_ns: interval(&p90),
+            p99_ns: value(&p99),
+            p99_interval_ns: interval(&p99),
+            p999_ns: value(&p999),
+            p999_interval_ns: interval(&p999),
         }
-        value
     }
 
     /// Figures of a host as lines of a name and a value, with a histogram.

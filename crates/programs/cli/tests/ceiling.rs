@@ -1,11 +1,15 @@
 //! `fabricmark ceiling`: table snapshots, JSON keys, and errors.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod schema;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
+
+use schema::Published;
 
 fn ceiling(words: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_fabricmark"))
@@ -24,9 +28,12 @@ fn printed(words: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// The answer in JSON, which follows the published schema.
 #[track_caller]
 fn json(words: &str) -> Value {
-    serde_json::from_str(&printed(&format!("{words} --json"))).unwrap()
+    let answer = serde_json::from_str(&printed(&format!("{words} --json"))).unwrap();
+    Published::named("ceiling").holds(&answer);
+    answer
 }
 
 #[track_caller]

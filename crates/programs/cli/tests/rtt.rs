@@ -1,6 +1,8 @@
 //! `fabricmark rtt` against a server of another vendor.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod schema;
+
 use std::fs;
 use std::net::UdpSocket;
 use std::process::{Child, Command, Output, Stdio};
@@ -8,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use fabricmark_testkit::skip;
 use serde_json::Value;
+
+use schema::Published;
 
 fn rtt(words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fabricmark"));
@@ -61,6 +65,7 @@ fn an_ntp_server_of_another_vendor_answers_and_the_rtts_are_drawn() {
     let plot = file("rtt.svg");
     let output = rtt(&[&[&*target, "--count", "30", "--plot", &plot][..], &words].concat());
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    Published::named("rtt").holds(&found);
     assert_eq!((&found["sent"], &found["answered"]), (&30.into(), &30.into()));
     assert_eq!(found["best"]["stratum"], 5);
     // Both clocks are one: the offset is within its error.

@@ -92,6 +92,10 @@ fn the_gain_of_more_flows_and_where_they_saturate_are_shown() {
         })
         .collect();
     assert_eq!(found, [(8, 8, 700), (4, 2, 25)]);
+    assert_eq!(
+        (&rows[0]["fewest"]["flows"], &rows[0]["fewest"]["goodput_bps"]["n"]),
+        (&1.into(), &4.into())
+    );
     let found = text(&made.experiment(), 150);
     assert!(found.contains("Gain by the number of flows"), "{found}");
 }
@@ -123,6 +127,10 @@ fn groups_that_run_at_once_are_shown_with_their_sum_and_what_each_has_alone() {
     let (found, _) = found.split_once("CPUs of").unwrap();
     assert_snapshot("sharing.txt", include_str!("../snapshots/sharing.txt"), found);
     let summary = summary_json(&made.experiment());
+    let group = &summary["sharing"][0]["groups"][0];
+    for key in ["together_goodput_bps", "alone_goodput_bps"] {
+        assert_eq!(group[key]["n"], 4, "{group}");
+    }
     let sum = &summary["sharing"][0]["sum"];
     let value = |pointer: &str| sum.pointer(pointer).unwrap().as_f64().unwrap();
     // (6 + 3)^2 / (2 (36 + 9)).

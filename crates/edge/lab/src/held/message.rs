@@ -11,6 +11,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -77,8 +78,8 @@ impl Reply {
     }
 }
 
-/// Parts and counters of a lab that is up.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// Parts and counters of a lab that is up: what `lab show --json` prints.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// Name of the lab.
     pub name: String,
@@ -95,7 +96,7 @@ pub struct Report {
 }
 
 /// A host, a router, a switch or a hub.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct NodeReport {
     /// Name in the topology.
     pub name: String,
@@ -106,7 +107,7 @@ pub struct NodeReport {
 }
 
 /// Counters of a switch, a hub or a bus.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SharedReport {
     /// Name; of a bus, that of its node.
     pub name: String,
@@ -119,7 +120,7 @@ pub struct SharedReport {
 }
 
 /// One direction of a link.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PathReport {
     /// Name of the link.
     pub link: String,
@@ -146,7 +147,7 @@ pub struct PathReport {
 
 /// IP packets that crossed a link, switch, hub or bus; each segment of a super-packet is one: `arrived + duplicated
 /// = departed + refused + dropped + held`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Packets {
     /// Packets that arrived.
     pub arrived: u64,

@@ -1,6 +1,8 @@
 //! `fabricmark rtt`: measures the RTT to a STAMP or TWAMP-Light reflector, of another vendor or of an agent, or by paper
 //! P5's protocol.
 
+mod results;
+
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
@@ -10,14 +12,17 @@ use fabricmark_interop::stamp::{
 use fabricmark_interop::{apdu, ntp};
 use fabricmark_telemetry::clock;
 use fabricmark_units::Nanos;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::command::agent::resolve;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::options::rtt::{Rtt, RttProtocol};
-use crate::rtts::{Rtts, us};
+use crate::rtts::{HostRtts, Rtts, us};
 use crate::{output, services};
+use results::{ApduResults, BothWays, Delays, NtpBest, NtpResults, OneWay, StampResults};
+
+pub use results::RttResults;
 
 /// Measures and prints.
 pub fn rtt(options: &Rtt) -> Result<(), Failure> {
@@ -73,7 +78,7 @@ fn by_ntp(options: &Rtt, target: SocketAddr) -> Result<(), Failure> {
         ),
         _ => Failure::new(Code::RunFailed, format!("cannot send to {target}: {error}")),
     })?;
-    let json = || ntp_as_json(&measured, &rtts.as_json(target));
+    let json = || json!(RttResults::Ntp(ntp_results(&measured, rtts.results(target))));
     let text = || ntp_as_text(&measured, rtts.as_lines(target));
     output::answer(options.json, json, text)?;
     finished?;
@@ -92,27 +97,25 @@ fn lost(measured: &ntp::Measured) -> u64 {
     measured.sent - measured.answered - measured.implausible - measured.unsynchronised
 }
 
-fn ntp_as_json(measured: &ntp::Measured, rtt: &Value) -> Value {
-    let best = measured.best.map(|best| {
-        json!({
-            "rtt_ns": best.rtt_ns,
-            "offset_ns": best.offset_ns,
-            "offset_error_ns": best.rtt_ns as f64 / 2.0,
-            "stratum": best.stratum,
-            "precision_ns": best.precision_ns,
-            "root_distance_ns": best.root_distance_ns,
-        })
+fn ntp_results(measured: &ntp::Measured, rtt: HostRtts) -> NtpResults {
+    let best = measured.best.map(|best| NtpBest {
+        rtt_ns: best.rtt_ns,
+        offset_ns: best.offset_ns,
+        offset_error_ns: best.rtt_ns as f64 / 2.0,
+        stratum: best.stratum,
+        precision_ns: best.precision_ns,
+        root_distance_ns: best.root_distance_ns,
     });
-    json!({
-        "sent": measured.sent,
-        "answered": measured.answered,
-        "lost": lost(measured),
-        "ignored": measured.ignored,
-        "implausible": measured.implausible,
-        "unsynchronised": measured.unsynchronised,
-        "best": best,
-        "rtt": rtt,
-    })
+    NtpResults {
+        sent: measured.sent,
+        answered: measured.answered,
+        lost: lost(measured),
+        ignored: measured.ignored,
+        implausible: measured.implausible,
+        unsynchronised: measured.unsynchronised,
+        best,
+        rtt,
+    }
 }
 
 fn ntp_as_text(measured: &ntp::Measured, rtt: Vec<(&'static str, String)>) -> String {
@@ -176,9 +179,9 @@ fn by_stamp(options: &Rtt, target: SocketAddr, protocol: Protocol) -> Result<(),
         MeasureError::Closed(_) => Failure::new(Code::Unreachable, error.to_string()),
         MeasureError::Socket { .. } => Failure::new(Code::RunFailed, error.to_string()),
     })?;
-    let as_json = || as_json(&measured, &rtts.as_json(target));
+    let json = || json!(RttResults::Stamp(stamp_results(&measured, rtts.results(target))));
     let as_text = || as_text(&measured, rtts.as_lines(target));
-    output::answer(options.json, as_json, as_text)?;
+    output::answer(options.json, json, as_text)?;
     finished?;
     if measured.counts.answered == 0 {
         let message = format!(
@@ -224,7 +227,10 @@ fn by_apdu(options: &Rtt, target: SocketAddr) -> Result<(), Failure> {
         apdu::MeasureError::Closed { .. } => Failure::new(Code::Unreachable, error.to_string()),
         apdu::MeasureError::Socket { .. } => Failure::new(Code::RunFailed, error.to_string()),
     })?;
-    let json = || members.iter().map(|(&from, found)| apdu_as_json(from, found, &rtts)).collect();
+    let json = || {
+        let members = members.iter().map(|(&from, found)| apdu_results(from, found, &rtts));
+        json!(RttResults::Apdu(members.collect()))
+    };
     let text = || members.iter().map(|(&from, found)| apdu_as_text(from, found, &rtts)).collect();
     output::answer(options.json, json, text)?;
     finished?;
@@ -238,20 +244,20 @@ fn by_apdu(options: &Rtt, target: SocketAddr) -> Result<(), Failure> {
     Ok(())
 }
 
-fn apdu_as_json(from: SocketAddr, measured: &apdu::Measured, rtts: &Rtts) -> Value {
+fn apdu_results(from: SocketAddr, measured: &apdu::Measured, rtts: &Rtts) -> ApduResults {
     let apdu::Measured { counts, .. } = measured;
-    json!({
-        "from": from.to_string(),
-        "sent": counts.sent,
-        "answered": counts.answered,
-        "lost": counts.sent - counts.answered.min(counts.sent),
-        "duplicates": counts.duplicates,
-        "reordered": counts.reordered,
-        "implausible": counts.implausible,
-        "unknown": counts.unknown,
-        "clock_read_ns": clock::facts().read_cost_ns,
-        "rtt": rtts.as_json(from),
-    })
+    ApduResults {
+        from,
+        sent: counts.sent,
+        answered: counts.answered,
+        lost: counts.sent - counts.answered.min(counts.sent),
+        duplicates: counts.duplicates,
+        reordered: counts.reordered,
+        implausible: counts.implausible,
+        unknown: counts.unknown,
+        clock_read_ns: clock::facts().read_cost_ns,
+        rtt: rtts.results(from),
+    }
 }
 
 fn apdu_as_text(from: SocketAddr, measured: &apdu::Measured, rtts: &Rtts) -> String {
@@ -277,36 +283,34 @@ fn apdu_as_text(from: SocketAddr, measured: &apdu::Measured, rtts: &Rtts) -> Str
     lines.into_iter().map(|(what, value)| format!("{what:<15} {value}\n")).collect()
 }
 
-fn as_json(measured: &Measured, rtt: &Value) -> Value {
-    let Measured { counts, .. } = measured;
-    let spread = |spread: &Spread| json!({"min_ns": spread.min_ns, "mean_ns": spread.mean_ns, "max_ns": spread.max_ns});
-    let one_way = measured.one_way.as_ref().map(|ways| {
-        json!({
-            "answers": ways.answers,
-            "forward": spread(&ways.forward),
-            "backward": spread(&ways.backward),
-            "uncertainty_ns": ways.uncertainty,
-            "sender_synchronised": ways.is_sender_synchronised,
-            "reflector_synchronised": ways.is_reflector_synchronised,
-        })
+fn stamp_results(measured: &Measured, rtt: HostRtts) -> StampResults {
+    let Measured { counts, forward, backward, .. } = measured;
+    let delays = |&Spread { min_ns, mean_ns, max_ns }: &Spread| Delays { min_ns, mean_ns, max_ns };
+    let one_way = measured.one_way.as_ref().map(|ways| OneWay {
+        answers: ways.answers,
+        forward: delays(&ways.forward),
+        backward: delays(&ways.backward),
+        uncertainty_ns: ways.uncertainty,
+        sender_synchronised: ways.is_sender_synchronised,
+        reflector_synchronised: ways.is_reflector_synchronised,
     });
-    json!({
-        "sent": counts.sent,
-        "answered": counts.answered,
-        "lost": counts.lost,
-        "late": counts.late,
-        "duplicates": counts.duplicates,
-        "reordered": counts.reordered,
-        "implausible": counts.implausible,
-        "ignored": counts.ignored,
-        "rtt": rtt,
-        "one_way": one_way,
-        "ttl": {"forward": measured.forward.ttl, "backward": measured.backward.ttl},
-        "traffic_class": {
-            "forward": measured.forward.traffic_class,
-            "backward": measured.backward.traffic_class,
+    StampResults {
+        sent: counts.sent,
+        answered: counts.answered,
+        lost: counts.lost,
+        late: counts.late,
+        duplicates: counts.duplicates,
+        reordered: counts.reordered,
+        implausible: counts.implausible,
+        ignored: counts.ignored,
+        rtt,
+        one_way,
+        ttl: BothWays { forward: forward.ttl.clone(), backward: backward.ttl.clone() },
+        traffic_class: BothWays {
+            forward: forward.traffic_class.clone(),
+            backward: backward.traffic_class.clone(),
         },
-    })
+    }
 }
 
 fn min_mean_max(min_ns: f64, mean_ns: f64, max_ns: f64) -> String {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use crate::schema::Published;
 use crate::support::{Bench, bench, expect, program, signal, stderr, stdout, wait_until};
 use crate::users::{USER, users_may_have_namespaces};
 
@@ -51,7 +52,9 @@ impl Bench {
     }
 
     pub fn report(&self) -> serde_json::Value {
-        serde_json::from_str(&stdout(&self.lab(&["show", "--json"]))).unwrap()
+        let report = stdout(&self.lab(&["show", "--json"])).parse().unwrap();
+        Published::named("lab").holds(&report);
+        report
     }
 
     fn holder(&self) -> u32 {

@@ -21,6 +21,8 @@ mod relay;
 mod resume;
 mod round_trip;
 mod rr;
+#[path = "../schema/mod.rs"]
+mod schema;
 mod shapes;
 mod slices;
 mod support;

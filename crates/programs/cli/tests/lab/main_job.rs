@@ -8,6 +8,7 @@ use fabricmark_plan::{Figure, Pattern};
 use fabricmark_record::{Provenance, Warning};
 use fabricmark_wire::Link;
 
+use crate::schema::Published;
 use crate::support::{
     PLAN, POINTS, above_the_wire, bench, counted, expect, program, skip, stderr, stdout, was_slowed,
 };
@@ -28,6 +29,8 @@ fn a_plan_ends_with_tables_a_page_charts_and_records() {
     for file in ["report.html", "results.json", "runs.csv", "charts/01-tcp-goodput.svg"] {
         assert!(folder.join(file).is_file(), "no {file}");
     }
+    let results = fs::read_to_string(folder.join("results.json")).unwrap();
+    Published::named("results").holds(&results.parse().unwrap());
     let records = bench.records();
     // Three runs and a warm-up each; invalid runs are repeated.
     assert!(records.len() >= POINTS * 4);
@@ -111,7 +114,7 @@ fn an_experiment_is_shown_exported_and_compared_again() {
     expect(&shown, 0, &["report.html"]);
     assert!(stdout(&shown).contains("TCP goodput"));
     let json = stdout(&bench.run(&["report", "--json"]));
-    assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok());
+    assert_eq!(json, fs::read_to_string(bench.out().join("plan-1/results.json")).unwrap());
     let csv = stdout(&bench.run(&["export", "--format", "csv"]));
     // Three runs and a warm-up of each point; invalid runs are repeated.
     let runs = bench.records().len();
@@ -123,6 +126,8 @@ fn an_experiment_is_shown_exported_and_compared_again() {
     let compared = bench.run(&["compare", "plan-1", "plan-1", "--gate", "5%"]);
     assert!(matches!(compared.status.code(), Some(0 | 2)), "{}", stderr(&compared));
     assert!(stdout(&compared).contains("payload=512"));
+    let json = stdout(&bench.run(&["compare", "plan-1", "plan-1", "--json"]));
+    Published::named("compare").holds(&json.parse().unwrap());
     let missing = bench.run(&["compare", "plan-1", "plan-9"]);
     expect(&missing, 64, &["no experiment `plan-9`", "plan-1"]);
 }
@@ -132,19 +137,9 @@ fn each_record_follows_the_published_schema() {
     let Some(bench) = bench("schema of records") else { return };
     bench.plan(PLAN);
     expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
-    let schema = fs::read_to_string(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../docs/record.schema.json"
-    ));
-    let schema = serde_json::from_str(&schema.unwrap()).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
+    let schema = Published::named("record");
     let lines = stdout(&bench.run(&["export", "--format", "json"]));
-    for line in lines.lines() {
-        let record = serde_json::from_str(line).unwrap();
-        let faults: Vec<String> =
-            validator.iter_errors(&record).map(|fault| fault.to_string()).collect();
-        assert!(faults.is_empty(), "{faults:?}");
-    }
+    lines.lines().for_each(|line| schema.holds(&line.parse().unwrap()));
 }
 
 #[test]

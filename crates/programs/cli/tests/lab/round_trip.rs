@@ -3,6 +3,7 @@
 use std::process::Stdio;
 
 use crate::agent::{Agent, Keys};
+use crate::schema::Published;
 use crate::support::{bench, expect, program, stdout};
 
 #[test]
@@ -28,6 +29,7 @@ fn the_members_of_a_multicast_group_answer_across_two_switches() {
         let output = bench.lab(&[&exec[..], &how].concat());
         expect(&output, 0, &[]);
         let members: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+        Published::named("rtt").holds(&members);
         let members = members.as_array().unwrap();
         assert_eq!(members.len(), 2, "{members:?}");
         for member in members {

@@ -17,7 +17,7 @@ use super::number::{bytes, mbps};
 use crate::exit::Failure;
 use crate::options::lfn::{LAWS, Lfn};
 
-pub use print::{as_json, as_text};
+pub use print::{LfnResults, as_text, results};
 
 /// All results for one path.
 pub struct Answer {

@@ -15,7 +15,7 @@ use crate::exit::Failure;
 use crate::options::ceiling as options;
 use crate::options::stack::Transport;
 
-pub use print::{as_json, as_text, chart, default_name};
+pub use print::{MessageResults, as_text, chart, default_name, results};
 
 /// All results.
 pub struct Answer {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{Agent, Keys};
+use crate::schema::Published;
 use crate::support::{expect, skip, stdout, wait_until};
 
 /// A port that is free for both TCP and UDP.
@@ -140,6 +141,7 @@ fn a_reflector_of_an_agent_answers_who_has_its_key() {
     let known = keys.command(&words).args(["--stamp-key", &key]).output().unwrap();
     expect(&known, 0, &[]);
     let told: Value = serde_json::from_str(&stdout(&known)).unwrap();
+    Published::named("rtt").holds(&told);
     assert_eq!((&told["sent"], &told["answered"]), (&Value::from(20), &Value::from(20)), "{told}");
     let stranger = keys.command(&words).output().unwrap();
     expect(&stranger, 65, &["no reply to 20 packets"]);

@@ -3,12 +3,155 @@
 use std::collections::BTreeSet;
 
 use fabricmark_report::{Side, fixed, grid};
-use fabricmark_wire::Kind;
-use fabricmark_wire::lfn::{Figure, Value, window_scale};
-use serde_json::{Value as Json, json};
+use fabricmark_units::Nanos;
+use fabricmark_wire::lfn::{Figure, Law, Value, window_scale};
+use fabricmark_wire::{Inputs, Kind};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::super::number::{bytes, kind, mbps, time};
 use super::{Answer, name};
+
+/// What a long fat network requires of a TCP connection. Values are also given as exact fractions, unless their formula
+/// has roots.
+#[derive(Serialize, JsonSchema)]
+pub struct LfnResults {
+    /// Expected goodput: the smallest of `limits`.
+    goodput_bps: f64,
+    /// The same as a fraction.
+    goodput_exact: Option<String>,
+    /// How firmly it stands.
+    kind: Kind,
+    /// What sets it.
+    limited_by: String,
+    /// RTT of the path.
+    rtt_ns: Nanos,
+    /// Size of a segment.
+    mss_bytes: u64,
+    /// Limits of the goodput.
+    limits: Vec<LimitResult>,
+    /// Goodput to sustain, to which the figures below refer.
+    wanted_bps: f64,
+    /// The same as a fraction.
+    wanted_exact: String,
+    /// Bandwidth-delay product.
+    bdp: InBytes,
+    /// Window that sustains the goodput.
+    window_needed: InBytes,
+    /// Longest RTT over which TCP's largest window sustains it.
+    longest_rtt: InNanos,
+    /// Duration of slow start.
+    slow_start_time: InNanos,
+    /// Bytes sent in slow start.
+    slow_start_sent: InBytes,
+    /// Time to recover from a loss with Reno.
+    reno_recovery: InNanos,
+    /// Time to recover from a loss with CUBIC.
+    cubic_recovery: InNanos,
+    /// Shift count of TCP's window scale option for that window; `null` if it is larger than TCP supports.
+    window_scale: Option<u8>,
+    /// RTTs of slow start.
+    slow_start_rounds: u32,
+    /// Loss rate that each response function tolerates.
+    tolerated_loss: Vec<ToleratedLoss>,
+    /// All sources.
+    sources: BTreeSet<&'static str>,
+    /// RTT of light in fibre; absent without `--distance`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fibre_rtt: Option<InNanos>,
+    /// Goodput times distance; absent without `--distance`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    land_speed: Option<LandSpeed>,
+}
+
+/// A limit of the goodput.
+#[derive(Serialize, JsonSchema)]
+struct LimitResult {
+    /// What sets it.
+    limit: String,
+    /// Goodput.
+    goodput_bps: f64,
+    /// The same as a fraction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    goodput_exact: Option<String>,
+    #[serde(flatten)]
+    origin: Origin,
+}
+
+/// A number of bytes.
+#[derive(Serialize, JsonSchema)]
+struct InBytes {
+    /// Value.
+    bytes: f64,
+    /// The same as a fraction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exact: Option<String>,
+    #[serde(flatten)]
+    origin: Origin,
+}
+
+/// A time.
+#[derive(Serialize, JsonSchema)]
+struct InNanos {
+    /// Value.
+    ns: f64,
+    /// The same as a fraction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exact: Option<String>,
+    #[serde(flatten)]
+    origin: Origin,
+}
+
+/// Goodput times distance.
+#[derive(Serialize, JsonSchema)]
+struct LandSpeed {
+    /// Value.
+    bit_m_per_s: f64,
+    /// The same as a fraction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exact: Option<String>,
+    #[serde(flatten)]
+    origin: Origin,
+}
+
+/// The loss rate that a response function tolerates.
+#[derive(Serialize, JsonSchema)]
+struct ToleratedLoss {
+    /// Name of the response function.
+    law: &'static str,
+    /// Lost packets as a share of those sent; `null` if no loss rate is small enough.
+    loss: Option<f64>,
+    /// The same as a fraction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exact: Option<String>,
+    /// Time between losses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    between_losses_ns: Option<f64>,
+    /// How firmly it stands.
+    kind: Kind,
+    /// Formula, in terms of the names in `inputs`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    formula: Option<&'static str>,
+    /// Inputs of the formula; the unit is in each name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inputs: Option<Inputs>,
+    /// Source of the formula.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'static str>,
+}
+
+/// Kind and origin of a figure.
+#[derive(Serialize, JsonSchema)]
+struct Origin {
+    /// How firmly it stands.
+    kind: Kind,
+    /// Formula, in terms of the names in `inputs`.
+    formula: &'static str,
+    /// Inputs of the formula; the unit is in each name.
+    inputs: Inputs,
+    /// Source of the formula.
+    source: &'static str,
+}
 
 /// Tables: the limits, what it takes to sustain the goodput, and the tolerated loss rates.
 pub fn as_text(answer: &Answer) -> String {
@@ -138,58 +281,60 @@ fn needs(answer: &Answer) -> String {
     )
 }
 
-/// JSON with units in the keys; fractions are also given exactly.
-pub fn as_json(answer: &Answer) -> Json {
+/// The answer in JSON.
+pub fn results(answer: &Answer) -> LfnResults {
     let Answer { path, limits, least, ramp, .. } = answer;
     let (limiting, goodput) = &limits[*least];
-    let limits: Vec<Json> = limits
-        .iter()
-        .map(|(what, figure)| {
-            let mut limit = object(figure, "goodput_bps", "goodput_exact");
-            limit["limit"] = json!(what);
-            limit
-        })
-        .collect();
-    let tolerated: Vec<Json> = answer
-        .tolerated
-        .iter()
-        .map(|(law, found)| match found {
-            Some((loss, apart)) => {
-                let mut row = object(loss, "loss", "exact");
-                row["law"] = json!(name(*law));
-                row["between_losses_ns"] = json!(apart.value.as_f64());
-                row
-            }
-            None => json!({"law": name(*law), "loss": null, "kind": Kind::Estimate}),
-        })
-        .collect();
-    let mut out = json!({
-        "goodput_bps": goodput.value.as_f64(),
-        "goodput_exact": exact(goodput),
-        "kind": goodput.kind,
-        "limited_by": limiting,
-        "rtt_ns": path.rtt,
-        "mss_bytes": path.mss_bytes,
-        "limits": limits,
-        "wanted_bps": answer.wanted_bps.as_f64(),
-        "wanted_exact": answer.wanted_bps.to_string(),
-        "bdp": object(&answer.product, "bytes", "exact"),
-        "window_needed": object(&answer.window_needed, "bytes", "exact"),
-        "longest_rtt": object(&answer.longest_rtt, "ns", "exact"),
-        "slow_start_time": object(&ramp.time_ns, "ns", "exact"),
-        "slow_start_sent": object(&ramp.sent_bytes, "bytes", "exact"),
-        "reno_recovery": object(&answer.reno_recovery, "ns", "exact"),
-        "cubic_recovery": object(&answer.cubic_recovery, "ns", "exact"),
-        "window_scale": window_scale(answer.window_needed.value.as_f64().ceil() as u64),
-        "slow_start_rounds": ramp.rounds,
-        "tolerated_loss": tolerated,
-        "sources": sources(answer),
+    let limit = |(what, figure): &(String, Figure)| LimitResult {
+        limit: what.clone(),
+        goodput_bps: figure.value.as_f64(),
+        goodput_exact: exact(figure),
+        origin: figure.into(),
+    };
+    let light = answer.distance.as_ref().map(|(light, _)| light.into());
+    let land_speed = answer.distance.as_ref().map(|(_, record)| LandSpeed {
+        bit_m_per_s: record.value.as_f64(),
+        exact: exact(record),
+        origin: record.into(),
     });
-    if let Some((light, record)) = &answer.distance {
-        out["fibre_rtt"] = object(light, "ns", "exact");
-        out["land_speed"] = object(record, "bit_m_per_s", "exact");
+    LfnResults {
+        goodput_bps: goodput.value.as_f64(),
+        goodput_exact: exact(goodput),
+        kind: goodput.kind,
+        limited_by: limiting.clone(),
+        rtt_ns: path.rtt,
+        mss_bytes: path.mss_bytes,
+        limits: limits.iter().map(limit).collect(),
+        wanted_bps: answer.wanted_bps.as_f64(),
+        wanted_exact: answer.wanted_bps.to_string(),
+        bdp: (&answer.product).into(),
+        window_needed: (&answer.window_needed).into(),
+        longest_rtt: (&answer.longest_rtt).into(),
+        slow_start_time: (&ramp.time_ns).into(),
+        slow_start_sent: (&ramp.sent_bytes).into(),
+        reno_recovery: (&answer.reno_recovery).into(),
+        cubic_recovery: (&answer.cubic_recovery).into(),
+        window_scale: window_scale(answer.window_needed.value.as_f64().ceil() as u64),
+        slow_start_rounds: ramp.rounds,
+        tolerated_loss: answer.tolerated.iter().map(tolerated).collect(),
+        sources: sources(answer),
+        fibre_rtt: light,
+        land_speed,
     }
-    out
+}
+
+fn tolerated((law, found): &(Law, Option<(Figure, Figure)>)) -> ToleratedLoss {
+    let loss = found.as_ref().map(|(loss, _)| loss);
+    ToleratedLoss {
+        law: name(*law),
+        loss: loss.map(|loss| loss.value.as_f64()),
+        exact: loss.and_then(exact),
+        between_losses_ns: found.as_ref().map(|(_, apart)| apart.value.as_f64()),
+        kind: loss.map_or(Kind::Estimate, |loss| loss.kind),
+        formula: loss.map(|loss| loss.formula),
+        inputs: loss.map(|loss| loss.inputs.clone()),
+        source: loss.map(|loss| loss.source),
+    }
 }
 
 /// All sources, without duplicates, in alphabetical order.
@@ -215,16 +360,21 @@ fn exact(figure: &Figure) -> Option<String> {
     }
 }
 
-fn object(figure: &Figure, value_key: &str, exact_key: &str) -> Json {
-    let mut out = json!({
-        (value_key): figure.value.as_f64(),
-        "kind": figure.kind,
-        "formula": figure.formula,
-        "inputs": figure.inputs,
-        "source": figure.source,
-    });
-    if let Some(exact) = exact(figure) {
-        out[exact_key] = json!(exact);
+impl From<&Figure> for Origin {
+    fn from(figure: &Figure) -> Self {
+        let &Figure { kind, formula, source, .. } = figure;
+        Self { kind, formula, inputs: figure.inputs.clone(), source }
     }
-    out
+}
+
+impl From<&Figure> for InBytes {
+    fn from(figure: &Figure) -> Self {
+        Self { bytes: figure.value.as_f64(), exact: exact(figure), origin: figure.into() }
+    }
+}
+
+impl From<&Figure> for InNanos {
+    fn from(figure: &Figure) -> Self {
+        Self { ns: figure.value.as_f64(), exact: exact(figure), origin: figure.into() }
+    }
 }

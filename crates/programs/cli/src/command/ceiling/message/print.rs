@@ -1,11 +1,88 @@
 //! Prints ceilings and floors of messages as a table, JSON or a chart.
 
 use fabricmark_report::{Curve, Side, fixed, goodput_chart, grid};
-use fabricmark_wire::{Exact, Family, Kind};
-use serde_json::{Value as Json, json};
+use fabricmark_units::Nanos;
+use fabricmark_wire::{Exact, Family, Inputs, Kind};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::super::number::{kind, time};
 use super::{Answer, Row};
+
+/// Ceilings and floors of messages over a path. With one payload its row is at the top level, with several there are
+/// `rows`.
+#[derive(Serialize, JsonSchema)]
+pub struct MessageResults {
+    /// The links.
+    path: String,
+    /// Transport.
+    transport: &'static str,
+    /// The transport and its options.
+    what: String,
+    /// Propagation delay of the path.
+    propagation_ns: Nanos,
+    /// Sources of the figures.
+    sources: Vec<&'static str>,
+    /// Further assumptions.
+    notes: Vec<String>,
+    #[serde(flatten)]
+    rows: Rows,
+}
+
+/// One row or several.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Rows {
+    One(Box<RowResults>),
+    Several {
+        /// A row for each IP version and payload.
+        rows: Vec<RowResults>,
+    },
+}
+
+/// Ceiling and floor of a payload, or the ceiling of a stream.
+#[derive(Serialize, JsonSchema)]
+struct RowResults {
+    /// IP version.
+    family: Family,
+    /// Size of the payload; `null` for a stream.
+    payload_bytes: Option<u64>,
+    /// Packets per message; `null` for a stream.
+    packets: Option<u64>,
+    /// Bytes on the bottleneck link, per message or per packet of a stream.
+    wire_bytes: u64,
+    /// The ceiling of the goodput.
+    goodput_bps: f64,
+    /// The same as a fraction.
+    goodput_exact: String,
+    /// The same as a share of the bottleneck link's rate.
+    share_of_line_rate: f64,
+    /// How firmly it stands.
+    kind: Kind,
+    /// What sets it.
+    limited_by: String,
+    /// How it was computed, over the names in `inputs`.
+    formula: String,
+    /// What it was computed from; the unit is in each name.
+    inputs: Inputs,
+    #[serde(flatten)]
+    latency: Option<Latency>,
+}
+
+/// Floor of the one-way latency; absent for a stream.
+#[derive(Serialize, JsonSchema)]
+struct Latency {
+    /// The floor.
+    latency_s: Option<f64>,
+    /// The same as a fraction.
+    latency_exact: Option<String>,
+    /// How firmly it stands.
+    latency_kind: Kind,
+    /// How it was computed, over the names in `latency_inputs`.
+    latency_formula: String,
+    /// What it was computed from; the unit is in each name.
+    latency_inputs: Inputs,
+}
 
 /// A table with one line per row, followed by the assumptions.
 pub fn as_text(answer: &Answer) -> String {
@@ -81,54 +158,50 @@ fn title(answer: &Answer) -> String {
     format!("{what} over {path}{propagation}{}", families.concat())
 }
 
-/// JSON: one object for a single row; for several, a list `rows` beside the common fields.
-pub fn as_json(answer: &Answer) -> Json {
-    let common = json!({
-        "path": answer.path.to_string(),
-        "transport": answer.transport.word(),
-        "what": answer.what,
-        "propagation_ns": answer.path.propagation_ns,
-        "sources": answer.sources,
-        "notes": answer.notes,
-    });
-    let Json::Object(mut out) = common else { return common };
-    match answer.rows.as_slice() {
-        [only] => {
-            if let Json::Object(row) = row_json(only) {
-                out.extend(row);
-            }
-        }
-        several => {
-            out.insert("rows".to_owned(), several.iter().map(row_json).collect());
-        }
+/// The answer in JSON.
+pub fn results(answer: &Answer) -> MessageResults {
+    MessageResults {
+        path: answer.path.to_string(),
+        transport: answer.transport.word(),
+        what: answer.what.clone(),
+        propagation_ns: answer.path.propagation_ns,
+        sources: answer.sources.clone(),
+        notes: answer.notes.clone(),
+        rows: match answer.rows.as_slice() {
+            [only] => Rows::One(Box::new(only.into())),
+            several => Rows::Several { rows: several.iter().map(Into::into).collect() },
+        },
     }
-    Json::Object(out)
 }
 
-fn row_json(row: &Row) -> Json {
-    let Row { ceiling, floor, .. } = row;
-    let mut out = json!({
-        "family": row.family,
-        "payload_bytes": row.payload,
-        "packets": row.packets,
-        "wire_bytes": row.wire_bytes,
-        "goodput_bps": ceiling.goodput_bps.as_f64(),
-        "goodput_exact": ceiling.goodput_bps.to_string(),
-        "share_of_line_rate": row.share,
-        "kind": ceiling.kind,
-        "limited_by": row.limit,
-        "formula": ceiling.formula,
-        "inputs": ceiling.inputs,
-    });
-    if let Some(floor) = floor {
-        let latency_s = seconds(floor.time_ns);
-        out["latency_s"] = json!(latency_s.map(Exact::as_f64));
-        out["latency_exact"] = json!(latency_s.map(|exact| exact.to_string()));
-        out["latency_kind"] = json!(floor.kind);
-        out["latency_formula"] = json!(floor.formula);
-        out["latency_inputs"] = json!(floor.inputs);
+impl From<&Row> for RowResults {
+    fn from(row: &Row) -> Self {
+        let Row { ceiling, floor, .. } = row;
+        let latency = floor.as_ref().map(|floor| {
+            let latency_s = seconds(floor.time_ns);
+            Latency {
+                latency_s: latency_s.map(Exact::as_f64),
+                latency_exact: latency_s.map(|exact| exact.to_string()),
+                latency_kind: floor.kind,
+                latency_formula: floor.formula.clone(),
+                latency_inputs: floor.inputs.clone(),
+            }
+        });
+        Self {
+            family: row.family,
+            payload_bytes: row.payload,
+            packets: row.packets,
+            wire_bytes: row.wire_bytes,
+            goodput_bps: ceiling.goodput_bps.as_f64(),
+            goodput_exact: ceiling.goodput_bps.to_string(),
+            share_of_line_rate: row.share,
+            kind: ceiling.kind,
+            limited_by: row.limit.clone(),
+            formula: ceiling.formula.clone(),
+            inputs: ceiling.inputs.clone(),
+            latency,
+        }
     }
-    out
 }
 
 /// Converts nanoseconds to seconds, as an exact fraction.
