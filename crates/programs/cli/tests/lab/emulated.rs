@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::chown;
 
 use fabricmark_plan::{Figure, Offload, Pattern};
-use fabricmark_record::{Outcome, Provenance, Record, Warning};
+use fabricmark_record::{Interval, Outcome, Provenance, Record, Warning};
 use fabricmark_tcpsim::{Windowed, shares_of_windows};
 use fabricmark_units::{Bytes, Nanos};
 
@@ -461,7 +461,7 @@ fn groups_that_start_one_after_the_other_count_the_time_in_which_all_run() {
         let series = early.flows[0].received_series.as_ref().unwrap();
         let alone =
             series.intervals.iter().filter(|one| one.start_ns > apart / 2 && one.end_ns < apart);
-        let alone_bps: Vec<f64> = alone.filter_map(|one| one.rate_bps()).collect();
+        let alone_bps: Vec<f64> = alone.filter_map(Interval::rate_bps).collect();
         let alone_bps = alone_bps.iter().sum::<f64>() / alone_bps.len() as f64;
         let both_bps = [early, late].map(|record| record.figures.value(Figure::Goodput).unwrap());
         assert!(alone_bps > 0.85 * bound_bps, "{alone_bps} of {bound_bps}");
