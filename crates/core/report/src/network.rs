@@ -286,7 +286,7 @@ mod tests {
                 .map(|&(name, between, options)| NetworkLink {
                     name: name.to_owned(),
                     between,
-                    options: options.iter().map(|option| option.to_string()).collect(),
+                    options: options.iter().map(ToString::to_string).collect(),
                 })
                 .collect(),
         }
