@@ -149,7 +149,7 @@ fn what_cannot_be_simulated_is_refused_with_the_reason() {
         (&["rtt=1ms", "rate=1G", "--interval", "1us"], "give a longer --interval"),
         (&["rtt=1ms", "rate=1G", "--congestion", "bbr"], "reno, cubic"),
         (&["rtt=1ms", "rate=1G", "--back", "rtt"], "400ms"),
-        (&["trace=nowhere"], "cannot read nowhere"),
+        (&["trace=nowhere"], "cannot read the trace nowhere"),
         (&["--against", "nowhere", "rtt=1ms"], "cannot be used with"),
         (&["--against", "nowhere"], "no such file"),
     ] {
