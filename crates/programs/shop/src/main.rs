@@ -31,6 +31,7 @@ use std::time::Instant;
 use clap::Parser;
 use clap::error::ErrorKind;
 use fabricmark_bookstore::{Shop, Workload};
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use browse::Load;
@@ -134,7 +135,10 @@ async fn carry_out(command: Command) -> Result<(), Error> {
             };
             let database = open(&database, pool).await?;
             let server = Server::new(database, payment).await.map_err(Error::NoShop)?;
-            server.serve(listen, stop()?).await.map_err(|error| Error::Serve(listen, error))?;
+            let failed = |error| Error::Serve(listen, error);
+            let listener = TcpListener::bind(listen).await.map_err(failed)?;
+            println!("http://{}", listener.local_addr().map_err(failed)?);
+            server.serve(listener, stop()?).await.map_err(failed)?;
         }
         Command::Audit { database } => {
             let found = audit::audit(&open(&database, 1).await?).await.map_err(Error::Audit)?;
@@ -148,7 +152,11 @@ async fn carry_out(command: Command) -> Result<(), Error> {
         Command::Web { port, application } => {
             let stop = stop()?;
             let folder = folder::Folder::new().map_err(Error::Folder)?;
-            let _service = web::start(folder.path(), port, application)?;
+            let service = web::start(folder.path(), port, application)?;
+            let log = folder.path().join("error.log");
+            let log = || std::fs::read_to_string(&log).unwrap_or_default();
+            service.listens(port, web::NGINX, log).await?;
+            println!("http://{}", SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
             stop.await;
         }
         Command::Tier => tier::serve().await.map_err(Error::Socket)?,

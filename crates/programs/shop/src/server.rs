@@ -7,7 +7,6 @@ mod page;
 pub mod session;
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
@@ -65,10 +64,9 @@ impl Server {
     /// Serves until `stop` is ready; requests under way are completed.
     pub async fn serve(
         self,
-        at: SocketAddr,
+        listener: TcpListener,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> std::io::Result<()> {
-        let listener = TcpListener::bind(at).await?;
         let pages = Router::new()
             .route("/", get(browse::home))
             .route("/new/{subject}", get(browse::new_products))

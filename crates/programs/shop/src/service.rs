@@ -3,16 +3,22 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::net::Ipv4Addr;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
+use crate::program::Error;
 use crate::sys;
 
 /// How often a server is looked at: short, so that a restart is a short gap.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How long a server may take until it listens.
+const LISTENS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A server program. It is killed when this is dropped, or when this process ends in whatever way.
 #[derive(Debug)]
@@ -46,6 +52,29 @@ impl Service {
             }
         });
         Ok(Self { state, watch: Some(watch) })
+    }
+
+    /// Waits until it listens at a port of this host.
+    pub async fn listens(
+        &self,
+        port: u16,
+        program: &'static str,
+        log: impl Fn() -> String,
+    ) -> Result<(), Error> {
+        let until = Instant::now() + LISTENS_WITHIN;
+        loop {
+            let connected = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await;
+            // Another server may have taken the port.
+            if self.counters().1 > 0 {
+                return Err(Error::Failed { program, said: log() });
+            }
+            let Err(error) = connected else { return Ok(()) };
+            if Instant::now() > until {
+                let (within, error) = (LISTENS_WITHIN, error.to_string());
+                return Err(Error::Silent { program, within, error });
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// CPU time of its processes in nanoseconds, and how often it was started again.
@@ -157,5 +186,14 @@ mod tests {
         assert_ne!(again, id);
         drop(service);
         assert!(!std::path::Path::new(&format!("/proc/{again}")).exists());
+    }
+
+    #[tokio::test]
+    async fn a_server_that_ends_before_it_listens_has_failed() {
+        let service = Service::start(Command::new("false")).unwrap();
+        let port = fabricmark_testkit::free_port();
+        let said = || "the port is in use".to_owned();
+        let error = service.listens(port, "false", said).await.unwrap_err();
+        assert_eq!(error.to_string(), "false failed:\nthe port is in use");
     }
 }

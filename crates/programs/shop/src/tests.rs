@@ -8,6 +8,7 @@ use std::time::Duration;
 use fabricmark_bookstore::{Interaction, Mix, Scale, Shop, Workload, stock_after};
 use fabricmark_plan::Engine;
 use fabricmark_units::Nanos;
+use tokio::net::TcpListener;
 
 use crate::browse::{BrowserContext, Load, browse};
 use crate::database::audit::audit;
@@ -48,8 +49,10 @@ async fn served(engine: Engine) -> Option<Served> {
     let gateway = Gateway::listen(free()).await.unwrap();
     let payment = payment::Client::new(gateway.address().unwrap(), &gateway.certificate).unwrap();
     tokio::spawn(gateway.serve());
-    let at = free();
-    tokio::spawn(Server::new(database.clone(), Some(payment)).await.unwrap().serve(at, pending()));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let server = Server::new(database.clone(), Some(payment)).await.unwrap();
+    tokio::spawn(server.serve(listener, pending()));
     let workload =
         Workload { mix: Mix::Ordering, scale: SHOP.scale, think: Nanos::from_millis(20) };
     let load = Load {

@@ -3,20 +3,19 @@
 
 use std::future::pending;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fabricmark_bookstore::{Mix, Scale, Shop, Workload};
 use fabricmark_proto::{FrameReader, Order, PROTOCOL_VERSION, Report, encode};
 use fabricmark_record::{
     ApplicationTier, BrowserLoad, DatabaseTier, TierCounters, TierLine, TierOrder,
 };
-use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 
 use crate::browse::{self, Load};
@@ -66,9 +65,6 @@ impl Error {
 
 /// File with the certificate of the payment gateway.
 const CERTIFICATE: &str = "payment.der";
-
-/// How long a server may take to listen.
-const LISTENS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Days since 1970.
 pub fn today() -> i32 {
@@ -249,7 +245,7 @@ impl Tier {
         command.stdout(Stdio::null()).stderr(Stdio::from(log));
         let service = Service::start(command).map_err(Error::Application)?;
         let log = || std::fs::read_to_string(folder.join("log")).unwrap_or_default();
-        listens(port, "fabricmark-shop serve", &service, log).await?;
+        service.listens(port, "fabricmark-shop serve", log).await?;
         self.server = Some(service);
         let program = format!("fabricmark-shop {}", env!("CARGO_PKG_VERSION"));
         Ok(TierLine::Started { port, program, password: None })
@@ -274,7 +270,7 @@ impl Tier {
         let folder = self.folder()?.path().to_owned();
         let service = web::start(&folder, port, application)?;
         let log = || std::fs::read_to_string(folder.join("error.log")).unwrap_or_default();
-        listens(port, "nginx", &service, log).await?;
+        service.listens(port, web::NGINX, log).await?;
         self.server = Some(service);
         Ok(TierLine::Started { port, program: web::version()?, password: None })
     }
@@ -323,29 +319,6 @@ fn free_port((first, last): (u16, u16)) -> Result<u16, Error> {
     let begin = std::process::id() as usize % all.len().max(1);
     let mut ports = all.clone().skip(begin).chain(all.take(begin));
     ports.find(is_free).ok_or_else(|| Error::Port(io::ErrorKind::AddrInUse.into()))
-}
-
-/// Waits until a server listens at a port of this host.
-async fn listens(
-    port: u16,
-    program: &'static str,
-    service: &Service,
-    log: impl Fn() -> String,
-) -> Result<(), Error> {
-    let until = Instant::now() + LISTENS_WITHIN;
-    loop {
-        let connected = TcpStream::connect((IpAddr::from(Ipv4Addr::LOCALHOST), port)).await;
-        // Another server may have taken the port.
-        if service.counters().1 > 0 {
-            return Err(program::Error::Failed { program, said: log() }.into());
-        }
-        let Err(error) = connected else { return Ok(()) };
-        if Instant::now() > until {
-            let (within, error) = (LISTENS_WITHIN, error.to_string());
-            return Err(program::Error::Silent { program, within, error }.into());
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }
 
 /// Bytes of all devices but loopback: fields 1 and 9 after the name of a device (`proc_net_dev(5)`).

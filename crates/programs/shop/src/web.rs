@@ -14,7 +14,7 @@ use crate::program::{Error, Owner, find};
 use crate::service::Service;
 
 /// Name of the program and of its package in Debian.
-const NGINX: &str = "nginx";
+pub const NGINX: &str = "nginx";
 
 /// Connections to the application server that are kept open.
 const KEPT: u32 = 64;
