@@ -106,8 +106,8 @@ pub struct Load {
     /// Length of the measurement window
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub duration: Nanos,
-    /// Number of runs of each setting; percentiles have intervals from 6 on
-    #[arg(long, value_name = "N", default_value = "6")]
+    /// Number of runs of each setting, from 2 on; percentiles have intervals from 6 on
+    #[arg(long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub runs: u32,
     /// Compare settings, the first of which is the baseline, such as --vs app_db=ethernet:1G --vs app_db=ethernet:10G
     #[arg(long, value_name = "FACTOR=LEVEL")]
