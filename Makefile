@@ -63,7 +63,8 @@ test: rust
 	@scripts/need cc=build-essential ip=iproute2 tc=iproute2 unshare=util-linux setpriv=util-linux script=bsdutils \
 		kill=procps dpkg-deb=dpkg readelf=binutils
 	@scripts/need tshark=tshark || echo 'no tshark: the tests of packets will be skipped'
-	@scripts/need iperf3=iperf3 openssl=openssl ethtool=ethtool || echo 'without iperf3, openssl or ethtool their tests will be skipped'
+	@scripts/need iperf3=iperf3 openssl=openssl ethtool=ethtool jq=jq || \
+		echo 'without iperf3, openssl, ethtool or jq their tests will be skipped'
 	@scripts/need qemu-system-x86_64=qemu-system-x86 busybox=busybox-static depmod=kmod rdma=iproute2 \
 		"ibv_devices=ibverbs-utils ibverbs-providers" || echo 'no QEMU: the tests in a guest kernel will be skipped'
 	@scripts/need "mpicc.openmpi=libopenmpi-dev openmpi-bin" "mpicc.mpich=libmpich-dev mpich" || \

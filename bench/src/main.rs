@@ -206,3 +206,32 @@ fn conditions(settings: &Settings, peers: &[&str], absent: &[&str]) -> String {
         read("/proc/sys/kernel/osrelease"),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{Arg, CommandFactory};
+    use fabricmark_testkit::documents::{
+        assert_accepted, assert_rows, invocations, simple_commands,
+    };
+
+    use super::*;
+
+    #[test]
+    fn its_options_are_the_rows_of_its_document_and_command_lines_of_documents_are_accepted() {
+        assert_accepted("fabricmark-bench", |words| Options::try_parse_from(words));
+        let command = Options::command();
+        assert_rows("docs/bench.md", command.get_arguments().filter_map(Arg::get_long));
+        let lines = invocations("make")
+            .into_iter()
+            .filter(|line| line.words[1..].contains(&"bench".to_owned()));
+        let options = lines
+            .flat_map(|line| line.words)
+            .filter_map(|word| Some(word.strip_prefix("BENCH=")?.to_owned()));
+        let options: Vec<String> = options.collect();
+        assert!(!options.is_empty());
+        for options in options {
+            let words = simple_commands(&format!("bench {options}")).unwrap().concat();
+            Options::try_parse_from(words).unwrap();
+        }
+    }
+}

@@ -237,3 +237,20 @@ impl Session<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{Arg, CommandFactory};
+    use fabricmark_testkit::documents::{assert_accepted, assert_rows};
+
+    use super::*;
+
+    #[test]
+    fn options_of_the_sweep_are_the_rows_of_its_document_and_command_lines_of_documents_are_accepted()
+     {
+        assert_accepted("xtask", |words| Options::try_parse_from(words));
+        let command = Options::command();
+        let sweep = command.find_subcommand("sweep").unwrap();
+        assert_rows("docs/sweep.md", sweep.get_arguments().filter_map(Arg::get_long));
+    }
+}

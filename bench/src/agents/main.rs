@@ -99,3 +99,15 @@ fn answer(options: &Options) -> Result<(), Box<dyn Error>> {
         Question::Hosts { plan, link, pairs } => hosts::hosts(&program, plan, link, *pairs),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines_of_documents_are_accepted() {
+        fabricmark_testkit::documents::assert_accepted("fabricmark-bench-agents", |words| {
+            Options::try_parse_from(words)
+        });
+    }
+}

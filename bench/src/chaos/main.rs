@@ -213,3 +213,15 @@ fn connection(at: SocketAddr, random: &mut impl Rng) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines_of_documents_are_accepted() {
+        fabricmark_testkit::documents::assert_accepted("fabricmark-bench-chaos", |words| {
+            Options::try_parse_from(words)
+        });
+    }
+}

@@ -69,3 +69,15 @@ fn table(header: &[&str]) -> Table {
     table.set_header(header);
     table
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines_of_documents_are_accepted() {
+        fabricmark_testkit::documents::assert_accepted("fabricmark-bench-model", |words| {
+            Options::try_parse_from(words)
+        });
+    }
+}

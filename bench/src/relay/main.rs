@@ -154,3 +154,15 @@ fn row(
     println!("{table}\n");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines_of_documents_are_accepted() {
+        fabricmark_testkit::documents::assert_accepted("fabricmark-bench-relay", |words| {
+            Options::try_parse_from(words)
+        });
+    }
+}

@@ -25,6 +25,8 @@ mod command {
     pub mod wire;
 }
 mod calibration;
+#[cfg(test)]
+mod documents;
 mod exit;
 mod interrupt;
 mod key;

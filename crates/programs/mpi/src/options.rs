@@ -151,3 +151,32 @@ impl Options {
         resolve(&levels).map_err(|wrong| format!("{}; {}", wrong.message, wrong.help))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::{Arg, CommandFactory};
+    use fabricmark_testkit::documents::{assert_accepted, documents, options};
+
+    use super::*;
+
+    #[test]
+    fn its_options_are_described_and_command_lines_of_documents_are_accepted() {
+        assert_accepted("fabricmark-mpi-openmpi", |words| Options::try_parse_from(words));
+        let documents = documents();
+        let page = documents.iter().find(|document| document.name == "docs/mpi.md").unwrap();
+        let spans = page.spans();
+        let named: BTreeSet<&str> = spans
+            .iter()
+            .filter(|span| span.starts_with("--"))
+            .flat_map(|span| options(span))
+            .collect();
+        let command = Options::command();
+        let own =
+            command.get_arguments().filter(|one| !one.is_hide_set()).filter_map(Arg::get_long);
+        // Of `fabricmark run`.
+        let own: BTreeSet<&str> = own.chain(["launcher"]).collect();
+        assert_eq!(named, own);
+    }
+}

@@ -1,14 +1,12 @@
-//! The commands of docs/shop.md, with free ports.
+//! The commands of docs/shop.md, with free ports, and what they print.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
-use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+
+use fabricmark_testkit::documents::invocations;
 
 /// A command that runs until it is killed.
 struct Running(Child);
@@ -23,16 +21,16 @@ impl Drop for Running {
 
 #[test]
 fn the_commands_of_the_page_load_serve_browse_and_audit_a_shop() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/shop.md");
-    let page = std::fs::read_to_string(page).unwrap();
-    let (_, page) = page.split_once("## One tier at a time").unwrap();
     let ports = [(); 3].map(|()| fabricmark_testkit::free_port());
-    let page = page.replace("13306", &ports[0].to_string()).replace("8080", &ports[1].to_string());
-    let page = page.replace("8081", &ports[2].to_string());
-    let page = page.replace("--measure 10s", "--measure 2s");
-    let commands: Vec<_> =
-        page.lines().filter_map(|line| line.strip_prefix("fabricmark-shop ")).collect();
-    let [database, load, serve, web, browse, audit] = commands[..] else { panic!("{commands:?}") };
+    let of_documents = ["13306", "8080", "8081"];
+    let with_free_ports = |text: String| {
+        let pairs = of_documents.iter().zip(ports);
+        pairs.fold(text, |text, (old, new)| text.replace(old, &new.to_string()))
+    };
+    let lines = invocations("fabricmark-shop").into_iter().filter(|line| line.is_whole);
+    let commands: Vec<String> =
+        lines.map(|line| with_free_ports(line.words[1..].join(" "))).collect();
+    let [database, load, serve, web, browse, audit] = &commands[..] else { panic!("{commands:?}") };
     let folder = tempfile::tempdir().unwrap();
     // As root, the database runs as user nobody.
     std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
@@ -67,15 +65,15 @@ fn the_commands_of_the_page_load_serve_browse_and_audit_a_shop() {
     succeeds(load);
     let again = command(load).output().unwrap();
     assert_eq!(again.status.code(), Some(67), "{}", String::from_utf8_lossy(&again.stderr));
-    let _served = Running(command(serve).spawn().unwrap());
-    let _web = Running(command(web).spawn().unwrap());
-    let until = Instant::now() + Duration::from_secs(10);
-    for port in &ports[1..] {
-        while TcpStream::connect(("127.0.0.1", *port)).is_err() {
-            assert!(Instant::now() < until, "the shop does not listen");
-            thread::yield_now();
-        }
-    }
+    let serves = |arguments: &str, port: u16| {
+        let mut child = command(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut address = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
+        assert_eq!(address, format!("http://127.0.0.1:{port}\n"));
+        Running(child)
+    };
+    let _served = serves(serve, ports[1]);
+    let _web = serves(web, ports[2]);
     let table = succeeds(browse);
     assert!(table.contains("0 errors") && table.contains("Product Detail"), "{table}");
     let orders = succeeds(audit);

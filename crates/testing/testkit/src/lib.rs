@@ -2,6 +2,8 @@
 //! replaces an earlier one of the same factor.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+pub mod documents;
+
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
