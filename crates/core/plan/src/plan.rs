@@ -111,8 +111,9 @@ pub struct Plan {
     pub presentation: Presentation,
 }
 
-/// A stream without `omit_ns` omits one part of its time in this many (`Window::RAMP_SHARE` of `load`).
-const RAMP_SHARE: u64 = 20;
+/// The ramp of a stream: one part of its time in this many does not count, and by then senders must have started. An
+/// arbitrary choice.
+pub const RAMP_SHARE: u64 = 20;
 
 /// Prefix of `peer` if it is two addresses of this machine.
 const OWN: &str = "ends=";

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
-use fabricmark_plan::Figure;
+use fabricmark_plan::{Figure, Pattern};
 use fabricmark_rdma::{
     Adapter, Endpoint, Failed, Flags, Kind, Place, Region, Request, WorkCompletion, check,
 };
@@ -49,6 +49,31 @@ fn alone(test: &str, command: &mut Command) -> Option<Output> {
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(20)..].join("\n")
+}
+
+/// The records that a command printed.
+fn records(output: &Output) -> Vec<Record> {
+    let text = std::str::from_utf8(&output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Asserts that the data of a run arrived by the device of its receiver: an adapter also carries messages from itself to
+/// itself, which cross no network.
+fn assert_crossed(record: &Record) {
+    // Headers of IPv4 and TCP; those of RoCEv2 have 44 bytes.
+    const HEADERS: u64 = 40;
+    let [flow] = record.flows.as_slice() else { panic!("{:?}", record.flows) };
+    let arrived = |node: usize| record.nodes[node].kernel.unwrap().device_received_bytes;
+    let key = record.point.key();
+    if record.point.pattern == Pattern::Stream {
+        assert!(flow.received.bytes > 0, "{key}");
+        assert!(arrived(1) >= Some(flow.received.bytes), "{key}: {:?}", record.nodes[1].kernel);
+    } else {
+        // A transaction or burst takes a packet each way at least.
+        let least = HEADERS * flow.sent.calls;
+        assert!(least > 0, "{key}");
+        assert!([0, 1].map(arrived).into_iter().all(|bytes| bytes >= Some(least)), "{key}");
+    }
 }
 
 /// Two transports that both cross the guest's network, each with every pattern.
@@ -96,14 +121,12 @@ fn a_guest_has_rdma_that_crosses_its_network_and_gives_back_what_its_command_sai
     assert_eq!(output.status.code(), Some(7), "{}", last_lines(&messages));
     assert!(!fs::exists("/etc/fabricmark-was-here").unwrap());
     assert!(messages.contains("SMC fell back to TCP"), "{messages}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    let records: Vec<Record> =
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let records = records(&output);
     // A run in which an end stalled is invalid, and is repeated.
     let records: Vec<_> = records.iter().filter(counts).collect();
     assert_eq!(records.len(), 2 * 3 * 2 * 2 * 2, "{}", last_lines(&messages));
     for record in records {
-        assert!(record.deciding_value().is_some_and(|value| value > 0.0), "{:?}", record.point);
+        assert_crossed(record);
         // The guest's CPUs are emulated in software: no figure may count as measured.
         let figures = serde_json::to_string(&record.figures).unwrap();
         assert!(figures.contains("emulated") && !figures.contains("measured"), "{figures}");
@@ -164,9 +187,7 @@ fn every_operation_and_transport_of_rdma_is_carried_and_crosses_the_network() {
     };
     let messages = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{}", last_lines(&messages));
-    let text = String::from_utf8(output.stdout).unwrap();
-    let records: Vec<Record> =
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let records = records(&output);
     let records: Vec<_> = records.iter().filter(counts).collect();
     assert_eq!(
         records.len(),
@@ -174,9 +195,7 @@ fn every_operation_and_transport_of_rdma_is_carried_and_crosses_the_network() {
         "{}",
         last_lines(&messages)
     );
-    for record in records {
-        assert!(record.deciding_value().is_some_and(|value| value > 0.0), "{:?}", record.point);
-    }
+    records.into_iter().for_each(assert_crossed);
     let last = messages.lines().last().unwrap_or_default();
     let numbers: Vec<u64> = last.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     assert!(matches!(numbers[..], [_, by_rdma] if by_rdma > 10_000), "{last}");
@@ -204,9 +223,7 @@ fn a_plan_runs_in_a_guest_over_its_wire_and_shows_what_that_allows() {
     assert!(text.contains("reproduce   fabricmark run plan.toml --fresh"), "{text}");
     let mut export = Command::new(PROGRAM);
     export.args(["export", "--format", "json"]).current_dir(folder.path());
-    let text = String::from_utf8(export.output().unwrap().stdout).unwrap();
-    let records: Vec<Record> =
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let records = records(&export.output().unwrap());
     let records: Vec<_> = records.iter().filter(counts).collect();
     assert_eq!(records.len(), 2 * 2 * 2 * 2, "{messages}");
     for record in records {
@@ -247,9 +264,7 @@ fn a_lossy_network_costs_datagrams_of_rdma_and_no_connection() {
     let Some(output) = guest("RDMA over a lossy network", "6.1", &script) else { return };
     let messages = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{}", last_lines(&messages));
-    let text = String::from_utf8(output.stdout).unwrap();
-    let records: Vec<Record> =
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let records = records(&output);
     assert!(records.iter().filter(counts).count() >= 2, "{messages}");
     for record in records.iter().filter(counts) {
         let lost: u64 = record.flows.iter().map(|flow| flow.drops.lost).sum();
@@ -290,9 +305,11 @@ fault stopped-epoll stop_receiver --transport rc --wait epoll
 fault stopped-rsocket stop_receiver --transport rsocket
 fault network lose_all --transport rc
 tc qdisc del dev v0 root || exit 1
-remove() { rdma link delete rxe1 & }
+remove() { rdma link delete rxe1 & removal=$!; }
 length=3s
 fault removed remove --transport rc
+wait $removal || exit 3
+fault gone : --transport rc
 "#;
 
 /// Messages of a run when its peer, its network or its adapter fails.
@@ -316,14 +333,19 @@ fn a_peer_that_is_killed_or_stands_still_and_a_network_that_is_gone_end_a_run_wi
         ("stopped-epoll", stopped),
         ("stopped-rsocket", stopped),
         ("network", &["retry exceeded"]),
+        // The kernel removes an adapter only once nothing uses it.
         ("removed", &["runs        1 counted"]),
+        ("gone", &["no adapter has the address 10.9.0.2"]),
     ];
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.splitn(4, '|').collect()).collect();
     assert_eq!(lines.len(), expected.len(), "{text}{messages}");
     for (line, (name, said)) in lines.iter().zip(expected) {
         let [fault, code, ended_ms, words] = line[..] else { panic!("{text}") };
-        // The adapter is removed only once nothing uses it.
-        let ends = if name == "removed" { "0" } else { "67" };
+        let ends = match name {
+            "removed" => "0",
+            "gone" => "66",
+            _ => "67",
+        };
         assert_eq!((fault, code), (name, ends), "{text}");
         assert!(said.iter().any(|said| words.contains(said)), "{name}: {words}");
         assert!(ended_ms.parse::<u64>().unwrap() < 10_000, "{name}: {ended_ms} ms, {words}");
@@ -383,12 +405,16 @@ fn smc_travels_by_rdma_in_a_kernel_that_finds_its_peer_by_rocev2() {
     let plan = tempfile::NamedTempFile::new().unwrap();
     fs::write(plan.path(), PLAN.replace(BOTH, "[\"smc\"]").replace("\"burst\"", "\"rr\"")).unwrap();
     let script = format!(
-        "\"$FABRICMARK\" run {} --ends 10.9.0.1,10.9.0.2 --out /tmp/out >&2 || exit 1",
+        "\"$FABRICMARK\" run {} --ends 10.9.0.1,10.9.0.2 --out /tmp/out >&2 || exit 1\n\
+         \"$FABRICMARK\" export --out /tmp/out --format json || exit 2",
         plan.path().display()
     );
     let Some(output) = guest("SMC-R in a guest kernel", "6.12", &script) else { return };
     let messages = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{}", last_lines(&messages));
+    let records = records(&output);
+    assert_eq!(records.iter().filter(counts).count(), 3 * 2 * 2 * 2, "{}", last_lines(&messages));
+    records.iter().filter(counts).for_each(assert_crossed);
     let last = messages.lines().last().unwrap_or_default();
     let numbers: Vec<u64> = last.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     assert!(matches!(numbers[..], [_, by_rdma] if by_rdma > 1000), "{messages}");
