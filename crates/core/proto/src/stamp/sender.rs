@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 
 use fabricmark_units::{Instant, Nanos};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::extension::{Extensions, Wanted};
 use super::key::Key;
@@ -39,7 +41,7 @@ pub struct Session {
 }
 
 /// Counts of a session. A packet is in `answered` if its reply came in time, else in `lost`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Counts {
     /// Packets sent.
     pub sent: u64,

@@ -295,14 +295,7 @@ fn stamp_results(measured: &Measured, rtt: HostRtts) -> StampResults {
         reflector_synchronised: ways.is_reflector_synchronised,
     });
     StampResults {
-        sent: counts.sent,
-        answered: counts.answered,
-        lost: counts.lost,
-        late: counts.late,
-        duplicates: counts.duplicates,
-        reordered: counts.reordered,
-        implausible: counts.implausible,
-        ignored: counts.ignored,
+        counts: *counts,
         rtt,
         one_way,
         ttl: BothWays { forward: forward.ttl.clone(), backward: backward.ttl.clone() },

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use fabricmark_proto::stamp::Counts;
 use fabricmark_units::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -24,22 +25,8 @@ pub enum RttResults {
 /// Results of STAMP or TWAMP-Light.
 #[derive(Serialize, JsonSchema)]
 pub struct StampResults {
-    /// Packets sent.
-    pub sent: u64,
-    /// Packets whose reply came in time.
-    pub answered: u64,
-    /// Packets without a reply in time.
-    pub lost: u64,
-    /// Replies to lost packets.
-    pub late: u64,
-    /// Further replies to answered packets.
-    pub duplicates: u64,
-    /// Packets that were answered after one that was sent later (RFC 4737).
-    pub reordered: u64,
-    /// Replies whose timestamps contradict each other; they have no RTT.
-    pub implausible: u64,
-    /// Packets from elsewhere, damaged ones, and replies to packets that were not sent.
-    pub ignored: u64,
+    #[serde(flatten)]
+    pub counts: Counts,
     /// RTTs without the time at the reflector.
     pub rtt: HostRtts,
     /// One-way delays; `null` unless both clocks follow UTC.
