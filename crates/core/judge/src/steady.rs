@@ -2,11 +2,9 @@
 
 use std::cmp::Ordering;
 
-use fabricmark_plan::{Pattern, STEADY_INTERVALS_MIN};
+use fabricmark_plan::{Pattern, RAMP_SHARE, STEADY_INTERVALS_MIN};
 use fabricmark_record::{Flow, Interval, Record, Steady};
 use fabricmark_units::Nanos;
-
-use crate::validity::RAMP_SHARE;
 
 /// Compares the change of a run's rate with the largest share that is allowed; `None` for a run without intervals.
 pub fn steady(record: &Record, most: f64) -> Option<Steady> {
@@ -31,7 +29,12 @@ pub(crate) fn violation(record: &Record) -> Option<String> {
         return None;
     }
     let remedy = match since_ns {
-        Some(since) => format!("it was steady after {since}: omit that, and measure as long again"),
+        // `omit` counts from the start of the last group.
+        Some(since) if record.point.group.is_some() => {
+            let later = Nanos(since.0.saturating_sub(ramp(record).0));
+            format!("it was steady from {later} after its ramp on: omit that much more")
+        }
+        Some(since) => format!("it was steady after {since}: omit that"),
         None => "use a longer duration".to_owned(),
     };
     let (verb, drift, most) =
@@ -45,8 +48,7 @@ fn of_flow(record: &Record, flow: &Flow, most: f64) -> Option<Steady> {
     let is_stream = record.point.pattern == Pattern::Stream;
     let series = if is_stream { &flow.received_series } else { &flow.sent_series };
     let series = series.as_ref()?;
-    let all = Nanos(record.omit_ns.0 + record.duration_ns.0);
-    let ramp = record.omit_ns.max(Nanos(all.0 / RAMP_SHARE));
+    let ramp = ramp(record);
     // The last interval is cut short by the end.
     let is_whole = |one: &&Interval| 2 * one.length_ns() > series.interval_ns;
     let counted: Vec<&Interval> =
@@ -61,8 +63,14 @@ fn of_flow(record: &Record, flow: &Flow, most: f64) -> Option<Steady> {
     })
 }
 
-/// Rise of the line with the least squares over all intervals, from the start of the first to the end of the last, as a
-/// share of their mean.
+/// End of the time that does not count, since the start of the run.
+fn ramp(record: &Record) -> Nanos {
+    let all = record.omit_ns + record.duration_ns;
+    record.omit_ns.max(Nanos(all.0 / RAMP_SHARE))
+}
+
+/// Rise of the least-squares line through the rates of the intervals, from the start of the first interval to the end of
+/// the last one, as a share of their mean.
 fn drift(intervals: &[&Interval]) -> f64 {
     let (Some(first), Some(last)) = (intervals.first(), intervals.last()) else { return 0.0 };
     let count = intervals.len() as f64;
@@ -121,7 +129,7 @@ mod tests {
         assert_eq!(
             violation.unwrap(),
             "the rate rose by 69.2 % over the time that counts, more than the 5 % of a steady state; it was steady \
-             after 400ms: omit that, and measure as long again"
+             after 400ms: omit that"
         );
         assert_eq!(judged(&rates, 0.7).1, None);
     }

@@ -3,7 +3,8 @@
 use std::iter;
 
 use fabricmark_plan::{
-    Delivery, Figure, Headers, Network, Pace, Path as DataPath, Pattern, Point, Socket, Testbed,
+    Delivery, Figure, Headers, Network, Pace, Path as DataPath, Pattern, Point, RAMP_SHARE, Socket,
+    Testbed,
 };
 use fabricmark_record::{
     Alignment, Carrier, Counts, EmulatedWay, Flow, Node, Pacing, Record, THE_EMULATOR,
@@ -20,10 +21,6 @@ const BUCKETS: f64 = 2e-3;
 
 /// Least share of the requested time that a stream must count, so that its start and end do not dominate.
 const COUNTED_MIN: f64 = 0.25;
-
-/// Part of a run by which senders may start apart, as a divisor of its duration: the ramp of a stream, which does not
-/// count (`Window::RAMP_SHARE` of `load`).
-pub(crate) const RAMP_SHARE: u64 = 20;
 
 /// How long a machine may delay the first request of a load thread, or its continuation, in nanoseconds.
 const IDLE_MAX_NS: f64 = 50e6;

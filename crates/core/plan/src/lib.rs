@@ -55,7 +55,7 @@ pub use pace::{Law, Lengths, Pace, Rate, Schedule, Trace};
 pub use pair::Pair;
 pub use part::{PROBE_BYTES, Purpose, Role};
 pub use plan::{
-    Amount, Compare, Group, INTERVAL_MIN, INTERVALS_MAX, PathSpec, Plan, RELAY,
+    Amount, Compare, Group, INTERVAL_MIN, INTERVALS_MAX, PathSpec, Plan, RAMP_SHARE, RELAY,
     STEADY_INTERVALS_MIN, Testbed, Topology, Wire,
 };
 pub use presentation::{

@@ -111,8 +111,8 @@ pub struct Plan {
     pub presentation: Presentation,
 }
 
-/// The ramp of a stream: one part of its time in this many does not count, and by then senders must have started. An
-/// arbitrary choice.
+/// Ramp of a stream without `omit_ns`, as a divisor of its duration. Without it, a bucket of 64 KiB in front of a 1 Gbit/s
+/// link adds 0.5 % to a run of 0.1 s; with it, 0.03 %.
 pub const RAMP_SHARE: u64 = 20;
 
 /// Prefix of `peer` if it is two addresses of this machine.

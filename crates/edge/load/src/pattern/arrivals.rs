@@ -9,6 +9,7 @@
 
 use std::io;
 
+use fabricmark_plan::RAMP_SHARE;
 use fabricmark_record::Counts;
 use fabricmark_units::Nanos;
 
@@ -39,9 +40,6 @@ pub struct Window {
 }
 
 impl Window {
-    /// Ramp of a run, as a divisor of its duration. Without it, a bucket of 64 KiB in front of a 1 Gbit/s link adds
-    /// 0.5 % to a run of 0.1 s; with it, 0.03 %.
-    pub const RAMP_SHARE: u64 = 20;
     const SLICE_RAMP_SHARE: u64 = 4;
     /// Interval of checks, times the number of flows. A check of a flow costs two system calls, 0.4 us: 0.4 % of the
     /// time.
@@ -60,7 +58,7 @@ impl Window {
     /// while a segment is missing.
     pub fn of(Nanos(duration_ns): Nanos, Nanos(omit_ns): Nanos, Nanos(hold_ns): Nanos) -> Self {
         let counted_ns = duration_ns.saturating_sub(omit_ns);
-        let ramp_ns = omit_ns.max(duration_ns / Self::RAMP_SHARE);
+        let ramp_ns = omit_ns.max(duration_ns / RAMP_SHARE);
         let looks = (ramp_ns / Self::LOOK_EVERY_NS).max(Self::LOOKS_MIN);
         let begins_by_ns = ramp_ns.max(omit_ns.saturating_add(counted_ns / 2));
         Self { ramp_ns, begins_by_ns, hold_ns, looks, is_slice: false, ends_ns: duration_ns }

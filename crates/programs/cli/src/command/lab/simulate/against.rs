@@ -5,8 +5,7 @@ mod print;
 
 use std::path::Path;
 
-use fabricmark_load::pattern::arrivals::Window;
-use fabricmark_plan::{Figure, Plan, Point, Testbed};
+use fabricmark_plan::{Figure, Plan, Point, RAMP_SHARE, Testbed};
 use fabricmark_record::{Outcome, Record, Series};
 use fabricmark_stats::Estimate;
 use fabricmark_store::Store;
@@ -115,7 +114,7 @@ impl Row {
         let interval = series.first().map_or(Series::INTERVAL_NS, |series| series.interval_ns);
         let omitted = plan.omitted(point);
         let duration = Nanos(omitted.0 + record.duration_ns.0);
-        let ramp = omitted.max(Nanos(duration.0 / Window::RAMP_SHARE));
+        let ramp = omitted.max(Nanos(duration.0 / RAMP_SHARE));
         let connection = point::connection(options, name, point)?;
         let outcome = connection.simulate(duration, Nanos(interval.max(1)))?;
         let modelled = run::stretches(&outcome);
