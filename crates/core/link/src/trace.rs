@@ -37,7 +37,7 @@ pub enum TraceError {
         /// The line, from 1.
         line: usize,
     },
-    #[error("line {line}: write 0 for a packet that passes and 1 for one that is lost")]
+    #[error("line {line}: write 0 for a packet that is delivered and 1 for one that is lost")]
     Fate {
         /// The line, from 1.
         line: usize,
@@ -56,7 +56,7 @@ pub(crate) fn delays(text: &str) -> Result<Vec<Nanos>, TraceError> {
     if delays.is_empty() { Err(TraceError::NoPackets) } else { Ok(delays) }
 }
 
-/// Reads a trace of losses: `0` for each packet that passes and `1` for each that is lost, with or without spaces and
+/// Reads a trace of losses: `0` for each packet that is delivered and `1` for each that is lost, with or without spaces and
 /// line breaks between them.
 pub(crate) fn losses(text: &str) -> Result<Vec<bool>, TraceError> {
     let mut losses = Vec::new();

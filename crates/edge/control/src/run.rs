@@ -255,7 +255,8 @@ impl Run<'_> {
                     let group = talk.point.group.clone().unwrap_or_default();
                     self.give_up(coordinator, &mut talks)?;
                     let why = format!(
-                        "the offset of the clock of group {group}'s sender is not known, which its `start` needs"
+                        "`start` needs the clock offset of the sender of group {group}, which is not known yet; \
+                         repeat the run, or leave out `start`"
                     );
                     return Ok(RunResult::Invalid(why, Cause::Other));
                 }

@@ -34,7 +34,7 @@ pub fn send(
     let began = now_ns();
     while let Some(now_ns) = pacer.wait_until_due() {
         let due = if most > 1 { pacer.due(now_ns, most) } else { 1 };
-        let sent = send_whole(&mut flows[turn], payload, (polls, due), &mut counts, control)?;
+        let sent = send_due(&mut flows[turn], payload, (polls, due), &mut counts, control)?;
         if sent > 0 {
             if let (Some(follow), Some(tcp)) = (&mut follow, flows[turn].tcp()) {
                 let period = follow.period(now_ns, &tcp_info::sample(tcp.as_fd())?);
@@ -51,7 +51,7 @@ pub fn send(
 
 /// Sends up to `due` payloads in one call, or one in several calls if a byte stream accepts it in parts; returns how many
 /// have departed, 0 if nothing was sent. A stop ends only the wait for room.
-fn send_whole(
+fn send_due(
     flow: &mut impl Flow,
     payload: &mut [u8],
     (polls, due): (bool, u64),
