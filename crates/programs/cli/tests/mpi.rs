@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use fabricmark_plan::{Figure, MpiTransport};
 use fabricmark_record::{Outcome, Record};
+use fabricmark_testkit::documents::{ROOT, document};
 use fabricmark_testkit::skip;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -263,16 +264,15 @@ fn the_commands_of_the_page_lead_from_packages_to_the_first_table_of_p4() {
         return;
     }
     let _alone = alone();
-    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.."));
-    let page = fs::read_to_string(root.join("docs/mpi.md")).unwrap();
-    let (_, block) = page.split_once("```sh\n").unwrap();
-    let commands: Vec<&str> = block.split_once("```").unwrap().0.lines().collect();
+    let page = document("docs/mpi.md");
+    let commands = page.blocks()[0].text();
+    let commands: Vec<&str> = commands.lines().collect();
     let [packages, build, alone, plan, paper] = commands[..] else { panic!("{commands:?}") };
     let folder = tempfile::tempdir().unwrap();
     let shell = |command: &str| {
         Command::new("sh")
             .args(["-c", command])
-            .current_dir(root)
+            .current_dir(ROOT)
             .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
             .output()
             .unwrap()

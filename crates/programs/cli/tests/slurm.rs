@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use fabricmark_testkit::documents::document;
 use fabricmark_testkit::skip;
 use tempfile::TempDir;
 
@@ -170,10 +171,9 @@ fn srun_starts_ranks_and_a_batch_script_runs_a_plan() {
         assert!(text.contains("PingPong, 2 ranks: half the round trip"), "{library}: {text}");
     }
     // The script of docs/mpi.md, on the one node of this cluster.
-    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.."));
-    let page = fs::read_to_string(root.join("docs/mpi.md")).unwrap();
-    let (_, section) = page.split_once("## Slurm").unwrap();
-    let script = section.split_once("```sh\n").unwrap().1.split_once("```").unwrap().0;
+    let page = document("docs/mpi.md");
+    let scripts = page.blocks().into_iter().map(|block| block.text());
+    let script = scripts.filter(|text| text.contains("#SBATCH")).collect::<String>();
     assert!(script.contains("--nodes=2 --ntasks-per-node=1"), "{script}");
     let script = script.replace("--nodes=2 --ntasks-per-node=1", "--nodes=1 --ntasks-per-node=2");
     fs::write(cluster.folder.path().join("job.sh"), script).unwrap();

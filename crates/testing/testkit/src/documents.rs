@@ -47,6 +47,11 @@ pub struct Invocation {
     pub is_whole: bool,
 }
 
+/// The document of this name.
+pub fn document(name: &str) -> Document {
+    documents().into_iter().find(|document| document.name == name).expect("a document")
+}
+
 /// All documents.
 #[expect(clippy::disallowed_methods, reason = "only tests use it")]
 pub fn documents() -> Vec<Document> {
@@ -120,6 +125,11 @@ impl Document {
 }
 
 impl Block<'_> {
+    /// Its lines.
+    pub fn text(&self) -> String {
+        self.lines.iter().map(|line| format!("{line}\n")).collect()
+    }
+
     /// Its shell commands: the lines after a prompt in `console`, all lines in `sh`.
     pub fn commands(&self) -> Vec<Command> {
         let is_prompted = match self.info.split(' ').next() {
@@ -211,8 +221,7 @@ pub fn assert_accepted<T, E: Display>(program: &str, parse: impl Fn(&[String]) -
 
 /// Asserts that the rows of options in a document are these.
 pub fn assert_rows<'a>(name: &str, options: impl Iterator<Item = &'a str>) {
-    let documents = documents();
-    let document = documents.iter().find(|document| document.name == name).unwrap();
+    let document = document(name);
     let rows: BTreeSet<&str> = document.option_rows().into_iter().collect();
     assert_eq!(rows, options.collect(), "{name}");
 }
