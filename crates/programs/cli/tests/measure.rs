@@ -502,6 +502,7 @@ fn hosts_that_are_none_are_refused_as_input() {
         expect(&format!("stream {host} --peer iperf3"), 64, &[says]);
     }
     expect("stream no-such-host.invalid --peer iperf3", 65, &["cannot resolve the name"]);
+    expect("stream 127.0.0.1 --peer iperf3 --port 1", 65, &["no iperf3 server at 127.0.0.1:1"]);
 }
 
 #[test]

@@ -45,7 +45,9 @@ pub(super) fn control(prepare: &Prepare, server: SocketAddr) -> Result<Line, Fai
     socket.bind(&from.into()).map_err(system)?;
     let within = prepare.point.connect_timeout.map_or(CONNECT_WITHIN, Duration::from);
     socket.connect_timeout(&server.into(), within).map_err(|error| {
-        Failure::Peer(format!("no iperf3 server at {server}: {error}; start one with `iperf3 -s`"))
+        Failure::Unreachable(format!(
+            "no iperf3 server at {server}: {error}; start one with `iperf3 -s`"
+        ))
     })?;
     Line::new(socket.into()).map_err(system)
 }

@@ -413,7 +413,8 @@ fn iperf3(options: &Measure) -> Result<Target, Failure> {
     };
     let family = options.levels.0.get(&Factor::Family).map(String::as_str);
     let fits = |at: &SocketAddr| family.is_none_or(|family| at.is_ipv6() == (family == "6"));
-    let found = look_up(name, fabricmark_interop::iperf3::PORT)?;
+    let port = if options.port > 0 { options.port } else { fabricmark_interop::iperf3::PORT };
+    let found = look_up(name, port)?;
     let server = found.into_iter().find(fits).ok_or_else(|| {
         let message = format!("{name} has no address of IPv{}", family.unwrap_or("4"));
         Failure::new(Code::Unreachable, message)

@@ -95,7 +95,7 @@ pub struct Measure {
     /// CPUs of the client and the server [default: the first two]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpu: Option<(u32, u32)>,
-    /// Port of the server [default: the kernel chooses]
+    /// Port of the server [default: the kernel chooses; with --peer iperf3 5201]
     #[arg(long, value_name = "PORT", default_value = "0", hide_default_value = true)]
     pub port: u16,
     /// Seed of the random order of runs
