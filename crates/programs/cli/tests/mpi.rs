@@ -96,9 +96,14 @@ fn each_library_uses_the_transport_that_a_plan_asks_for() {
     let output = run(folder.path(), &[]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let records = records(folder.path());
-    assert_eq!(records.len(), 2 * 2 * 3 * 2);
+    let mut counted = 0;
     for record in &records {
-        assert_eq!(record.outcome, Outcome::Completed, "{:?}", record.point);
+        if let Outcome::Invalid(reason) = &record.outcome {
+            // A run that a busy machine disturbs is repeated.
+            assert!(!reason.contains("did not use"), "{:?}: {reason}", record.point);
+            continue;
+        }
+        counted += 1;
         let mpi = record.mpi.as_ref().unwrap();
         let network: u64 = mpi.result.traffic.iter().map(|traffic| traffic.bytes).sum();
         match record.point.mpi_transport.unwrap() {
@@ -109,6 +114,7 @@ fn each_library_uses_the_transport_that_a_plan_asks_for() {
         assert_eq!((mpi.facts.ranks.len(), mpi.result.slices_ns.len()), (2, 10));
         assert!(mpi.launcher.contains("mpirun."), "{}", mpi.launcher);
     }
+    assert_eq!(counted, 2 * 2 * 3 * 2, "{}", said(&output));
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("MPI over") && text.contains("shm"), "{text}");
 }

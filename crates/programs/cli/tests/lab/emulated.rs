@@ -29,7 +29,16 @@ fn what_an_emulated_link_did_is_in_the_record() {
     expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
     let records = bench.records();
     let points: BTreeSet<String> = counted(&records).map(|record| record.point.key()).collect();
-    assert!(points.len() >= 6, "all but floods of datagrams: {points:?}");
+    let is_flood = |key: &str| key.contains("pattern=stream transport=udp");
+    for record in records.iter().filter(|record| !record.place.warm_up) {
+        let key = record.point.key();
+        let none_counts = !points.contains(&key) && !is_flood(&key);
+        if none_counts && was_slowed(record) {
+            skip("an emulated link", &format!("the hypervisor stole time from runs of {key}"));
+        } else {
+            assert!(!none_counts, "{key}: {:?}", record.outcome);
+        }
+    }
     for record in counted(&records) {
         let key = record.point.key();
         let emulation = record.emulation.as_ref().unwrap();
@@ -38,10 +47,9 @@ fn what_an_emulated_link_did_is_in_the_record() {
         let (there, back) = (emulation.there, emulation.back);
         assert!(there.arrived > 0 && back.arrived > 0 || key.contains("udp"), "{key}");
         // An unthrottled sender may be faster than the emulator; the record then has a warning.
-        let is_flood = key.contains("pattern=stream transport=udp");
         let is_said =
             record.warnings.iter().any(|warning| matches!(warning, Warning::MissedPackets { .. }));
-        assert!(there.missed + back.missed == 0 || is_flood && is_said, "{key}");
+        assert!(there.missed + back.missed == 0 || is_flood(&key) && is_said, "{key}");
         assert!(there.departed + there.dropped <= there.arrived, "{key}");
         assert!(there.late_p99_ns.is_some(), "{key}");
         if let Some(rtt) = record.figures.get(Figure::Rtt) {
