@@ -31,10 +31,10 @@ pub(crate) fn violation(record: &Record) -> Option<String> {
     let remedy = match since_ns {
         // `omit` counts from the start of the last group.
         Some(since) if record.point.group.is_some() => {
-            let later = Nanos(since.0.saturating_sub(ramp(record).0));
-            format!("it was steady from {later} after its ramp on: omit that much more")
+            let later = whole_ms(Nanos(since.0.saturating_sub(begins(record).0)));
+            format!("it was steady {later} later: omit that much more")
         }
-        Some(since) => format!("it was steady after {since}: omit that"),
+        Some(since) => format!("it was steady after {}: omit that", whole_ms(since)),
         None => "use a longer duration".to_owned(),
     };
     let (verb, drift, most) =
@@ -44,15 +44,20 @@ pub(crate) fn violation(record: &Record) -> Option<String> {
     ))
 }
 
+/// Rounds up to milliseconds, for people.
+fn whole_ms(Nanos(ns): Nanos) -> Nanos {
+    Nanos::from_millis(ns.div_ceil(1_000_000))
+}
+
 fn of_flow(record: &Record, flow: &Flow, most: f64) -> Option<Steady> {
     let is_stream = record.point.pattern == Pattern::Stream;
     let series = if is_stream { &flow.received_series } else { &flow.sent_series };
     let series = series.as_ref()?;
-    let ramp = ramp(record);
+    let begins = begins(record);
     // The last interval is cut short by the end.
     let is_whole = |one: &&Interval| 2 * one.length_ns() > series.interval_ns;
     let counted: Vec<&Interval> =
-        series.intervals.iter().filter(|one| one.start_ns >= ramp.0).filter(is_whole).collect();
+        series.intervals.iter().filter(|one| one.start_ns >= begins.0).filter(is_whole).collect();
     let fewest = STEADY_INTERVALS_MIN as usize;
     let is_steady = |from: &usize| drift(&counted[*from..]).abs() <= most;
     let since = (0..(counted.len() + 1).saturating_sub(fewest)).find(is_steady);
@@ -63,10 +68,10 @@ fn of_flow(record: &Record, flow: &Flow, most: f64) -> Option<Steady> {
     })
 }
 
-/// End of the time that does not count, since the start of the run.
-fn ramp(record: &Record) -> Nanos {
+/// When the time that counts begins, since the first group's start, as intervals do.
+fn begins(record: &Record) -> Nanos {
     let all = record.omit_ns + record.duration_ns;
-    record.omit_ns.max(Nanos(all.0 / RAMP_SHARE))
+    record.start_ns + record.omit_ns.max(Nanos(all.0 / RAMP_SHARE))
 }
 
 /// Rise of the least-squares line through the rates of the intervals, from the start of the first interval to the end of

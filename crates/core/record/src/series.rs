@@ -5,7 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Consecutive intervals of one end of a flow, or of many flows on one thread. Their bytes and calls add up to the
-/// counts of that end, except for responses that came after they were declared lost, which are counted only here.
+/// counts of that end, except for responses that came after they were declared lost, which are counted only here. The
+/// series of groups that run at once start together, also that of a group that starts later.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
     /// Requested interval. The last one is shorter; one whose end was read late is longer.
@@ -91,7 +92,7 @@ pub struct Steady {
     /// Rise of the line, as a share of the mean; negative if the rate fell. Of several flows that of the one that
     /// changed most. Absent if fewer than five intervals count.
     pub drift: Option<f64>,
-    /// Time since the start of the run from which on the rate was steady; absent if it never was.
+    /// Time since the start of the series from which on the rate was steady; absent if it never was.
     pub since_ns: Option<Nanos>,
 }
 

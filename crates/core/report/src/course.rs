@@ -101,14 +101,9 @@ fn line(chart: &CourseChart, point: &Point, name: &str, runs: &Runs<'_>) -> Opti
         return interactions(&records, name);
     }
     let flows: Vec<&Flow> = records.iter().filter_map(|record| record.load().next()).collect();
-    let start_s = records.first()?.start_ns.0 as f64 / 1e9;
-    let courses: Vec<Vec<Span>> = flows
-        .iter()
-        .map(|flow| spans(flow, chart.course, start_s))
-        .filter(|spans| !spans.is_empty())
-        .collect();
-    let left_out: Vec<f64> =
-        flows.iter().filter_map(|flow| Some(start_s + left_out_s(flow)?)).collect();
+    let courses: Vec<Vec<Span>> =
+        flows.iter().map(|flow| spans(flow, chart.course)).filter(|s| !s.is_empty()).collect();
+    let left_out: Vec<f64> = flows.iter().filter_map(|flow| left_out_s(flow)).collect();
     let (first, flow) = (records.first()?, flows.first()?);
     let interval_s = flow.received_series.as_ref()?.interval_ns as f64 / 1e9;
     let end_s = courses.iter().filter_map(|spans| Some(spans.last()?.to_s)).reduce(f64::min)?;
@@ -117,7 +112,9 @@ fn line(chart: &CourseChart, point: &Point, name: &str, runs: &Runs<'_>) -> Opti
         several => mean(several, interval_s.max(end_s / SPANS_MAX as f64), end_s),
     };
     let modelled = match chart.course {
-        Course::Goodput if start_s == 0.0 => modelled(point, first, flow, interval_s, end_s),
+        Course::Goodput if first.start_ns == Nanos(0) => {
+            modelled(point, first, flow, interval_s, end_s)
+        }
         _ => None,
     };
     let provenance = first.figures.get(Figure::Goodput).map(|figure| figure.provenance);
@@ -158,8 +155,8 @@ fn left_out_s(flow: &Flow) -> Option<f64> {
     Some(flow.received_series.as_ref()?.moved_ns(ramp_bytes)? as f64 / 1e9)
 }
 
-/// Values of the intervals of a flow that started at `start_s`; intervals without a value are skipped.
-fn spans(flow: &Flow, course: Course, start_s: f64) -> Vec<Span> {
+/// Values of the intervals of a flow; intervals without a value are skipped.
+fn spans(flow: &Flow, course: Course) -> Vec<Span> {
     let is_received = matches!(course, Course::Goodput | Course::ReceiverCpu);
     let series: Option<&Series> =
         if is_received { flow.received_series.as_ref() } else { flow.sent_series.as_ref() };
@@ -181,8 +178,7 @@ fn spans(flow: &Flow, course: Course, start_s: f64) -> Vec<Span> {
             Course::SenderCpu | Course::ReceiverCpu => interval.cpu_ns? as f64 / length_ns * 100.0,
             Course::Interactions => return None,
         };
-        let [from_s, to_s] =
-            [interval.start_ns, interval.end_ns].map(|ns| start_s + ns as f64 / 1e9);
+        let (from_s, to_s) = (interval.start_ns as f64 / 1e9, interval.end_ns as f64 / 1e9);
         Some(Span { from_s, to_s, value })
     });
     of.collect()

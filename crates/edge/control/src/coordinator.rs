@@ -204,6 +204,7 @@ impl Coordinator {
             omit_ns: omit,
             slice_ns: slice,
             waits_for_start: false,
+            start_ns: plan.start(point),
             amount: plan.amount.map(|amount| amount.of(point.payload)),
             token,
             address: attachment.address,

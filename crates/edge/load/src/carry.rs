@@ -64,7 +64,7 @@ fn carry_all<F: Flow>(
     };
     let first = flows.first().and_then(Flow::fd).map(|fd| fd.try_clone_to_owned());
     let tcp = first.transpose().map_err(system("watch the first flow"))?;
-    let planned = prepare.amount.is_none().then_some(prepare.duration_ns);
+    let planned = prepare.amount.is_none().then_some(prepare.start_ns + prepare.duration_ns);
     let tcp = tcp.as_ref().map(AsFd::as_fd);
     let (report, series) = watched(interval, planned, tcp, control, |gauge| {
         let gauged = flows.iter_mut().map(|flow| Gauged::new(flow, gauge, prepare));

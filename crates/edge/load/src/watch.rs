@@ -19,8 +19,8 @@ use fabricmark_telemetry::clock::now_ns;
 use fabricmark_telemetry::gauge::{Gauge, Reception};
 use fabricmark_telemetry::sampler::Sampler;
 
-/// Runs `carry`, which counts into a gauge, and reports each interval meanwhile; `planned` is the length of the run,
-/// and `tcp` the socket whose TCP_INFO the intervals contain.
+/// Runs `carry`, which counts into a gauge, and reports each interval meanwhile; `planned` is the length of the run
+/// from the opening of its flows, and `tcp` the socket whose TCP_INFO the intervals contain.
 pub(crate) fn watched<R>(
     interval: Nanos,
     planned: Option<Nanos>,

@@ -52,6 +52,7 @@ pub fn prepare(role: Role, levels: &str) -> Prepare {
         patience_ns: Nanos(0),
         hold_ns: Nanos(0),
         waits_for_start: false,
+        start_ns: Nanos(0),
         more_cpus: Vec::new(),
         host_settings: Vec::new(),
         least_rtt_ns: None,

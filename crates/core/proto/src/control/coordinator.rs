@@ -206,7 +206,7 @@ impl Conversation {
     pub fn new(now: Instant, start: Prepare, answer: Prepare) -> Self {
         let opening = Nanos(u64::from(start.point.flows) * OPENING_WITHIN.0);
         let finish = FINISH_WITHIN + start.patience();
-        let longest = start.duration_ns + opening + finish + finish;
+        let longest = start.start_ns + start.duration_ns + opening + finish + finish;
         // Two ends, each with a shorter last interval.
         let intervals = |Nanos(interval)| 2 * (longest.0 / interval.max(1) + 1);
         let mut conversation = Self {

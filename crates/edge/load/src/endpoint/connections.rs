@@ -164,9 +164,13 @@ impl Run<'_> {
     /// Counts in intervals if the plan asks for them. Without TCP_INFO: no single connection represents the run.
     fn counted<R>(&self, carry: impl FnOnce(&Gauge) -> R) -> (R, Option<Series>) {
         match self.prepare.interval_ns {
-            Some(interval) => {
-                watched(interval, Some(self.prepare.duration_ns), None, self.control, carry)
-            }
+            Some(interval) => watched(
+                interval,
+                Some(self.prepare.start_ns + self.prepare.duration_ns),
+                None,
+                self.control,
+                carry,
+            ),
             None => (carry(&Gauge::default()), None),
         }
     }

@@ -472,6 +472,12 @@ fn groups_that_start_one_after_the_other_count_the_time_in_which_all_run() {
         let alone_bps: Vec<f64> = alone.filter_map(Interval::rate_bps).collect();
         let alone_bps = alone_bps.iter().sum::<f64>() / alone_bps.len() as f64;
         let both_bps = [early, late].map(|record| record.figures.value(Figure::Goodput).unwrap());
+        let late_series = late.flows[0].sent_series.as_ref().unwrap();
+        let first = late_series.intervals.iter().find(|one| one.bytes > 0).unwrap();
+        assert!((apart - 50_000_000..apart + 50_000_000).contains(&first.start_ns), "{first:?}");
+        let ends = [early, late]
+            .map(|run| run.flows[0].sent_series.as_ref().unwrap().intervals.last().unwrap().end_ns);
+        assert!(ends[0].abs_diff(ends[1]) < 100_000_000, "{ends:?}");
         assert!(alone_bps > 0.85 * bound_bps, "{alone_bps} of {bound_bps}");
         assert!(both_bps[0] < 0.95 * alone_bps, "{both_bps:?} and {alone_bps} alone");
         assert!(both_bps.iter().sum::<f64>() < 1.05 * bound_bps, "{both_bps:?}");
