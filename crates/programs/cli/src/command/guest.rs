@@ -3,7 +3,7 @@
 use std::env;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{self, Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::command::run::this_program;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::options::lab::Guest;
-use crate::options::{GUEST, How};
+use crate::options::{GUEST, How, Place};
 
 /// Time limit longer than any plan; Ctrl-C ends it sooner.
 const PLAN_LIMIT: Duration = Duration::from_secs(7 * 86_400);
@@ -39,9 +39,7 @@ pub fn again(plan: &Plan, how: &How) -> Result<(), Failure> {
     // Report errors before the guest boots.
     fabricmark_control::check_mpi(plan, &this_program()?)?;
     plan.clone().to_host(&Plan::own_name(&GUEST.to_string()), None)?;
-    let store = how.place.store_file();
-    let mut writable = vec![how.place.out.clone()];
-    writable.extend(store.parent().filter(|folder| *folder != how.place.out).map(Path::to_owned));
+    let writable = writable(&how.place)?;
     for folder in &writable {
         fs::create_dir_all(folder).map_err(Failure::output(folder.display()))?;
     }
@@ -56,6 +54,15 @@ pub fn again(plan: &Plan, how: &How) -> Result<(), Failure> {
             Err(Failure::new(Code::of(code), "the run in the guest ended with the error above"))
         }
     }
+}
+
+/// The folders of the output and of the store.
+fn writable(place: &Place) -> Result<Vec<PathBuf>, Failure> {
+    let [out, store] = [&place.out, &place.store_file()].map(path::absolute);
+    let (out, store) =
+        out.and_then(|out| Ok((out, store?))).map_err(Failure::output("this folder"))?;
+    let of_store = store.parent().filter(|folder| *folder != out).map(Path::to_owned);
+    Ok([out].into_iter().chain(of_store).collect())
 }
 
 /// Commands that set up the guest's link; empty for a link without a rate.
@@ -80,4 +87,24 @@ fn boot(kernel: Line, job: &Job<'_>) -> Result<u8, Failure> {
         done.rdma_packets
     );
     Ok(done.code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The folders for an output folder and a store, below the folder of this process.
+    fn folders(out: &str, store: Option<&str>) -> Vec<PathBuf> {
+        let place = Place { out: out.into(), store: store.map(Into::into) };
+        let here = env::current_dir().unwrap();
+        let found = writable(&place).unwrap().into_iter();
+        found.map(|folder| folder.strip_prefix(&here).unwrap_or(&folder).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_store_named_without_a_folder_is_in_this_folder() {
+        assert_eq!(folders("out", None), [Path::new("out")]);
+        assert_eq!(folders("out", Some("s.sqlite")), [Path::new("out"), Path::new("")]);
+        assert_eq!(folders("out", Some("/tmp/s.sqlite")), [Path::new("out"), Path::new("/tmp")]);
+    }
 }
