@@ -25,8 +25,15 @@ bench: rust
 	@scripts/need iperf3=iperf3 qperf=qperf sockperf=sockperf nuttcp=nuttcp || echo 'going on with the peers that are there'
 	@scripts/need setpriv=util-linux nsenter=util-linux
 	@scripts/need mm-delay=mahimahi mm-link=mahimahi || echo 'going on without mahimahi (docs/bench.md)'
-	-taskset -c 0 target/release/fabricmark-bench-model
-	target/release/fabricmark-bench --json target/bench/latest.json $(BENCH)
+	@code=0; \
+	if [ -z "$(BENCH)" ]; then \
+		taskset -c 0 target/release/fabricmark-bench-model || code=$$?; \
+		for what in connect latency flood hosts; do \
+			target/release/fabricmark-bench-agents $$what || code=$$?; \
+		done; \
+	fi; \
+	target/release/fabricmark-bench --json target/bench/latest.json $(BENCH) || code=$$?; \
+	exit $$code
 
 # Rows of MPI operations, 15 minutes: make bench-mpi BENCH="--library mpich --rows PingPong". IMB and OSU by scripts/imb and scripts/osu.
 bench-mpi: mpi

@@ -53,11 +53,6 @@ impl Agent {
         self.folder.join("key.pem")
     }
 
-    /// Its temporary folder.
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
     /// Resident memory in bytes, without its workers (proc(5)).
     pub fn memory_bytes(&self) -> u64 {
         memory_of(self.child.id())

@@ -1,139 +1,109 @@
-//! Compares a plan in the lab with the same plan between two namespaces that represent two hosts.
+//! Compares runs in the lab with the same runs between two namespaces that represent two hosts.
 
-use std::collections::BTreeMap;
 use std::error::Error;
-use std::fs;
 use std::path::Path;
 
 use fabricmark_lab::{Lab, Namespace};
 use fabricmark_record::Record;
 use fabricmark_stats::{
-    Better, Comparison, StopRule, THROUGHPUT_TIE, geometric_mean, holm, paired,
+    Better, Comparison, LATENCY_TIE, StopRule, THROUGHPUT_TIE, Verdict, holm, paired,
 };
 use fabricmark_wire::Link;
+use serde_json::Value;
 
 use crate::agent::{Agent, CONFIDENCE, command, told};
+
+/// The links of `plans/ipv6-vs-ipv4.toml`.
+const LINKS: [&str; 3] = ["veth", "ethernet:1G", "ethernet:10G,mtu=9000"];
 
 /// The agent's address in the second namespace: that of the lab.
 const AT: &str = "10.71.0.2";
 
-/// Figures by point, one value per pair.
-type Cells = BTreeMap<String, Vec<f64>>;
+/// A pattern and transport of that plan with one of its payloads, and how its figure is compared.
+struct Setting {
+    pattern: &'static str,
+    transport: &'static str,
+    payload: &'static str,
+    better: Better,
+    tie: f64,
+}
 
-/// Runs both alternately; compares each point, and all points together.
-pub fn hosts(program: &Path, plan: &Path, link: &str, pairs: usize) -> Result<(), Box<dyn Error>> {
-    let lab = Lab::of_link(&link.parse::<Link>()?.into(), 1, None)?;
-    let [client, server] = ["client", "server"].map(|node| lab.namespace(node));
-    let agent = Agent::start(program, &format!("{AT}:7477"), server)?;
-    let text = reduced(&fs::read_to_string(plan)?, link);
-    let file = agent.folder().join("plan.toml");
-    fs::write(&file, text)?;
-    let file = file.display().to_string();
-    let to = ["--to", AT, "--link", link];
-    let (mut in_lab, mut between_hosts) = (Cells::new(), Cells::new());
-    for pair in 0..pairs {
-        for turn in 0..2 {
-            let is_hosts = (pair + turn) % 2 == 0;
-            let out = agent.folder().join(format!("out-{pair}-{turn}")).display().to_string();
-            let mut words = vec!["run", &file, "--quick", "--fresh", "--out", &out];
-            let (namespace, cells) = match is_hosts {
-                true => (client, &mut between_hosts),
-                false => (None, &mut in_lab),
-            };
-            if is_hosts {
-                words.extend(to);
+const SETTINGS: [Setting; 4] =
+    [stream("tcp", "32KiB"), stream("udp", "1KiB"), ping_pong("tcp", "64"), ping_pong("udp", "64")];
+
+const fn stream(transport: &'static str, payload: &'static str) -> Setting {
+    let (better, tie) = (Better::Higher, THROUGHPUT_TIE);
+    Setting { pattern: "stream", transport, payload, better, tie }
+}
+
+const fn ping_pong(transport: &'static str, payload: &'static str) -> Setting {
+    let (better, tie) = (Better::Lower, LATENCY_TIE);
+    Setting { pattern: "ping-pong", transport, payload, better, tie }
+}
+
+/// Runs each setting over each link in pairs of two runs, one in the lab and one between hosts; returns whether none
+/// differs. The two runs of a pair follow each other at once, because only a coordinator can let two levels take turns
+/// in slices, and these have one each.
+pub fn hosts(program: &Path, pairs: usize, seconds: f64) -> Result<bool, Box<dyn Error>> {
+    let rule = StopRule::of_runs(CONFIDENCE, pairs);
+    let (mut names, mut comparisons) = (Vec::new(), Vec::<Comparison>::new());
+    for link in LINKS {
+        let lab = Lab::of_link(&link.parse::<Link>()?.into(), 1, None)?;
+        let [client, server] = ["client", "server"].map(|node| lab.namespace(node));
+        let agent = Agent::start(program, &format!("{AT}:7477"), server)?;
+        for setting in &SETTINGS {
+            let name = format!("{} {}, {link}", setting.transport, setting.pattern);
+            let (mut in_lab, mut between_hosts) = (Vec::new(), Vec::new());
+            for turn in 0..2 * pairs {
+                // ABBA: a drift affects both alike.
+                let is_hosts = (turn % 2 == 0) == (turn % 4 < 2);
+                let lab = format!("lab:{link}");
+                let (target, namespace, values) = match is_hosts {
+                    true => (AT, client, &mut between_hosts),
+                    false => (lab.as_str(), None, &mut in_lab),
+                };
+                let value = measure(program, &agent, setting, target, namespace, seconds);
+                values.push(value.map_err(|error| format!("{name}, {target}: {error}"))?);
             }
-            run(program, &agent, &words, namespace)?;
-            gather(program, &out, cells)?;
+            eprintln!("{name}: {pairs} pairs");
+            let Setting { better, tie, .. } = *setting;
+            comparisons.extend(paired(&in_lab, &between_hosts, &rule, better, tie));
+            names.push(name);
         }
-        eprintln!("pair {} of {pairs}", pair + 1);
     }
-    judge(&in_lab, &between_hosts, pairs);
-    Ok(())
+    holm(&mut comparisons);
+    println!("hosts / lab in {pairs} pairs of {seconds} s:");
+    for (name, comparison) in names.iter().zip(&comparisons) {
+        let (ratio, verdict) = (told(Some(&comparison.ratio())), comparison.verdict);
+        println!("  {name:40} {ratio:26} {verdict}");
+    }
+    let same = |one: &&Comparison| matches!(one.verdict, Verdict::Same | Verdict::Inconclusive);
+    Ok(comparisons.iter().filter(same).count() == names.len())
 }
 
-/// The plan with a single link, and the minimum number of runs.
-fn reduced(text: &str, link: &str) -> String {
-    let lines = text.lines().map(|line| match line.split_once(" = ") {
-        Some(("link", _)) => format!("link = [\"{link}\"]"),
-        Some(("runs", _)) => "runs = 2".to_owned(),
-        _ => line.to_owned(),
-    });
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-fn run(
+/// The deciding figure of one run.
+fn measure(
     program: &Path,
     agent: &Agent,
-    words: &[&str],
+    setting: &Setting,
+    target: &str,
     namespace: Option<&Namespace>,
-) -> Result<(), Box<dyn Error>> {
-    let mut command = command(program, &agent.key(), words);
+    seconds: f64,
+) -> Result<f64, Box<dyn Error>> {
+    let Setting { pattern, transport, payload, .. } = setting;
+    let duration = format!("{}ms", 1e3 * seconds);
+    let mut words = vec!["measure", pattern, target, "--transport", transport];
+    words.extend(["--payload", payload, "--duration", &duration, "--json"]);
+    let mut command = command(program, &agent.key(), &words);
     if let Some(namespace) = namespace {
         namespace.enter(&mut command);
     }
     let output = command.output()?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned().into()),
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
     }
-}
-
-/// Appends the mean of each point's runs.
-fn gather(program: &Path, out: &str, cells: &mut Cells) -> Result<(), Box<dyn Error>> {
-    let words = ["export", "latest", "--format", "json", "--out", out];
-    let output = command(program, Path::new("/dev/null"), &words).output()?;
-    let mut found: Cells = Cells::new();
-    for line in String::from_utf8(output.stdout)?.lines() {
-        let record: Record = serde_json::from_str(line)?;
-        if let Some(value) = record.deciding_value().filter(|_| !record.place.warm_up) {
-            found.entry(record.point.key()).or_default().push(value);
-        }
-    }
-    for (point, values) in found {
-        cells.entry(point).or_default().push(values.iter().sum::<f64>() / values.len() as f64);
-    }
-    Ok(())
-}
-
-fn judge(in_lab: &Cells, between_hosts: &Cells, pairs: usize) {
-    let rule = StopRule::of_runs(CONFIDENCE, pairs);
-    let mut names = Vec::new();
-    let mut comparisons: Vec<Comparison> = Vec::new();
-    let mut ratios: Vec<Vec<f64>> = vec![Vec::new(); pairs];
-    for (point, lab) in in_lab {
-        let Some(hosts) = between_hosts.get(point).filter(|hosts| hosts.len() == lab.len()) else {
-            println!("{point}: not run by both in each pair");
-            continue;
-        };
-        for (pair, (lab, hosts)) in ratios.iter_mut().zip(lab.iter().zip(hosts)) {
-            pair.push(hosts / lab);
-        }
-        if let Some(comparison) = paired(lab, hosts, &rule, Better::Higher, THROUGHPUT_TIE) {
-            names.push(point.clone());
-            comparisons.push(comparison);
-        }
-    }
-    holm(&mut comparisons);
-    let mut worst = 0.0f64;
-    for (name, comparison) in names.iter().zip(&comparisons) {
-        let change = comparison.change.value;
-        if comparison.p_adjusted < 0.05 {
-            worst = worst.max(change.abs());
-            println!("{:+.2} %  p {:.4}  {name}", 100.0 * change, comparison.p_adjusted);
-        }
-    }
-    // One mean per pair; their spread gives the interval.
-    let each: Vec<f64> = ratios
-        .iter()
-        .filter(|pair| !pair.is_empty())
-        .filter_map(|pair| geometric_mean(pair, CONFIDENCE).map(|estimate| estimate.value))
-        .collect();
-    println!(
-        "hosts / lab over {} points in {pairs} pairs: {}; largest difference that stands after Holm \
-         {:.2} %",
-        comparisons.len(),
-        told(geometric_mean(&each, CONFIDENCE).as_ref()),
-        100.0 * worst
-    );
+    let mut answer: Value = serde_json::from_slice(&output.stdout)?;
+    let records: Vec<Record> = serde_json::from_value(answer["records"].take())?;
+    let counted = records.iter().filter(|record| !record.place.warm_up);
+    counted.filter_map(Record::deciding_value).next().ok_or_else(|| "no valid run".into())
 }
