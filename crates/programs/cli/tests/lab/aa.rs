@@ -1,6 +1,8 @@
 //! A/A test of the whole pipeline: identical levels may differ significantly no more often than the confidence allows.
 
-use crate::support::{bench, expect, stdout};
+use fabricmark_record::{Outcome, Record};
+
+use crate::support::{bench, expect, skip, stdout, was_slowed};
 
 const AA: &str = r#"
 title = "A/A"
@@ -39,7 +41,17 @@ fn twenty_comparisons_of_a_level_with_itself_stay_within_binomial_limits() {
         serde_json::from_str(&stdout(&bench.run(&["report", "--json"]))).unwrap();
     let mut p_values = Vec::new();
     collect(&results, &mut p_values);
-    assert_eq!(p_values.len(), 20, "{p_values:?}");
+    if p_values.len() < 20 {
+        // A comparison needs blocks in which the runs of both levels are valid.
+        let records = bench.records();
+        let invalid: Vec<&Record> =
+            records.iter().filter(|record| record.outcome != Outcome::Completed).collect();
+        let reasons: Vec<&Outcome> = invalid.iter().map(|record| &record.outcome).collect();
+        assert!(invalid.iter().any(|record| was_slowed(record)), "{p_values:?}: {reasons:?}");
+        let missing = 20 - p_values.len();
+        skip("A/A", &format!("the hypervisor stole time from runs of {missing} comparisons"));
+    }
+    assert!((10..=20).contains(&p_values.len()), "{p_values:?}");
     let rejected = p_values.iter().filter(|&&p| p < 0.05).count();
     // P(X > 5) = 0.0003 for X ~ Bin(20, 0.05).
     assert!(rejected <= 5, "{rejected} of 20: {p_values:?}");
