@@ -38,6 +38,19 @@ fn ports_of_servers_are_those_that_the_owner_allows() {
 }
 
 #[test]
+fn a_run_that_starts_later_is_held_to_the_quota_until_its_end() {
+    let quota = Quota { duration_max: Nanos::from_secs(60), ..Quota::default() };
+    let run = |start_ns| Prepare {
+        start_ns: Nanos::from_secs(start_ns),
+        duration_ns: Nanos::from_secs(10),
+        ..prepare(Role::Server, "")
+    };
+    assert_eq!(quota.check(&run(50)), Ok(()));
+    let why = quota.check(&run(51)).unwrap_err();
+    assert!(why.contains("allows runs of 60s, but this one takes 61s"), "{why}");
+}
+
+#[test]
 fn a_run_that_ends_by_its_amount_is_told_to_limit_its_duration() {
     let quota = Quota { duration_max: Nanos::from_secs(60), ..Quota::default() };
     let duration_ns = Nanos::from_secs(3600);

@@ -94,7 +94,7 @@ impl Quota {
                                 flows"
             ));
         }
-        let (duration, most) = (prepare.duration_ns, self.duration_max);
+        let (duration, most) = (prepare.start_ns + prepare.duration_ns, self.duration_max);
         if duration > most {
             return Err(match prepare.amount {
                 None => format!(

@@ -73,7 +73,7 @@ pub struct Prepare {
     /// Whether the sender, once its flows are open, waits for [`Order::Start`]: other flows start at the same time.
     #[serde(default)]
     pub waits_for_start: bool,
-    /// How much later than those of other flows this sender starts.
+    /// Delay of the first payload after the common start of the flows that run at once.
     #[serde(default)]
     pub start_ns: Nanos,
     /// Application bytes (of the requests, if there are any) that end the run early; `None`: only time ends it.
