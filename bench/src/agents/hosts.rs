@@ -41,10 +41,10 @@ const fn ping_pong(transport: &'static str, payload: &'static str) -> Setting {
     Setting { pattern: "ping-pong", transport, payload, better, tie }
 }
 
-/// Runs each setting over each link in pairs of two runs, one in the lab and one between hosts; returns whether none
-/// differs. The two runs of a pair follow each other at once, because only a coordinator can let two levels take turns
-/// in slices, and these have one each.
-pub fn hosts(program: &Path, pairs: usize, seconds: f64) -> Result<bool, Box<dyn Error>> {
+/// Runs each setting over each link in pairs of adjacent runs, one in the lab and one between hosts; returns the exit
+/// code of the comparison (`docs/exit-codes.md`). The runs are not divided into slices: slices of two levels need one
+/// coordinator, and the lab and the hosts have one each.
+pub fn hosts(program: &Path, pairs: usize, seconds: f64) -> Result<u8, Box<dyn Error>> {
     let rule = StopRule::of_runs(CONFIDENCE, pairs);
     let (mut names, mut comparisons) = (Vec::new(), Vec::<Comparison>::new());
     for link in LINKS {
@@ -67,7 +67,8 @@ pub fn hosts(program: &Path, pairs: usize, seconds: f64) -> Result<bool, Box<dyn
             }
             eprintln!("{name}: {pairs} pairs");
             let Setting { better, tie, .. } = *setting;
-            comparisons.extend(paired(&in_lab, &between_hosts, &rule, better, tie));
+            let comparison = paired(&in_lab, &between_hosts, &rule, better, tie);
+            comparisons.push(comparison.ok_or("--pairs must be at least 2")?);
             names.push(name);
         }
     }
@@ -77,8 +78,12 @@ pub fn hosts(program: &Path, pairs: usize, seconds: f64) -> Result<bool, Box<dyn
         let (ratio, verdict) = (told(Some(&comparison.ratio())), comparison.verdict);
         println!("  {name:40} {ratio:26} {verdict}");
     }
-    let same = |one: &&Comparison| matches!(one.verdict, Verdict::Same | Verdict::Inconclusive);
-    Ok(comparisons.iter().filter(same).count() == names.len())
+    let some = |verdict| comparisons.iter().any(|one| one.verdict == verdict);
+    Ok(match () {
+        () if some(Verdict::Faster) || some(Verdict::Slower) => 1,
+        () if some(Verdict::Inconclusive) => 2,
+        () => 0,
+    })
 }
 
 /// The deciding figure of one run.
