@@ -68,7 +68,7 @@ fn of_flow(record: &Record, flow: &Flow, most: f64) -> Option<Steady> {
     })
 }
 
-/// When the time that counts begins, since the first group's start, as intervals do.
+/// Start of the counted time, relative to the start of the first group, as the times of intervals are.
 fn begins(record: &Record) -> Nanos {
     let all = record.omit_ns + record.duration_ns;
     record.start_ns + record.omit_ns.max(Nanos(all.0 / RAMP_SHARE))
