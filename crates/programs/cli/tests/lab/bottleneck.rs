@@ -1,12 +1,10 @@
 //! Bottleneck detection in labs whose bottleneck is known.
 
-use crate::support::{bench, program, skip, stderr, was_slowed};
+use crate::support::{assert_unless_slowed, bench, program, records_of, skip, stderr};
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-use fabricmark_record::Record;
 
 #[test]
 fn what_limits_a_stream_is_named_where_it_is_known() {
@@ -23,12 +21,8 @@ fn what_limits_a_stream_is_named_where_it_is_known() {
     ] {
         let answer = bench.measure(&format!("stream {ends}"));
         let found = &answer["settings"][0]["limited_by"];
-        let records: Vec<Record> = serde_json::from_value(answer["records"].clone()).unwrap();
-        if found["kind"] != expected && records.iter().any(was_slowed) {
-            skip("bottlenecks", &format!("the hypervisor stole time from the run of {ends}"));
-            continue;
-        }
-        assert_eq!(found["kind"], expected, "{ends}: {found}");
+        let is_it = found["kind"] == expected;
+        assert_unless_slowed(is_it, &records_of(&answer), &format!("{ends}: {found}"));
     }
 }
 

@@ -84,7 +84,6 @@ fn an_open_loop_leaves_its_slip_in_records_tables_and_exports() {
     expect(&output, 0, &["8 points"]);
     assert!(stdout(&output).contains("departure lag p99"), "{}", stdout(&output));
     let records = bench.records();
-    assert!(counted(&records).count() >= 8);
     for record in counted(&records) {
         let key = record.point.key();
         let is_open = record.point.pace != Pace::Closed;
