@@ -11,6 +11,7 @@ use fabricmark_rdma::{
 };
 use fabricmark_record::{Host, OffloadState, Offloads, Outcome, Record, Rings, Technology};
 use fabricmark_testkit::skip;
+use serde_json::Value;
 
 /// Exit code if this machine lacks a program or a package.
 const MISSING: i32 = 66;
@@ -43,6 +44,30 @@ fn alone(test: &str, command: &mut Command) -> Option<Output> {
         return None;
     }
     Some(output)
+}
+
+/// The tests of links of the kernel, those of the package fabricmark-lab.
+fn tests_of_the_kernel() -> String {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["test", "--locked", "--package", "fabricmark-lab", "--test", "kernel"]);
+    cargo.args(["--no-run", "--message-format", "json"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    let output = cargo.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let program = lines.find_map(|line| Some(line["executable"].as_str()?.to_owned()));
+    program.unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+#[test]
+fn queues_that_this_kernel_lacks_do_what_they_say_in_a_kernel_that_has_them() {
+    let tests = tests_of_the_kernel();
+    let script = format!(
+        "FABRICMARK_EVERY_QUEUE=1 FABRICMARK_SKIPS=\"$WRITABLE/skips\" '{tests}' --test-threads=1 >&2 || exit 1\n\
+         [ ! -s \"$WRITABLE/skips\" ] || {{ cat \"$WRITABLE/skips\" >&2; exit 2; }}"
+    );
+    let Some(output) = guest("netem, CoDel and RED", "6.1", &script) else { return };
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{}", last_lines(&messages));
 }
 
 /// The cause of a failure is at the end of a long output.
@@ -443,7 +468,7 @@ fn settings_that_ethtool_has_made_and_the_links_of_rdma_are_shown() {
     let messages = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{}", last_lines(&messages));
     let mut documents = serde_json::Deserializer::from_slice(&output.stdout).into_iter();
-    let mut document = || -> serde_json::Value { documents.next().unwrap().unwrap() };
+    let mut document = || -> Value { documents.next().unwrap().unwrap() };
     let Host { interfaces, .. } = serde_json::from_value(document()).unwrap();
     let [card, veth, roce0, roce1] = ["eth0", "c0", "v0", "v1"]
         .map(|name| interfaces.iter().find(|interface| interface.name == name).unwrap());
