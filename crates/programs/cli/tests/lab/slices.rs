@@ -6,7 +6,7 @@ use fabricmark_plan::Factor;
 use fabricmark_record::{Outcome, Record};
 use fabricmark_units::Nanos;
 
-use crate::support::{Bench, bench, expect};
+use crate::support::{Bench, assert_unless_slowed, bench, expect};
 
 /// A plan that compares two levels of a factor in slices and ends when it is decided.
 fn plan(factors: &str, factor: &str, levels: [&str; 2]) -> String {
@@ -37,12 +37,15 @@ fn levels_over_two_links_take_turns_and_a_known_difference_is_found() {
     let Some(bench) = bench("slices over two links") else { return };
     let factors = "pattern = 'stream'\ntransport = 'udp'\nfamily = 4\npayload = 1024";
     let records = records(&bench, &plan(factors, "link", ["ethernet:100M", "ethernet:200M"]));
-    assert!(records.iter().all(|record| record.slice_ns == Some(Nanos(47_200_000))));
+    let is_expected = records.iter().all(|record| record.slice_ns == Some(Nanos(47_200_000)));
+    let slices: Vec<_> = records.iter().map(|record| record.slice_ns).collect();
+    assert_unless_slowed(is_expected, &records, &format!("{slices:?}"));
     let of = |text: &str| blocks(&records, |record| record.point.link.to_string().contains(text));
     // Twice the rate is twice the goodput: decided at the first look, unless a run is invalid.
-    assert!((&of("100M") & &of("200M")).len() >= 3);
+    let blocks = &of("100M") & &of("200M");
+    assert_unless_slowed(blocks.len() >= 3, &records, &format!("valid in {blocks:?}"));
     let text = String::from_utf8(bench.run(&["report", "plan-1"]).stdout).unwrap();
-    assert!(text.contains("faster") && text.contains("+10"), "{text}");
+    assert_unless_slowed(text.contains("faster") && text.contains("+10"), &records, &text);
 }
 
 #[test]
