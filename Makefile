@@ -2,6 +2,8 @@
 
 RUST = 1.95
 MUSL = x86_64-unknown-linux-musl
+# Peers that Debian does not have, built by scripts/netperf and scripts/neper.
+BUILT = $(CURDIR)/target/bench/bin
 .PHONY: help demo test bench bench-mpi build mpi shop static deb rust clean
 
 help:
@@ -25,7 +27,10 @@ bench: rust
 	@scripts/need iperf3=iperf3 qperf=qperf sockperf=sockperf nuttcp=nuttcp || echo 'going on with the peers that are there'
 	@scripts/need setpriv=util-linux nsenter=util-linux
 	@scripts/need mm-delay=mahimahi mm-link=mahimahi || echo 'going on without mahimahi (docs/bench.md)'
-	@code=0; \
+	@export PATH=$(BUILT):$$PATH; \
+	command -v netperf >/dev/null || scripts/netperf || echo 'going on without netperf'; \
+	command -v tcp_stream >/dev/null || scripts/neper || echo 'going on without neper'; \
+	code=0; \
 	if [ -z "$(BENCH)" ]; then \
 		taskset -c 0 target/release/fabricmark-bench-model || code=$$?; \
 		for what in connect latency flood hosts; do \
@@ -84,10 +89,11 @@ test: rust
 		echo 'no PostgreSQL: the test of the shop with it will be skipped'
 	@scripts/need chronyd=chrony || echo 'no chronyd: the test of NTP will be skipped'
 	@scripts/need chromium=chromium || echo 'no chromium: the test of the page will be skipped'
+	@command -v netperf >/dev/null || [ -x $(BUILT)/netperf ] || scripts/netperf || echo 'no netperf: its tests will be skipped'
 	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 	@cargo deny --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-deny
-	@scripts/test-all
+	@PATH=$(BUILT):$$PATH scripts/test-all
 
 rust:
 	@command -v cargo >/dev/null 2>&1 || { \
