@@ -1,5 +1,5 @@
 //! Links of the kernel: real packets through tbf, htb and, if the kernel has them, netem, CoDel and RED. A test of the
-//! program runs these tests in a guest kernel, which has them all.
+//! program runs the tests that need these in a guest kernel, which has them all.
 //!
 //! Tests are counted as skipped, with the reason, if namespaces cannot be created.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]

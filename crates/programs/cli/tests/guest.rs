@@ -46,7 +46,7 @@ fn alone(test: &str, command: &mut Command) -> Option<Output> {
     Some(output)
 }
 
-/// The tests of links of the kernel, those of the package fabricmark-lab.
+/// The program with the tests of links of the kernel, those of the package fabricmark-lab.
 fn tests_of_the_kernel() -> String {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["test", "--locked", "--package", "fabricmark-lab", "--test", "kernel"]);
@@ -62,7 +62,7 @@ fn tests_of_the_kernel() -> String {
 fn queues_that_this_kernel_lacks_do_what_they_say_in_a_kernel_that_has_them() {
     let tests = tests_of_the_kernel();
     let script = format!(
-        "FABRICMARK_EVERY_QUEUE=1 FABRICMARK_SKIPS=\"$WRITABLE/skips\" '{tests}' --test-threads=1 >&2 || exit 1\n\
+        "FABRICMARK_EVERY_QUEUE=1 FABRICMARK_SKIPS=\"$WRITABLE/skips\" '{tests}' --test-threads=1 every_queue netem >&2 || exit 1\n\
          [ ! -s \"$WRITABLE/skips\" ] || {{ cat \"$WRITABLE/skips\" >&2; exit 2; }}"
     );
     let Some(output) = guest("netem, CoDel and RED", "6.1", &script) else { return };
