@@ -121,7 +121,10 @@ fn the_job(options: &Options, ranks: u32) -> Result<MpiJob, JobError> {
     let mut text = Vec::new();
     let mut input = io::stdin().lock().take(JOB_MAX);
     input.read_until(b'\n', &mut text).map_err(|error| unread(&error))?;
-    serde_json::from_slice(&text).map_err(|error| unread(&error))
+    serde_json::from_slice(&text).map_err(|error| {
+        let of_another = "`fabricmark` and `fabricmark-mpi` must have one version: run `make mpi`";
+        unread(&format!("{error}; {of_another}"))
+    })
 }
 
 /// Whether the launcher has closed the standard input behind the job: `fabricmark` has ended, or wants the job to end.

@@ -1,7 +1,7 @@
 //! Jobs of real ranks, by Open MPI and MPICH. With more ranks than CPUs the times are meaningless, and the results are still correct.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -153,6 +153,22 @@ fn wrong_arguments_end_every_rank_with_one_message() {
         let errors = text(&output.stderr);
         assert_eq!(output.status.code(), Some(64), "{errors}");
         assert_eq!(errors.matches(message).count(), 1, "{errors}");
+    }
+}
+
+#[test]
+fn a_job_of_another_version_is_refused_with_the_remedy() {
+    for library in LIBRARIES {
+        let Some(program) = program("a job of another version", library) else { continue };
+        let limit = ["timeout", "--kill-after", "5", LIMIT];
+        let mut command = launcher(library, 1, &limit);
+        command.arg(program).arg("--job").stdin(Stdio::piped());
+        let mut ranks = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        ranks.stdin.take().unwrap().write_all(b"{}\n").unwrap();
+        let output = ranks.wait_with_output().unwrap();
+        assert!(!output.status.success());
+        let told = text(&output.stderr);
+        assert!(told.contains("cannot read the job") && told.contains("run `make mpi`"), "{told}");
     }
 }
 
