@@ -260,7 +260,7 @@ fn an_impossible_long_path_is_refused_with_the_reason() {
         ("lfn --rtt 1ms", "--rate"),
         ("lfn --rate 0 --rtt 1ms", "the rate is 0: give --rate above 0"),
         ("lfn --rate 1G --rtt 0s", "the RTT is 0: give --rtt above 0"),
-        ("lfn --rate 1G --rtt 1ms --distance 300", "light alone needs an RTT of 2.00 ms"),
+        ("lfn --rate 1G --rtt 1ms --distance 300", "light in vacuum needs an RTT of 2.00 ms"),
         ("lfn --rate 1G --rtt 1ms --loss 100%", "a share from 0 to below 1"),
         ("lfn --rate 1G --rtt 1ms --window 2GiB", "the largest TCP window is 1073725440 bytes"),
         (

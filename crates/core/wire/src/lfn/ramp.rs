@@ -94,17 +94,24 @@ pub fn reno_recovery(
     })
 }
 
-/// Time in ns until CUBIC regains a window of `window_bytes` after one loss: `K`, for any RTT. An estimate.
+/// Time in ns until CUBIC regains a window of `window_bytes` after one loss: `K` at any RTT, or earlier where the window
+/// grows as that of Reno would, by 3 * 0.3 / 1.7 segments per RTT. An estimate.
 ///
 /// `None` for an MSS of 0, or on overflow.
-pub fn cubic_recovery(window_bytes: Exact, mss_bytes: u64) -> Option<Figure> {
+pub fn cubic_recovery(window_bytes: Exact, mss_bytes: u64, rtt: Nanos) -> Option<Figure> {
     let segments = window_bytes.scaled(1, mss_bytes.into())?.as_f64();
+    let cubic_ns = 1e9 * (segments * (1.0 - CUBIC_BETA) / CUBIC_C).cbrt();
+    let as_reno_ns = segments * (1.0 + CUBIC_BETA) / 3.0 * rtt.0 as f64;
     Some(Figure {
         kind: Kind::Estimate,
-        value: Value::Rounded(1e9 * (segments * (1.0 - CUBIC_BETA) / CUBIC_C).cbrt()),
-        formula: "1e9 * cbrt(window_bytes / mss_bytes * 0.3 / 0.4)",
-        inputs: inputs([("window_bytes", window_bytes.into()), ("mss_bytes", mss_bytes.into())]),
-        source: "RFC 9438, section 4.2",
+        value: Value::Rounded(cubic_ns.min(as_reno_ns)),
+        formula: "min(1e9 * cbrt(window_bytes / mss_bytes * 0.3 / 0.4), window_bytes / mss_bytes * 1.7 / 3 * rtt_ns)",
+        inputs: inputs([
+            ("window_bytes", window_bytes.into()),
+            ("mss_bytes", mss_bytes.into()),
+            ("rtt_ns", rtt.0.into()),
+        ]),
+        source: "RFC 9438, sections 4.2 and 4.3",
     })
 }
 
@@ -147,7 +154,7 @@ mod tests {
         assert_eq!(slow_start(u64::MAX, 1, 1, Acks::Each, RTT).unwrap().rounds, 64);
         let window = Exact::new(1, 1).unwrap();
         assert_eq!(reno_recovery(window, 0, Acks::Each, RTT), None);
-        assert_eq!(cubic_recovery(window, 0), None);
+        assert_eq!(cubic_recovery(window, 0, RTT), None);
     }
 
     #[test]
@@ -162,10 +169,20 @@ mod tests {
             let mss = u64::try_from(mss).unwrap();
             let reno = reno_recovery(window, mss, Acks::Each, rtt).unwrap();
             assert_eq!(format!("{:.1}", whole(&reno) / 3.6e12), reno_h);
-            let cubic = cubic_recovery(window, mss).unwrap();
+            let cubic = cubic_recovery(window, mss, rtt).unwrap();
             assert_eq!(format!("{:.0}", cubic.value.as_f64() / 1e9), cubic_s);
             let delayed = reno_recovery(window, mss, Acks::Delayed, rtt).unwrap();
             assert_eq!(whole(&delayed), 2.0 * whole(&reno));
+        }
+    }
+
+    #[test]
+    fn cubic_recovers_as_reno_does_where_the_rtt_is_short() {
+        let window = Exact::new(1000 * 1460, 1).unwrap();
+        // 300 segments at 9/17 of a segment per RTT; K of 1,000 segments is 9.086 s.
+        for (rtt_ms, recovery_s) in [(1, "0.567"), (10, "5.667"), (100, "9.086")] {
+            let found = cubic_recovery(window, 1460, Nanos::from_millis(rtt_ms)).unwrap();
+            assert_eq!(format!("{:.3}", found.value.as_f64() / 1e9), recovery_s);
         }
     }
 

@@ -112,7 +112,7 @@ impl Answer {
                 .ok_or_else(too_large)?,
             reno_recovery: reno_recovery(needed_bytes, mss_bytes, acks, rtt)
                 .ok_or_else(too_large)?,
-            cubic_recovery: cubic_recovery(needed_bytes, mss_bytes).ok_or_else(too_large)?,
+            cubic_recovery: cubic_recovery(needed_bytes, mss_bytes, rtt).ok_or_else(too_large)?,
             tolerated: tolerated.into(),
             distance,
             window_needed,

@@ -94,7 +94,7 @@ fn round_trip(options: &Lfn) -> Result<Nanos, Failure> {
     }
     if (rtt.0 as f64) < light_ns / FIBRE_INDEX {
         return Err(Failure::input(format!(
-            "light alone needs an RTT of {} over this distance: give a longer --rtt",
+            "light in vacuum needs an RTT of {} over this distance: give a longer --rtt",
             time(light_ns / FIBRE_INDEX)
         )));
     }
