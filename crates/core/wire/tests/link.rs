@@ -127,17 +127,23 @@ fn what_is_not_a_link_is_refused_with_what_would_be_right() {
             "ipoib:4X-FDR,mode=fast",
             "`mode=fast` is not an IPoIB mode: write mode=datagram or mode=connected",
         ),
-        ("rocev2", "`rocev2` has no rate above 0: write rocev2:RATE, such as rocev2:10G"),
+        (
+            "rocev2",
+            "`rocev2` has no rate of 1 kbit/s or more: write rocev2:RATE, such as rocev2:100M or rocev2:10G",
+        ),
         (
             "rocev1:10G,mtu=351",
             "`mtu=351` is out of range: write mtu=352 to mtu=65535 (at least 256 bytes of payload \
              and 96 of headers)",
         ),
         ("ib:4X-FDR,grh=1", "`grh=1` is not an option of ib: use mtu=N and grh"),
-        ("ethernet", "`ethernet` has no rate above 0: write ethernet:RATE, such as ethernet:10G"),
         (
-            "ethernet:0",
-            "`ethernet:0` has no rate above 0: write ethernet:RATE, such as ethernet:10G",
+            "ethernet",
+            "`ethernet` has no rate of 1 kbit/s or more: write ethernet:RATE, such as ethernet:100M or ethernet:10G",
+        ),
+        (
+            "ethernet:10",
+            "`ethernet:10` has no rate of 1 kbit/s or more: write ethernet:RATE, such as ethernet:100M or ethernet:10G",
         ),
         ("veth:1G", "`veth:1G` has a rate, but veth has none: write veth or veth,mtu=N"),
         (

@@ -13,6 +13,9 @@ const IPOIB_IB_MTU_DEFAULT: u16 = 2048;
 /// Default MTU of InfiniBand for verbs.
 const IB_MTU_DEFAULT: u16 = 4096;
 
+/// Lowest rate of a link: no network is as slow, and whoever writes `ethernet:10` means 10 Mbit/s or 10 Gbit/s.
+const RATE_MIN_BPS: u64 = 1_000;
+
 /// Why a text is not a link; the messages say what would be one.
 #[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,7 +25,9 @@ pub enum ParseLinkError {
          ipoib:4X-FDR, ib:4X-HDR, rocev1:RATE or rocev2:RATE"
     )]
     UnknownKind(String),
-    #[error("`{text}` has no rate above 0: write {kind}:RATE, such as {kind}:10G")]
+    #[error(
+        "`{text}` has no rate of 1 kbit/s or more: write {kind}:RATE, such as {kind}:100M or {kind}:10G"
+    )]
     Rate { text: String, kind: &'static str },
     #[error("`{0}` has a rate, but veth has none: write veth or veth,mtu=N")]
     VethRate(String),
@@ -120,7 +125,7 @@ impl Head<'_> {
         let rate = self
             .rest
             .and_then(|rate| rate.parse().ok())
-            .filter(|rate: &BitRate| rate.0 > 0)
+            .filter(|rate: &BitRate| rate.0 >= RATE_MIN_BPS)
             .ok_or_else(|| ParseLinkError::Rate { text: self.text.to_owned(), kind })?;
         let known = "mtu=N and vlan=N";
         let [mtu, vlan] = read_settings(settings, kind, known, ["mtu", "vlan"])?;
