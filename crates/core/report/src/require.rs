@@ -67,8 +67,14 @@ impl FromStr for Requirement {
             || format!("one of these figures first: {}", Figure::ALL.map(Figure::name).join(", "));
         let figure = Figure::named(name).ok_or_else(|| error(known()))?;
         let value = match figure.spec().unit {
-            Unit::Bps => value.parse().map(|BitRate(bps)| bps as f64).map_err(|e| e.to_string()),
-            Unit::Nanos => value.parse().map(|Nanos(ns)| ns as f64).map_err(|e| e.to_string()),
+            Unit::Bps => value
+                .parse()
+                .map(|BitRate(bps)| bps as f64)
+                .map_err(|_| "a rate, such as 9G".to_owned()),
+            Unit::Nanos => value
+                .parse()
+                .map(|Nanos(ns)| ns as f64)
+                .map_err(|_| "a time, such as 50us".to_owned()),
             Unit::Share => share(value).ok_or_else(|| "a share, such as 1% or 0.01".to_owned()),
             _ => value.parse().map_err(|_| "a plain number, such as 20000".to_owned()),
         };

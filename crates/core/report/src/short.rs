@@ -93,10 +93,14 @@ fn over(group: &Group<'_>) -> String {
     }
 }
 
-/// ` (their ceilings: −1.8 % to −1.9 %)`, if most rows reach their ceilings.
+/// ` (3 of 5 rows reach their ceilings, which differ by −1.8 % to −1.9 %)`, if most do.
 fn beside_ceilings(changes: &[&Change]) -> String {
     let (reached, words) = at_ceilings(changes);
-    if 2 * reached > changes.len() { format!(" (ceilings: {words})") } else { String::new() }
+    let rows = changes.len();
+    if 2 * reached <= rows {
+        return String::new();
+    }
+    format!(" ({reached} of {rows} rows reach their ceilings, which differ by {words})")
 }
 
 /// `a, b and c`
