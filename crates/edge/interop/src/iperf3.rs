@@ -21,6 +21,7 @@ mod session;
 mod test;
 mod udp_port;
 
+pub use asking::check;
 pub use authentication::{Authentication, AuthenticationError, Credentials, Padding};
 pub use client::{ClientEnd, Measured, measure};
 pub use fabricmark_proto::iperf3::PORT;

@@ -30,6 +30,20 @@ pub(crate) fn words(factor: Factor) -> PossibleValuesParser {
     PossibleValuesParser::new(none.into_iter().chain(choices))
 }
 
+/// iperf3's long name of an option, where it is another one.
+fn of_iperf3(factor: Factor) -> Option<&'static str> {
+    Some(match factor {
+        Factor::Source => "bind",
+        Factor::SourcePort => "cport",
+        Factor::Flows => "parallel",
+        Factor::Payload => "length",
+        Factor::Mss => "set-mss",
+        Factor::PacingRate => "fq-rate",
+        Factor::FlowLabel => "flowlabel",
+        _ => return None,
+    })
+}
+
 impl Args for Levels {
     fn augment_args(mut command: Command) -> Command {
         for factor in options() {
@@ -53,8 +67,8 @@ impl Args for Levels {
             if let Some(earlier) = factor.earlier_key() {
                 option = option.alias(earlier.replace('_', "-"));
             }
-            if factor == Factor::Source {
-                option = option.visible_alias("bind");
+            if let Some(theirs) = of_iperf3(factor) {
+                option = option.visible_alias(theirs);
             }
             if factor == Factor::Probe {
                 // Without a value, the probe uses UDP, which shows each crossing.

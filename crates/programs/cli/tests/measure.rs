@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 
 use fabricmark_plan::{Figure, Pattern, Transport};
-use fabricmark_record::Record;
+use fabricmark_record::{Outcome, Record};
 use rustix::process::{Pid, Signal, kill_process};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -114,11 +114,12 @@ fn each_pattern_yields_its_figure_in_json_that_follows_the_schema() {
         ("ping-pong loopback --transport udp --timestamps software", Figure::Rtt, Some(1.0)),
     ] {
         let answer = json(&format!("{line} -t 200ms --warm-up 0s"));
-        let records = answer["records"].as_array().unwrap();
-        assert_eq!(records.len(), 1, "{line}");
         schema.holds(&answer);
-        let record: Record = serde_json::from_value(records[0].clone()).unwrap();
-        assert_counted(line, &record, figure, in_flight);
+        let records: Vec<Record> = serde_json::from_value(answer["records"].clone()).unwrap();
+        // Invalid runs, of a busy machine, are repeated.
+        let counts = |record: &&Record| record.outcome == Outcome::Completed;
+        let record = records.iter().find(counts).unwrap_or_else(|| panic!("{line}: {answer}"));
+        assert_counted(line, record, figure, in_flight);
     }
 }
 
@@ -240,7 +241,10 @@ fn letters_of_iperf3_mean_the_same_here() {
         "direction reverse",
     ];
     expect(line, 0, &words);
-    expect("rr loopback --bind 127.0.0.1 -t 10ms", 0, &["source 127.0.0.1"]);
+    let long = "stream loopback --parallel 2 --length 32KiB --set-mss 1000 --bind 127.0.0.1 --blockcount 9999 --time 1s";
+    let words = [words[0], words[1], words[3], words[4], words[6]];
+    expect(long, 0, &words);
+    expect("stream loopback --bitrate 10M -t 50ms", 0, &["pace fixed:10M"]);
 }
 
 #[test]
@@ -467,6 +471,15 @@ fn options_without_an_effect_are_refused() {
         ("stream loopback --require loss<=1%", "stream over tcp in one flow has no loss"),
         ("stream loopback --require fairness>=0.9", "in one flow has no fairness"),
         ("stream loopback -t 0s", "use a duration above 0"),
+        (
+            "stream lab:veth --peer iperf3",
+            "--peer iperf3 has no effect on this target: leave it out",
+        ),
+        (
+            "stream loopback --link ethernet:10G",
+            "--link has no effect on this target: leave it out",
+        ),
+        ("stream loopback --control node2", "--control has no effect on this target: leave it out"),
         ("stream loopback --cpu 0,4095", "--cpu: there is no CPU 4095 here; use some of 0"),
     ] {
         expect(line, 64, &[says]);
@@ -474,6 +487,21 @@ fn options_without_an_effect_are_refused() {
     // It has an effect on one of the settings.
     let both = "--vs transport=tcp --vs transport=udp";
     expect(&format!("stream loopback --congestion cubic {both} -t 50ms --runs 2"), 0, &["tcp"]);
+}
+
+#[test]
+fn what_an_iperf3_server_does_not_support_is_refused_before_it_is_asked() {
+    for (line, says) in [
+        ("rr", "iperf3 does not support pattern=rr: use stream"),
+        ("stream --transport quic", "iperf3 does not support transport=quic: use tcp or udp"),
+        ("stream -P 129", "iperf3 does not support flows=129: use 1 to 128"),
+        ("stream -l 2M", "iperf3 does not support payload=2000000: use 1 to 1048576"),
+        ("stream --omit 1500ms", "iperf3 does not support omit=1500ms: use whole seconds"),
+        ("stream -n 1G --bidir", "iperf3 does not support an amount in both directions at once"),
+        ("stream --probe", "an iperf3 server supports no probe: leave --probe out"),
+    ] {
+        expect(&format!("{line} 127.0.0.1 --peer iperf3 --port 1"), 64, &[says]);
+    }
 }
 
 #[test]

@@ -5,10 +5,24 @@ use fabricmark_proto::iperf3::{Kind, Parameters, STREAMS_MAX};
 use fabricmark_proto::{Failure, Prepare};
 use fabricmark_units::{BitRate, Bytes, Nanos};
 
+/// Refuses what iperf3 does not support in a run of streams in these directions at once.
+pub fn check(directions: &[&Point], omit_ns: Nanos, has_amount: bool) -> Result<(), Failure> {
+    for point in directions {
+        check_stream(point)?;
+        block_bytes(kind(point), point.payload)?;
+        rate(point, point.direction == Some(Direction::Reverse))?;
+    }
+    if directions.len() > 1 && has_amount {
+        return Err(cannot("an amount in both directions at once: use a duration"));
+    }
+    omit_s(omit_ns).map(|_| ())
+}
+
 /// The parameters of a run, without a token. Fails if iperf3 does not support something in the run.
 pub(super) fn parameters(directions: &[&Prepare]) -> Result<Parameters, Failure> {
+    let points: Vec<&Point> = directions.iter().map(|prepare| &prepare.point).collect();
     for prepare in directions {
-        check(&prepare.point)?;
+        check(&points, prepare.omit_ns, prepare.amount.is_some())?;
     }
     // All parameters but the buffers concern what the server sends.
     let is_reverse = |prepare: &&&Prepare| prepare.point.direction == Some(Direction::Reverse);
@@ -16,13 +30,8 @@ pub(super) fn parameters(directions: &[&Prepare]) -> Result<Parameters, Failure>
     let prepare = *prepare.ok_or(Failure::Aborted)?;
     let point = &prepare.point;
     let is_bidirectional = directions.len() > 1;
-    if is_bidirectional && prepare.amount.is_some() {
-        return Err(cannot("an amount in both directions at once: use a duration"));
-    }
-    let kind = if point.transport == Transport::Udp { Kind::Udp } else { Kind::Tcp };
+    let kind = kind(point);
     let is_reverse = point.direction == Some(Direction::Reverse);
-    let omit_s = whole_seconds(prepare.omit_ns)
-        .ok_or_else(|| cannot(format!("omit={}: use whole seconds", prepare.omit_ns)))?;
     let counts_ns = prepare.duration_ns.0.saturating_sub(prepare.omit_ns.0);
     // The client itself ends the test, and the server does not expect the end before this time.
     let time_s = u32::try_from(counts_ns.div_ceil(Nanos::from_secs(1).0)).unwrap_or(u32::MAX);
@@ -35,7 +44,7 @@ pub(super) fn parameters(directions: &[&Prepare]) -> Result<Parameters, Failure>
     let window = u32::try_from(buffer.map_or(0, |Bytes(bytes)| bytes));
     Ok(Parameters {
         kind,
-        omit_s,
+        omit_s: omit_s(prepare.omit_ns)?,
         time_s: if prepare.amount.is_some() { 0 } else { time_s.max(1) },
         bytes: prepare.amount.map_or(0, |Bytes(bytes)| bytes),
         parallel: point.flows,
@@ -61,7 +70,7 @@ fn cannot(what: impl std::fmt::Display) -> Failure {
 }
 
 /// Refuses options that no parameter of iperf3 expresses.
-fn check(point: &Point) -> Result<(), Failure> {
+fn check_stream(point: &Point) -> Result<(), Failure> {
     if point.pattern != Pattern::Stream {
         return Err(cannot(format!("pattern={}: use stream", point.pattern)));
     }
@@ -93,9 +102,14 @@ fn check(point: &Point) -> Result<(), Failure> {
     Ok(())
 }
 
-fn whole_seconds(Nanos(ns): Nanos) -> Option<u32> {
+fn kind(point: &Point) -> Kind {
+    if point.transport == Transport::Udp { Kind::Udp } else { Kind::Tcp }
+}
+
+fn omit_s(omit: Nanos) -> Result<u32, Failure> {
     let second = Nanos::from_secs(1).0;
-    u32::try_from(ns / second).ok().filter(|_| ns % second == 0)
+    let whole = u32::try_from(omit.0 / second).ok().filter(|_| omit.0.is_multiple_of(second));
+    whole.ok_or_else(|| cannot(format!("omit={omit}: use whole seconds")))
 }
 
 fn block_bytes(kind: Kind, Bytes(bytes): Bytes) -> Result<u32, Failure> {

@@ -66,8 +66,10 @@ const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// Measures and prints.
 pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     let target = target(options)?;
+    check_options(options, &target)?;
     check_cpus(options, &target)?;
     let mut plan = plan(options, &target)?;
+    check_peer(&plan, &target)?;
     read_files(&mut plan, Path::new(""))?;
     choose_runs(&mut plan, options, &target);
     recover();
@@ -267,6 +269,46 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
+/// Refuses what an iperf3 server does not support.
+fn check_peer(plan: &Plan, target: &Target) -> Result<(), Failure> {
+    if !matches!(target.peer, Peer::Iperf3(_)) {
+        return Ok(());
+    }
+    for point in &plan.points {
+        if point.prober().is_some() {
+            return Err(Failure::input("an iperf3 server supports no probe: leave --probe out"));
+        }
+        let loads = point.loads();
+        let loads: Vec<&Point> = loads.iter().collect();
+        fabricmark_interop::iperf3::check(&loads, plan.omit_ns, plan.amount.is_some())
+            .map_err(|failure| Failure::input(failure.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Refuses options without effect on this target.
+fn check_options(options: &Measure, target: &Target) -> Result<(), Failure> {
+    let (is_here, is_agent, is_iperf3) = match target.peer {
+        Peer::Here => (true, false, false),
+        Peer::Ends(_) => (false, false, false),
+        Peer::Agents(_) => (false, true, false),
+        Peer::Iperf3(_) => (false, false, true),
+    };
+    let options = [
+        ("--peer iperf3", options.peer == PeerKind::Iperf3, is_iperf3),
+        ("--username", options.username.is_some(), is_iperf3),
+        ("--control", options.reach.control.is_some(), is_agent),
+        ("--link", options.link.is_some(), !is_here),
+    ];
+    match options.into_iter().find(|(_, is_given, has_effect)| *is_given && !has_effect) {
+        Some((option, ..)) => {
+            let message = format!("{option} has no effect on this target: leave it out");
+            Err(Failure::input(message))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Refuses a threshold on a figure that a setting does not have.
 fn check_requirements(required: &[Requirement], points: &[Point]) -> Result<(), Failure> {
     for Requirement { figure, text, .. } in required {
@@ -399,6 +441,11 @@ fn target(options: &Measure) -> Result<Target, Failure> {
         }
         link => link.unwrap_or(text),
     };
+    if wanted.contains(".toml") {
+        let message =
+            format!("invalid target `{text}`: name both nodes, lab:FILE.toml:CLIENT,SERVER");
+        return Err(Failure::input(message));
+    }
     let link = Factor::Link
         .level(wanted)
         .map_err(|error| Failure::input(format!("invalid target `{text}`: {error}")))?;

@@ -9,7 +9,7 @@ use fabricmark_report::{RateUnit, Requirement};
 use fabricmark_units::{Bytes, Nanos, Percent};
 use fabricmark_wire::Link;
 
-use super::{Ends, PeerKind, Reach};
+use super::{Ends, PeerKind, Reach, some_time};
 use crate::levels::{Levels, words};
 
 /// Options of `measure`.
@@ -46,13 +46,13 @@ pub struct Measure {
     pub reach: Reach,
     /// Duration of a run; with --bytes or --count its upper limit [default: 2s; 1h with --bytes or --count; 120ms, the sum
     /// of its slices, with --vs]
-    #[arg(long, short = 't', value_name = "TIME", value_parser = some_time)]
+    #[arg(long, short = 't', visible_alias = "time", value_name = "TIME", value_parser = some_time)]
     pub duration: Option<Nanos>,
     /// End a run after sending SIZE bytes, responses not counted; with --bidir, per direction
     #[arg(long, short = 'n', value_name = "SIZE", value_parser = amount_of_bytes)]
     pub bytes: Option<Amount>,
     /// End a run after N payloads or requests
-    #[arg(long, short = 'k', value_name = "N", value_parser = amount_of_payloads, conflicts_with = "bytes")]
+    #[arg(long, short = 'k', visible_alias = "blockcount", value_name = "N", value_parser = amount_of_payloads, conflicts_with = "bytes")]
     pub count: Option<Amount>,
     /// Omit the first TIME of each run from the results; the run lasts that much longer
     #[arg(long, short = 'O', value_name = "TIME", conflicts_with_all = ["bytes", "count"])]
@@ -89,7 +89,7 @@ pub struct Measure {
         value_parser = |text: &str| Factor::ReceiveBuffer.level(text))]
     pub window: Option<String>,
     /// Target rate: 1G (bits per second) or 1000/s (payloads or requests per second); same as --pace fixed:RATE
-    #[arg(long, short = 'b', value_name = "RATE", conflicts_with = "pace",
+    #[arg(long, short = 'b', visible_alias = "bitrate", value_name = "RATE", conflicts_with = "pace",
         value_parser = |text: &str| Factor::Pace.level(&format!("fixed:{text}")))]
     pub rate: Option<String>,
     /// CPUs of the client and the server [default: the first two]
@@ -141,12 +141,6 @@ fn amount_of_payloads(text: &str) -> Result<Amount, String> {
         Ok(count @ 1..) => Ok(Amount::Payloads(count)),
         _ => Err("use a number of at least 1".to_owned()),
     }
-}
-
-/// A duration above 0.
-fn some_time(text: &str) -> Result<Nanos, String> {
-    let time: Nanos = text.parse().map_err(|error| format!("{error}"))?;
-    if time == Nanos(0) { Err("use a duration above 0".to_owned()) } else { Ok(time) }
 }
 
 /// A number of runs, 1 to 10000.
