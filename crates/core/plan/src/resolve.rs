@@ -217,7 +217,9 @@ fn check_payload(point: &Point) -> Result<(), Contradiction> {
         "{factor}={} exceeds the maximum of {} bytes per {unit} with {transport} over {family}",
         bytes.0, most.0
     );
-    let help = format!("use a smaller {factor}, or [[exclude]] transport = \"{transport}\" there");
+    let help = format!(
+        "use a smaller {factor}, or in a plan [[exclude]] transport = \"{transport}\" there"
+    );
     refuse(factor, message, help)
 }
 
@@ -389,7 +391,11 @@ fn check_options(point: &Point) -> Result<(), Contradiction> {
         && source.is_ipv4() != (point.family == Family::V4)
     {
         let message = format!("source={source} is not an {} address", point.family);
-        return refuse(Factor::Source, message, "use an address of that family, or [[exclude]]");
+        return refuse(
+            Factor::Source,
+            message,
+            "use an address of that family, or in a plan [[exclude]]",
+        );
     }
     let has_many = point.flows > 1
         || point.pattern == Pattern::Crr

@@ -19,7 +19,7 @@ pub enum TrustError {
     )]
     NoHome,
     /// This host has no key yet.
-    #[error("there is no key at {}: create one with `fabricmark agent --new-key`", .0.display())]
+    #[error("there is no key at {}: create one with `fabricmark agent --new-key`, or with `fabricmark pair` on both hosts", .0.display())]
     NoKey(PathBuf),
     /// A new key would overwrite an existing one.
     #[error("{} already exists: remove it first to replace the key", .0.display())]

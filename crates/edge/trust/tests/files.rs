@@ -56,7 +56,7 @@ fn an_existing_key_is_not_overwritten() {
 fn a_missing_key_is_named_with_the_command_that_makes_one() {
     let error = Identity::load(Path::new("/nowhere/key.pem")).unwrap_err();
     let expected = "there is no key at /nowhere/key.pem: create one with `fabricmark agent \
-                    --new-key`";
+                    --new-key`, or with `fabricmark pair` on both hosts";
     assert_eq!(error.to_string(), expected);
 }
 

@@ -312,7 +312,7 @@ pub struct How {
     #[arg(long)]
     pub fresh: bool,
     /// Start no new block after this time; overrides the plan's budget. The same command continues from there
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub budget: Option<Nanos>,
     /// Run the server on HOST, through its agent, instead of in a lab; NODE=HOST sets the host of another node, such as
     /// client=HOST. Other nodes run on this host. Separate several addresses of one host by commas. Tiers of the bookstore
@@ -417,8 +417,17 @@ impl How {
                 return Err(format!("--to has the host of {node} twice"));
             }
         }
+        if self.reach.control.is_some() && !hosts.contains_key(SERVER) {
+            return Err("--control needs the host of the server, --to HOST".to_owned());
+        }
         Ok(hosts)
     }
+}
+
+/// A duration above 0.
+fn some_time(text: &str) -> Result<Nanos, String> {
+    let time: Nanos = text.parse().map_err(|error| format!("{error}"))?;
+    if time == Nanos(0) { Err("use a duration above 0".to_owned()) } else { Ok(time) }
 }
 
 /// Options of `report`.
@@ -545,9 +554,10 @@ pub struct VerifyPapers {
 pub struct RunPaper {
     /// What to run: P1 (tables IV to VII over 10GbE), P1-modes (IPoIB in datagram and connected mode), P1-speeds
     /// (figures 10 and 11), P1-IPoIB (tables IV to VII over IPoIB), P2 (figures 1 to 5: 10GigE and IPoIB), P2-together
-    /// (figure 6: both at once), P2-verbs (verbs, rsockets and TCP; needs --ends or --to), P3 (one TCP stream over long
-    /// RTTs; more than an hour), P4 (Soft RoCE and TCP, in a guest kernel), P5 (tables 1 and 2: a relay by its buffer),
-    /// P5-models (table 3: departure schedules through a relay)
+    /// (figure 6: both at once), P2-shop (figures 8 and 9: a bookstore), P2-verbs (verbs, rsockets and TCP; needs --ends or
+    /// --to), P3 (one TCP stream over long RTTs; more than an hour), P4 (MPI over Soft RoCE and TCP, in a guest kernel),
+    /// P4-verbs (Soft RoCE and TCP without MPI), P5 (tables 1 and 2: a relay by its buffer), P5-models (table 3: departure
+    /// schedules through a relay)
     #[arg(value_name = "EXPERIMENT")]
     pub paper: String,
     /// How its plan is run

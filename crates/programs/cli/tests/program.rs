@@ -58,6 +58,9 @@ fn wrong_input_is_refused_before_anything_runs() {
             ],
         ),
         (&["run"], &["PLAN"]),
+        (&["run", "bad.toml", "--budget", "0s"], &["above 0"]),
+        (&["pair", "node2", "12", "--key-file", "key.pem"], &["8 letters and digits"]),
+        (&["agent", "--listen", "foo:bar"], &["foo:bar"]),
         (&["run", "bad.toml", "--quik"], &["--quick"]),
         (&["dance"], &["dance"]),
         (&["report"], &["no such file", "fabricmark run"]),
@@ -71,6 +74,7 @@ fn wrong_input_is_refused_before_anything_runs() {
     ] {
         expect(here, words, 64, fragments);
     }
+    assert!(!here.join("key.pem").exists());
     for (name, full, quick) in [
         ("P1-modes", "224 points in 56 comparison groups", "80 points in 20 comparison groups"),
         ("P1-speeds", "196 points in 196 comparison groups", "48 points in 48 comparison groups"),
@@ -108,7 +112,11 @@ fn every_shipped_plan_is_sound_and_says_what_it_would_run() {
     }
     assert!(count >= 2);
     let plan = "plans/ipv6-vs-ipv4.toml";
-    expect(Path::new(ROOT), &["run", plan, "--check"], 0, &["336 points in 168 comparison groups"]);
+    let told =
+        ["336 points in 168 comparison groups", "\n  family: 4, 6\n", "\n  transport: tcp, udp\n"];
+    expect(Path::new(ROOT), &["run", plan, "--check"], 0, &told);
+    let control = ["run", plan, "--check", "--control", "node2"];
+    expect(Path::new(ROOT), &control, 64, &["--control needs the host of the server, --to HOST"]);
     expect(
         Path::new(ROOT),
         &["run", plan, "--check", "--quick"],

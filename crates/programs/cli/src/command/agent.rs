@@ -21,6 +21,7 @@ pub fn agent(options: &Agent) -> Result<(), Failure> {
     if options.new_key {
         return new_key(options);
     }
+    let addresses = addresses(&options.listen)?;
     let (identity, trusted) = key::load(&options.key)?;
     let settings = Settings {
         tls: server_config(&identity, trusted)?,
@@ -42,7 +43,6 @@ pub fn agent(options: &Agent) -> Result<(), Failure> {
     };
     allow_files();
     recover();
-    let addresses = addresses(&options.listen)?;
     let stop = interruptions()?;
     let agent = fabricmark_control::Agent::listen(&addresses, settings).map_err(|error| {
         let at: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();

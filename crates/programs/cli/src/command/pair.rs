@@ -19,17 +19,16 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// Waits for another host, or connects to one that waits.
 pub fn pair(options: &Pair) -> Result<(), Failure> {
+    let code: Option<Code> =
+        options.code.as_deref().map(str::parse).transpose().map_err(Failure::input)?;
     let path = key::path(&options.key)?;
     if !path.exists() {
         Identity::generate()?.save_new(&path)?;
         note!("created a key: {}", path.display());
     }
     let (identity, trusted) = key::load(&options.key)?;
-    let Introduction { name, fingerprint } = match (&options.host, &options.code) {
-        (Some(host), Some(code)) => {
-            let code: Code = code.parse().map_err(Failure::input)?;
-            pair_with(connect(host)?, &code, &identity, &trusted)?
-        }
+    let Introduction { name, fingerprint } = match (&options.host, code) {
+        (Some(host), Some(code)) => pair_with(connect(host)?, &code, &identity, &trusted)?,
         _ => wait(options, &identity, &trusted)?,
     };
     println!("{name} is now trusted: {fingerprint} was added to {}", trusted.path().display());

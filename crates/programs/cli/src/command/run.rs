@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use fabricmark_control::{Peer, PlanError, Workers, read_files, run_plan};
-use fabricmark_plan::{Plan, Role, Size, Testbed};
+use fabricmark_plan::{Factor, NONE, Plan, Role, Size, Testbed};
 use fabricmark_record::{Calibration, Record};
 use fabricmark_store::{Experiment, Facts, Store};
 use fabricmark_units::Nanos;
@@ -84,7 +84,7 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
     }
     let hosts = how.hosts(&plan).map_err(Failure::input)?;
     if how.check {
-        println!("{}", summary(file, &plan));
+        print!("{}\n{}", summary(file, &plan), varied(&plan));
         return Ok(None);
     }
     if plan.is_in_guest && how.other_end().is_none() {
@@ -160,20 +160,40 @@ fn summary(path: &Path, plan: &Plan) -> String {
         format!("{} to {} runs", stop.runs_min, stop.runs_max)
     };
     let sets = plan.comparison_groups.len();
-    let plural = if sets == 1 { "" } else { "s" };
+    let plural = |count| if count == 1 { "" } else { "s" };
     let at_most = if plan.amount.is_some() { "at most " } else { "" };
     let at_once = match plan.groups.len() {
         0 => String::new(),
         groups => format!("; {groups} groups of flows at once"),
     };
+    let points = plan.points.len();
+    let least = match plan.shortest() {
+        Nanos(0) => String::new(),
+        shortest => format!(", at least {}", least(shortest)),
+    };
     format!(
-        "{}: {} points in {sets} comparison group{plural}, {runs} of {at_most}{} each, at least {}{at_once}; digest {}",
+        "{}: {points} point{} in {sets} comparison group{}, {runs} of {at_most}{} each{least}{at_once}; digest {}",
         path.display(),
-        plan.points.len(),
+        plural(points),
+        plural(sets),
         plan.duration_ns,
-        least(plan.shortest()),
         &plan.digest()[..14],
     )
+}
+
+/// A line for each factor that varies, with its levels.
+fn varied(plan: &Plan) -> String {
+    let line = |factor: &Factor| {
+        let mut levels: Vec<String> = Vec::new();
+        for level in plan.points.iter().map(|point| point.level(*factor)) {
+            let level = if level.is_empty() { NONE.to_owned() } else { level };
+            if !levels.contains(&level) {
+                levels.push(level);
+            }
+        }
+        (levels.len() > 1).then(|| format!("  {factor}: {}\n", levels.join(", ")))
+    };
+    Factor::ALL.iter().filter_map(line).collect()
 }
 
 /// A time in seconds, or in minutes from two minutes on.

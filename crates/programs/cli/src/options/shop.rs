@@ -29,8 +29,8 @@ pub struct Tiers {
     /// Number of emulated browsers; the shop has 2,880 customers for each
     #[arg(long, value_name = "N", default_value = "100")]
     pub browsers: u32,
-    /// Database: mariadb or postgresql
-    #[arg(long, value_name = "NAME", default_value = "mariadb")]
+    /// Database
+    #[arg(long, value_name = "NAME", default_value = "mariadb", value_parser = ["mariadb", "postgresql"])]
     pub db: String,
     /// Link of a segment between tiers: client-web, web-app or app-db; may be repeated [default: ethernet:10G; web-app is as app-db]
     #[arg(long, value_name = "SEGMENT=LINK", value_parser = segment)]

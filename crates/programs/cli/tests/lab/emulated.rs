@@ -236,7 +236,7 @@ fn quic_leaves_no_more_to_a_slow_link_at_the_end_of_a_run_than_its_congestion_wi
     let factors = "pattern = 'stream'\ntransport = 'quic'\nfamily = 4\npayload = 4096\nflows = 4\ndirection = 'both'\n\
                    link = 'ethernet:10M'\nrtt = '80ms'\nemulate = 'loss=5e-3'";
     bench.plan(&plan(factors, "400ms"));
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["1 points"]);
+    expect(&bench.run(&["run", "plan.toml"]), 0, &["1 point in 1 comparison group"]);
     let records = bench.records();
     for record in counted(&records) {
         assert_eq!(record.outcome, Outcome::Completed, "{:?}", record.warnings);
