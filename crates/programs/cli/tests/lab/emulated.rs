@@ -10,7 +10,7 @@ use fabricmark_tcpsim::{Windowed, shares_of_windows};
 use fabricmark_units::{Bytes, Nanos};
 
 use crate::support::{
-    assert_unless_slowed, bench, counted, counted_run, expect, records_of, stdout, was_slowed,
+    assert_unless_slowed, bench, counted, counted_run, expect, records_of, stdout,
 };
 use crate::users::{USER, users_may_have_namespaces};
 
@@ -110,6 +110,7 @@ fn traces_of_delays_and_losses_are_those_of_the_packets() {
     expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
     let records = bench.records();
     let mut seen = [0; 2];
+    let mut shortest_ns = f64::INFINITY;
     for record in counted(&records) {
         let of = |figure| record.figures.value(figure).unwrap();
         match (record.point.pattern, record.point.emulate.as_deref().unwrap()) {
@@ -117,7 +118,7 @@ fn traces_of_delays_and_losses_are_those_of_the_packets() {
                 // Each way takes 4 ms on average, alternately 2 and 6.
                 let (mean_ns, p99_ns) = (of(Figure::Rtt), of(Figure::RttP99));
                 assert!(mean_ns >= 8e6 && p99_ns >= 8e6, "{mean_ns} {p99_ns}");
-                assert!(mean_ns < 9e6 || was_slowed(record), "{mean_ns}");
+                shortest_ns = shortest_ns.min(mean_ns);
                 let floor = record.limits.rtt_floor.as_ref();
                 assert!(floor.is_none_or(|floor| floor.time_ns.as_f64() < 1e6), "{floor:?}");
                 seen[0] += 1;
@@ -131,6 +132,8 @@ fn traces_of_delays_and_losses_are_those_of_the_packets() {
         }
     }
     assert!(seen[0] > 0 && seen[1] > 0, "{seen:?} runs count");
+    // A pause of the machine lengthens the mean of one run.
+    assert_unless_slowed(shortest_ns < 9e6, &records, &format!("{shortest_ns} ns"));
     file("fates", "0101x");
     expect(
         &bench.run(&["run", "plan.toml", "--fresh"]),

@@ -147,6 +147,7 @@ fn a_terminal_shows_what_is_running_and_how_much_is_left() {
     let output = Command::new("script")
         .args(["--quiet", "--return", "--command", &line, "/dev/null"])
         .current_dir(bench.folder.path())
+        .env("TERM", "xterm")
         .output()
         .unwrap();
     let shown = stdout(&output);
