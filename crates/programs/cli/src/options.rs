@@ -312,7 +312,7 @@ pub struct How {
     #[arg(long)]
     pub fresh: bool,
     /// Start no new block after this time; overrides the plan's budget. The same command continues from there
-    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    #[arg(long, value_name = "TIME")]
     pub budget: Option<Nanos>,
     /// Run the server on HOST, through its agent, instead of in a lab; NODE=HOST sets the host of another node, such as
     /// client=HOST. Other nodes run on this host. Separate several addresses of one host by commas. Tiers of the bookstore
@@ -422,12 +422,6 @@ impl How {
         }
         Ok(hosts)
     }
-}
-
-/// A duration above 0.
-fn some_time(text: &str) -> Result<Nanos, String> {
-    let time: Nanos = text.parse().map_err(|error| format!("{error}"))?;
-    if time == Nanos(0) { Err("use a duration above 0".to_owned()) } else { Ok(time) }
 }
 
 /// Options of `report`.

@@ -58,7 +58,6 @@ fn wrong_input_is_refused_before_anything_runs() {
             ],
         ),
         (&["run"], &["PLAN"]),
-        (&["run", "bad.toml", "--budget", "0s"], &["above 0"]),
         (&["pair", "node2", "12", "--key-file", "key.pem"], &["8 letters and digits"]),
         (&["agent", "--listen", "foo:bar"], &["foo:bar"]),
         (&["run", "bad.toml", "--quik"], &["--quick"]),

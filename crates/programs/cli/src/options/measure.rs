@@ -9,7 +9,7 @@ use fabricmark_report::{RateUnit, Requirement};
 use fabricmark_units::{Bytes, Nanos, Percent};
 use fabricmark_wire::Link;
 
-use super::{Ends, PeerKind, Reach, some_time};
+use super::{Ends, PeerKind, Reach};
 use crate::levels::{Levels, words};
 
 /// Options of `measure`.
@@ -141,6 +141,12 @@ fn amount_of_payloads(text: &str) -> Result<Amount, String> {
         Ok(count @ 1..) => Ok(Amount::Payloads(count)),
         _ => Err("use a number of at least 1".to_owned()),
     }
+}
+
+/// A duration above 0.
+fn some_time(text: &str) -> Result<Nanos, String> {
+    let time: Nanos = text.parse().map_err(|error| format!("{error}"))?;
+    if time == Nanos(0) { Err("use a duration above 0".to_owned()) } else { Ok(time) }
 }
 
 /// A number of runs, 1 to 10000.
