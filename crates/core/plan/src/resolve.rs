@@ -218,7 +218,7 @@ fn check_payload(point: &Point) -> Result<(), Contradiction> {
         bytes.0, most.0
     );
     let help = format!(
-        "use a smaller {factor}, or in a plan [[exclude]] transport = \"{transport}\" there"
+        "use a smaller {factor}, or exclude it from a plan: [[exclude]] transport = \"{transport}\""
     );
     refuse(factor, message, help)
 }
@@ -394,7 +394,7 @@ fn check_options(point: &Point) -> Result<(), Contradiction> {
         return refuse(
             Factor::Source,
             message,
-            "use an address of that family, or in a plan [[exclude]]",
+            "use an address of that family, or exclude it from a plan by [[exclude]]",
         );
     }
     let has_many = point.flows > 1

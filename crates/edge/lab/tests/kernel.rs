@@ -156,8 +156,7 @@ fn a_change_that_a_queue_cannot_do_leaves_the_link_as_it_was() {
     round_trip(&lab, Family::V4);
 }
 
-/// Whether the kernel has a queueing discipline, by trying it. A kernel that must have it is named by a variable of the
-/// environment.
+/// Whether the kernel has a queueing discipline, by trying it. With FABRICMARK_EVERY_QUEUE in the environment it must.
 fn kernel_has(queue: &str) -> bool {
     let add = format!("ip link add d0 type veth peer name d1 && tc qdisc add dev d0 root {queue}");
     let output = Command::new("unshare").args(["--net", "sh", "-c", &add]).output();
