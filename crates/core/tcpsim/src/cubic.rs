@@ -89,7 +89,7 @@ mod tests {
         cubic.reduce(36_000.0);
         let window_bytes = Exact::new(36_000 * 1460, 1).unwrap();
         // The cube root of 36,000 * 0.3 / 0.4 is 30 s.
-        let recovery = lfn::cubic_recovery(window_bytes, 1460).unwrap().value.as_f64();
+        let recovery = lfn::cubic_recovery(window_bytes, 1460, RTT).unwrap().value.as_f64();
         assert_eq!(recovery.round(), 3e10);
         let cwnd = grown(&mut cubic, 0.7 * 36_000.0, 30);
         assert!((cwnd - 36_000.0).abs() < 1.0, "{cwnd}");
