@@ -31,6 +31,13 @@ pub enum TrustError {
         /// Argument of chmod(1) that fixes it.
         mode: &'static str,
     },
+    /// A key, or a file that decides who is trusted, belongs to another user, or the folder of one does.
+    #[error("{} belongs to user {owner}: run as that user, or use a file and folder of your own", path.display())]
+    Foreign {
+        path: PathBuf,
+        /// Its user ID.
+        owner: u32,
+    },
     /// The file does not contain a certificate and its private key.
     #[error("{} is not a key file: {why}", path.display())]
     NotAKey { path: PathBuf, why: String },

@@ -1,9 +1,9 @@
 //! The key of a host, and its file.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{env, fmt};
@@ -123,7 +123,7 @@ fn block(label: &str, der: &[u8]) -> String {
 }
 
 /// Content of a file of at most `max` bytes; `None` if it does not exist. Fails if the file has a permission of
-/// `forbidden`, which chmod(1) fixes with `mode`.
+/// `forbidden`, which chmod(1) fixes with `mode`, or if another user than root could replace it.
 pub(crate) fn read_guarded(
     path: &Path,
     forbidden: u32,
@@ -135,15 +135,40 @@ pub(crate) fn read_guarded(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(failed)?,
     };
-    if file.metadata().map_err(failed)?.permissions().mode() & forbidden != 0 {
+    let facts = file.metadata().map_err(failed)?;
+    if facts.permissions().mode() & forbidden != 0 {
         return Err(TrustError::Exposed { path: path.to_owned(), mode });
     }
+    check_owner(path, &facts)?;
+    let real = fs::canonicalize(path).map_err(failed)?;
+    check_folder(real.parent().unwrap_or(Path::new("/")))?;
     let mut content = Vec::new();
     let read = file.take(max + 1).read_to_end(&mut content).map_err(failed)?;
     if read as u64 > max {
         return Err(TrustError::TooLarge { path: path.to_owned(), max });
     }
     Ok(Some(content))
+}
+
+/// Fails if a folder belongs to another user than root, or lets others replace its files.
+fn check_folder(folder: &Path) -> Result<(), TrustError> {
+    // A sticky folder lets only the owner of a file replace it (unlink(2)).
+    const STICKY: u32 = 0o1000;
+    let facts = fs::metadata(folder).map_err(|error| TrustError::file("read", folder, error))?;
+    let mode = facts.permissions().mode();
+    if mode & 0o022 != 0 && mode & STICKY == 0 {
+        return Err(TrustError::Exposed { path: folder.to_owned(), mode: "go-w" });
+    }
+    check_owner(folder, &facts)
+}
+
+/// Fails if a file belongs to another user than root or this one.
+fn check_owner(path: &Path, facts: &Metadata) -> Result<(), TrustError> {
+    let this = rustix::process::geteuid().as_raw();
+    if facts.uid() == this || facts.uid() == 0 {
+        return Ok(());
+    }
+    Err(TrustError::Foreign { path: path.to_owned(), owner: facts.uid() })
 }
 
 /// Default path of this user's key file.

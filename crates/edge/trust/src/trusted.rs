@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
+
 use crate::identity::read_guarded;
 use crate::{Fingerprint, HostName, TrustError};
 
@@ -45,43 +47,40 @@ impl Trusted {
 
     /// All trusted keys with the names of their hosts, in the order of the file.
     pub fn hosts(&self) -> Result<Vec<(Fingerprint, HostName)>, TrustError> {
-        let mut hosts = Vec::new();
-        for (line, number) in self.text()?.lines().zip(1..) {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let bad =
-                |why: String| TrustError::BadLine { path: self.path.clone(), line: number, why };
-            let (fingerprint, name) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-            let fingerprint: Fingerprint =
-                fingerprint.parse().map_err(|error| bad(format!("{error}")))?;
-            let name = name.trim_start().parse().map_err(|error| bad(format!("{error}")))?;
-            hosts.push((fingerprint, name));
-        }
-        Ok(hosts)
+        let text = self.text()?;
+        let read = whole(&text).lines().zip(1..).filter_map(|(line, number)| {
+            let bad = |why| TrustError::BadLine { path: self.path.clone(), line: number, why };
+            parse(line).map_err(bad).transpose()
+        });
+        read.collect()
     }
 
     /// Adds a key. Returns `false`, and keeps the name, if the key is already trusted.
     ///
-    /// The line is appended with one write, so that two programs that add at the same time lose nothing (O_APPEND,
-    /// open(2)); at worst a key is listed twice.
+    /// The file is locked meanwhile (flock(2)), so that two programs that add at the same time lose nothing; at worst a
+    /// key is listed twice.
     pub fn add(&self, fingerprint: &Fingerprint, name: &HostName) -> Result<bool, TrustError> {
+        let failed = |error| TrustError::file("write", &self.path, error);
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path);
+        let mut file = file.map_err(failed)?;
+        flock(&file, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
         if self.knows(fingerprint)?.is_some() {
             return Ok(false);
         }
-        // A last line without a newline, as some editors leave it, is terminated first.
         let text = self.text()?;
-        let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        let whole = whole(&text);
+        // A last line without a newline, as some editors leave it, is terminated first.
+        let end = if whole.is_empty() || whole.ends_with('\n') { "" } else { "\n" };
         let line = format!("{end}{fingerprint} {name}\n");
-        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path);
-        let written = file.and_then(|mut file| {
+        let bytes = whole.len() as u64;
+        let added = file.set_len(bytes).and_then(|()| {
             if file.write(line.as_bytes())? < line.len() {
-                return Err(io::ErrorKind::WriteZero.into());
+                file.set_len(bytes)?;
+                return Err(io::ErrorKind::StorageFull.into());
             }
             file.sync_all()
         });
-        written.map_err(|error| TrustError::file("write", &self.path, error))?;
+        added.map_err(failed)?;
         Ok(true)
     }
 
@@ -94,4 +93,25 @@ impl Trusted {
         };
         String::from_utf8(content).map_err(not_text)
     }
+}
+
+/// A line of the file: a key and the name of its host; `None` for an empty line or a comment.
+fn parse(line: &str) -> Result<Option<(Fingerprint, HostName)>, String> {
+    let line = line.trim();
+    if line.is_empty() || line.starts_with('#') {
+        return Ok(None);
+    }
+    let (fingerprint, name) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let fingerprint = fingerprint.parse().map_err(|error| format!("{error}"))?;
+    let name = name.trim_start().parse().map_err(|error| format!("{error}"))?;
+    Ok(Some((fingerprint, name)))
+}
+
+/// The text without a last line that a full disk or a power failure has cut off: it is neither terminated nor valid, and
+/// has no name.
+fn whole(text: &str) -> &str {
+    let complete = text.rfind('\n').map_or(0, |end| end + 1);
+    let last = &text[complete..];
+    let is_cut = parse(last).is_err() && last.split_whitespace().count() < 2;
+    if is_cut { &text[..complete] } else { text }
 }

@@ -73,6 +73,23 @@ fn a_key_that_others_may_read_or_write_is_refused_with_the_remedy() {
 }
 
 #[test]
+fn a_key_that_another_user_could_replace_is_refused_with_the_remedy() {
+    let (_folder, path, _) = saved();
+    let folder = path.parent().unwrap();
+    fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
+    let error = Identity::load(&path).unwrap_err().to_string();
+    assert!(error.ends_with(&format!("run chmod go-w {}", folder.display())), "{error}");
+    // As /tmp is, where only the owner of a file can replace it.
+    fs::set_permissions(folder, Permissions::from_mode(0o1777)).unwrap();
+    assert!(Identity::load(&path).is_ok());
+    // Only root may give a file away.
+    if std::os::unix::fs::chown(&path, Some(12_345), None).is_ok() {
+        let error = Identity::load(&path).unwrap_err();
+        assert!(matches!(error, TrustError::Foreign { owner: 12_345, .. }), "{error}");
+    }
+}
+
+#[test]
 fn what_is_no_key_file_is_refused() {
     let (_folder, path, _) = saved();
     let (_other, other, _) = saved();
@@ -151,6 +168,22 @@ fn a_line_that_is_none_trusts_nobody_and_is_named() {
         write(&trusted, format!("{known} node-1\n{bad}\n"));
         let error = trusted.knows(&known).unwrap_err();
         assert!(matches!(error, TrustError::BadLine { line: 2, .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_line_that_a_full_disk_cut_off_locks_nobody_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let trusted = Trusted::at(folder.path().join("trusted"));
+    let [a, b] = [(); 2].map(|()| Identity::generate().unwrap().fingerprint());
+    let end = format!("{a} node-1\nSHA256:abc node-2");
+    write(&trusted, &end);
+    assert!(matches!(trusted.hosts(), Err(TrustError::BadLine { line: 2, .. })), "{end}");
+    for cut in ["SHA2", &b.to_string()[..30], &b.to_string(), &format!("{b} ")] {
+        write(&trusted, format!("{a} node-1\n{cut}"));
+        assert_eq!(trusted.hosts().unwrap(), [(a, name("node-1"))], "{cut}");
+        assert!(trusted.add(&b, &name("node-2")).unwrap());
+        assert_eq!(trusted.hosts().unwrap(), [(a, name("node-1")), (b, name("node-2"))]);
     }
 }
 
