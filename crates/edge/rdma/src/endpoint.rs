@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_uint};
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::abi::{AhAttr, Capacity, GlobalRoute, QpAttr, mask, state};
@@ -157,8 +158,18 @@ impl Endpoint {
         self.pair.modify(attributes, mask::STATE | mask::PKEY_INDEX | mask::PORT | last)
     }
 
-    /// Connects the pair; for datagrams, returns their destination.
-    pub fn connect(&self, peer: &Identity) -> io::Result<Option<Destination>> {
+    /// Connects the pair to the end at `address`; for datagrams, returns their destination.
+    ///
+    /// # Errors
+    ///
+    /// Also if the adapters are on Ethernet and the peer's GID is another address: its traffic would go to a host that
+    /// has not asked for it.
+    pub fn connect(&self, peer: &Identity, address: IpAddr) -> io::Result<Option<Destination>> {
+        if self.is_routed && peer.ip() != address.to_canonical() {
+            let message =
+                format!("the other end's GID is {}, but its address is {address}", peer.ip());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
         let ah_attr = AhAttr {
             grh: GlobalRoute {
                 dgid: [0, 8]

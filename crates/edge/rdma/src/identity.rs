@@ -1,5 +1,7 @@
 //! Connection parameters of a queue pair, encoded for the TCP connection beside it.
 
+use std::net::{IpAddr, Ipv6Addr};
+
 use crate::sys::Place;
 
 /// Length of an encoded [`Identity`].
@@ -30,6 +32,11 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// The GID as an IP address, which it is on Ethernet.
+    pub fn ip(&self) -> IpAddr {
+        Ipv6Addr::from(self.gid).to_canonical()
+    }
+
     /// Encodes the identity.
     pub fn emit(&self) -> [u8; IDENTITY_BYTES] {
         let mut bytes = [0; IDENTITY_BYTES];

@@ -245,7 +245,8 @@ impl Region {
             at.checked_add(bytes.len()).is_some_and(|end| end <= self.length),
             "beyond a region"
         );
-        // SAFETY: the bytes are within the memory, to which there is no reference.
+        // SAFETY: the bytes are within the memory, to which there is no reference. The adapter may read or write them
+        // meanwhile, which is outside of this program: any bytes are valid, and only payloads depend on them.
         unsafe {
             ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(at), bytes.len());
         };

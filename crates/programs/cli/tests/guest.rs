@@ -385,8 +385,13 @@ fn pair() -> [(Endpoint, Region); 2] {
         (endpoint, adapter.region(64).unwrap())
     });
     let identities = ends.each_ref().map(|(endpoint, region)| endpoint.identity(Some(region)));
-    ends[0].0.connect(&identities[1]).unwrap();
-    ends[1].0.connect(&identities[0]).unwrap();
+    let connect = |end: usize, address: &str| {
+        ends[end].0.connect(&identities[1 - end], address.parse().unwrap()).map(drop)
+    };
+    let error = connect(0, "10.9.0.9").unwrap_err();
+    assert_eq!(error.to_string(), "the other end's GID is 10.9.0.2, but its address is 10.9.0.9");
+    connect(0, "10.9.0.2").unwrap();
+    connect(1, "10.9.0.1").unwrap();
     ends
 }
 

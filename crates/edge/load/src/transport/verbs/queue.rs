@@ -206,9 +206,11 @@ impl Queue {
         if prepare.point.cm == Some(Cm::Rdma) {
             return self.dial(prepare, control).map(|()| None);
         }
-        self.endpoint
-            .connect(&other)
-            .map_err(system("connect a queue pair; are both ends in the same network?"))
+        let address = self.beside.peer_at([0; 2])?.ip();
+        self.endpoint.connect(&other, address).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => Failure::Peer(error.to_string()),
+            _ => system("connect a queue pair; are both ends in the same network?")(error),
+        })
     }
 
     /// Accepts an RDMA CM connection at a port that it sends to the client; does nothing if TCP sets up the queue
