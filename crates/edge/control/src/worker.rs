@@ -4,14 +4,13 @@ use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
 use fabricmark_host::{UsageMeter, interfaces};
-use fabricmark_load::{Control, Endpoint, Event};
+use fabricmark_load::{Control, Endpoint, Event, caught};
 use fabricmark_plan::Role;
 use fabricmark_proto::{
     Action, EndReport, Failure, FrameReader, Order, Prepare, Report, Worker, encode,
@@ -248,9 +247,7 @@ impl Hand {
         let stop = Arc::new(Stop::default());
         let (point, told, teller) = (prepare.point.clone(), Arc::clone(&stop), Arc::clone(&voice));
         thread::spawn(move || {
-            let serve = AssertUnwindSafe(|| relay::serve(relay, &point, &told));
-            let result = catch_unwind(serve)
-                .unwrap_or_else(|_| Err(Failure::System("a thread panicked".to_owned())));
+            let result = caught(|| relay::serve(relay, &point, &told));
             teller.say(Word::Ended(result.map(Box::new)));
         });
         self.run = Some(Run { load: Load::Relay(stop), voice, settings: None });
@@ -264,7 +261,7 @@ fn start(endpoint: Endpoint, peer: Option<SocketAddr>, control: &Arc<Control>, v
     thread::spawn(move || {
         let device = endpoint.device().to_owned();
         let meter = UsageMeter::start();
-        let mut result = endpoint.run(peer, &control);
+        let mut result = caught(|| endpoint.run(peer, &control));
         if let Ok(end) = &mut result {
             end.usage = Some(meter.finish());
             end.interface = interfaces::facts(&device);

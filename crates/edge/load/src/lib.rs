@@ -55,4 +55,5 @@ mod window;
 pub use carry::instrument;
 pub use control::{Control, Event};
 pub use endpoint::{Endpoint, foreign};
+pub use failure::caught;
 pub use pacer::{Pacer, Waiting};

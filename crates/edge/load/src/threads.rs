@@ -8,7 +8,7 @@ use fabricmark_record::{Counts, Fairness, ThreadTime};
 use crate::carry::{carry, carry_once, finish};
 use crate::control::Control;
 use crate::endpoint::pin;
-use crate::failure::peer;
+use crate::failure::{caught, peer};
 use crate::transport::Flow;
 use crate::watch::leave_the_processor_of_the_load;
 
@@ -53,7 +53,7 @@ pub(crate) fn carry_on_threads<F: Flow + Send>(
             .enumerate()
             .map(|(place, share)| {
                 scope.spawn(move || {
-                    let result = carry_share(place, share);
+                    let result = caught(|| carry_share(place, share));
                     if result.is_err() {
                         // The others would wait for the end of the run.
                         control.give_up();
