@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::Command;
+use std::sync::Arc;
 use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -18,7 +19,7 @@ const FRAGMENTS_BYTES: &str = "134217728";
 /// A network namespace without a name. It exists as long as this value or a process in it.
 #[derive(Debug)]
 pub struct Namespace {
-    descriptor: OwnedFd,
+    descriptor: Arc<OwnedFd>,
 }
 
 impl Namespace {
@@ -32,7 +33,7 @@ impl Namespace {
         let file = thread::scope(|scope| scope.spawn(make).join())
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             .map_err(|error| privilege::refused("create a network namespace", &error))?;
-        Ok(Self { descriptor: file.into() })
+        Ok(Self { descriptor: Arc::new(file.into()) })
     }
 
     /// Runs `action` in this namespace, on a thread of its own. What it opens, such as sockets, stays in the namespace.
@@ -48,7 +49,7 @@ impl Namespace {
 
     /// Makes a command run in this namespace.
     pub fn enter(&self, command: &mut Command) {
-        sys::enter_on_exec(command, self.descriptor.as_fd());
+        sys::enter_on_exec(command, Arc::clone(&self.descriptor));
     }
 
     /// Sets a sysctl of the namespace, such as `net.ipv4.tcp_rmem`.

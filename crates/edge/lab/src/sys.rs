@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::Arc;
 
 /// Moves the calling thread into new namespaces. For a user namespace the process must have one thread only
 /// (user_namespaces(7)).
@@ -15,14 +16,13 @@ pub(crate) fn unshare(flags: libc::c_int) -> io::Result<()> {
 }
 
 /// Makes the command run in a network namespace.
-pub(crate) fn enter_on_exec(command: &mut Command, namespace: BorrowedFd<'_>) {
-    let namespace = namespace.as_raw_fd();
+pub(crate) fn enter_on_exec(command: &mut Command, namespace: Arc<OwnedFd>) {
     // SAFETY: between fork and exec only async-signal-safe calls are allowed: setns is a
-    // plain system call, and the closure allocates nothing. The descriptor is open in the child
+    // plain system call, and the closure allocates nothing. The closure owns the descriptor, which is open in the child
     // because descriptors survive fork; it closes on exec.
     unsafe {
         command.pre_exec(move || {
-            let done = libc::setns(namespace, libc::CLONE_NEWNET);
+            let done = libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET);
             if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
         });
     }

@@ -111,7 +111,7 @@ impl Ring {
         (places, place_bytes): (u16, usize),
     ) -> io::Result<Self> {
         let ring = set_up(size)?;
-        let mut incoming = Buffers::new(places, place_bytes);
+        let mut incoming = Buffers::new(places, place_bytes)?;
         // SAFETY: the entries are page-aligned memory for `places` entries, which lives as long as
         // the ring does.
         unsafe {
@@ -271,6 +271,8 @@ struct Buffers {
     /// Page-aligned, one per buffer.
     entries: NonNull<BufRingEntry>,
     memory: NonNull<u8>,
+    /// Layouts of both.
+    layouts: (Layout, Layout),
     places: u16,
     place_bytes: usize,
     /// Number of buffers provided so far, modulo 2^16.
@@ -283,17 +285,17 @@ struct Buffers {
 const PAGE: usize = 4096;
 
 impl Buffers {
-    fn new(places: u16, place_bytes: usize) -> Self {
+    fn new(places: u16, place_bytes: usize) -> io::Result<Self> {
         assert!(places.is_power_of_two() && place_bytes > 0, "the kernel wants a power of two");
-        let (entries, memory) = Self::layouts(places, place_bytes);
+        let layout = |each: usize| {
+            let bytes = usize::from(places).checked_mul(each);
+            let layout = bytes.and_then(|bytes| Layout::from_size_align(bytes, PAGE).ok());
+            layout.ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
+        };
+        let layouts = (layout(size_of::<BufRingEntry>())?, layout(place_bytes)?);
         // SAFETY: neither layout is empty.
-        let (entries, memory) = unsafe { (allocate(entries).cast(), allocate(memory)) };
-        Self { entries, memory, places, place_bytes, given: 0, is_lost: false }
-    }
-
-    fn layouts(places: u16, place_bytes: usize) -> (Layout, Layout) {
-        let of = |bytes| Layout::from_size_align(bytes, PAGE).unwrap_or(Layout::new::<u8>());
-        (of(usize::from(places) * size_of::<BufRingEntry>()), of(usize::from(places) * place_bytes))
+        let (entries, memory) = unsafe { (allocate(layouts.0).cast(), allocate(layouts.1)) };
+        Ok(Self { entries, memory, layouts, places, place_bytes, given: 0, is_lost: false })
     }
 
     fn at(&self, place: u16) -> *mut u8 {
@@ -331,11 +333,10 @@ impl Drop for Buffers {
         if self.is_lost {
             return;
         }
-        let (entries, memory) = Self::layouts(self.places, self.place_bytes);
         // SAFETY: both were allocated with these layouts, and no request is left that uses them.
         unsafe {
-            dealloc(self.entries.as_ptr().cast(), entries);
-            dealloc(self.memory.as_ptr(), memory);
+            dealloc(self.entries.as_ptr().cast(), self.layouts.0);
+            dealloc(self.memory.as_ptr(), self.layouts.1);
         }
     }
 }
