@@ -11,6 +11,7 @@ mod client;
 mod cpu;
 mod ends;
 mod flow;
+mod guesses;
 mod line;
 mod opening;
 mod openssl;

@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags};
 use socket2::SockRef;
 
 use super::authentication::Authentication;
+use super::guesses::Guesses;
 use super::registry::{Claim, Registry};
 use super::session::session;
 use super::udp_port::UdpPort;
@@ -32,6 +33,7 @@ const COOKIES_OWED_MAX: usize = 256;
 pub(super) struct Shared<'a> {
     pub guard: &'a Guard,
     pub authentication: Option<Authentication>,
+    pub guesses: Guesses,
     pub stop: &'a AtomicBool,
     pub registry: Registry,
 }
@@ -84,7 +86,8 @@ pub fn serve(
     let at = listener.local_addr()?;
     let only_v6 = at.is_ipv6() && SockRef::from(listener).only_v6()?;
     let mut udp = UdpPort::bind(at, only_v6)?;
-    let shared = Shared { guard, authentication, stop, registry: Registry::default() };
+    let (guesses, registry) = (Guesses::default(), Registry::default());
+    let shared = Shared { guard, authentication, guesses, stop, registry };
     let mut newcomers: Vec<Newcomer> = Vec::new();
     thread::scope(|scope| {
         while !stop.load(Relaxed) {

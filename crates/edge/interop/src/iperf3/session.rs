@@ -1,6 +1,6 @@
 //! One client's test.
 
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -39,6 +39,7 @@ pub(super) fn session(
     shared: &Shared<'_>,
     opened: &Receiver<StreamSocket>,
 ) {
+    let Ok(peer) = stream.peer_addr() else { return };
     let Ok(line) = Line::new(stream) else { return };
     let Shared { guard, .. } = shared;
     let limits = Limits { duration_max: guard.duration_max, rate_max: guard.rate_max };
@@ -54,7 +55,7 @@ pub(super) fn session(
         }
         while let Some(action) = server.poll_action() {
             match action {
-                ServerAction::Await(asked) if is_admitted(shared, &asked) => {
+                ServerAction::Await(asked) if is_admitted(shared, peer.ip(), &asked) => {
                     streams = Streams::Queued(asked);
                 }
                 ServerAction::Await(_) => server.refuse(Refusal::Authorization),
@@ -120,10 +121,10 @@ pub(super) fn session(
     }
 }
 
-fn is_admitted(shared: &Shared<'_>, asked: &Parameters) -> bool {
-    let token = asked.token.as_deref();
-    let users = shared.authentication.as_ref();
-    users.is_none_or(|users| token.is_some_and(|token| users.admits(token)))
+fn is_admitted(shared: &Shared<'_>, peer: IpAddr, asked: &Parameters) -> bool {
+    let Some(users) = &shared.authentication else { return true };
+    let Some(token) = &asked.token else { return false };
+    shared.guesses.admit(Instant(now_ns()), peer, || users.admits(token))
 }
 
 /// Starts the test whose streams are open.
