@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use fabricmark_record::{Instrument, Record, SCHEMA_VERSION};
-use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row, params};
 use rusqlite_migration::{M, MigrationDefinitionError, Migrations};
 
 use crate::error::StoreError;
@@ -99,13 +99,25 @@ impl Store {
         Ok(Self { path: path.to_owned(), connection: connect(path, path)? })
     }
 
-    /// Opens an existing store.
+    /// Opens an existing store for reading. Only an older one is written to, to migrate it.
     pub fn open_existing(path: &Path) -> Result<Self, StoreError> {
-        if path.is_file() {
-            return Self::open(path);
+        if !path.is_file() {
+            let message = "there is no such file; `fabricmark run` creates it".to_owned();
+            return Err(StoreError::Unusable { path: path.to_owned(), message });
         }
-        let message = "there is no such file; `fabricmark run` creates it".to_owned();
-        Err(StoreError::Unusable { path: path.to_owned(), message })
+        let sqlite = StoreError::from_sqlite(path);
+        // One that is open for reading only would leave the files of the WAL behind.
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
+        let connection = connection.map_err(&sqlite)?;
+        prepare(&connection).map_err(&sqlite)?;
+        connection.pragma_update(None, "query_only", true).map_err(&sqlite)?;
+        match MIGRATIONS.pending_migrations(&connection) {
+            Ok(0) => Ok(Self { path: path.to_owned(), connection }),
+            _ => {
+                drop(connection);
+                Self::open(path)
+            }
+        }
     }
 
     fn error(&self) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
@@ -239,8 +251,7 @@ fn create(path: &Path) -> Result<(), StoreError> {
 fn connect(file: &Path, path: &Path) -> Result<Connection, StoreError> {
     let sqlite = StoreError::from_sqlite(path);
     let mut connection = Connection::open(file).map_err(&sqlite)?;
-    // Another writer commits within milliseconds.
-    connection.busy_timeout(Duration::from_secs(5)).map_err(&sqlite)?;
+    prepare(&connection).map_err(&sqlite)?;
     connection.pragma_update(None, "journal_mode", "WAL").map_err(&sqlite)?;
     // A finished run survives a power failure; the write happens between runs.
     connection.pragma_update(None, "synchronous", "FULL").map_err(&sqlite)?;
@@ -253,6 +264,15 @@ fn connect(file: &Path, path: &Path) -> Result<Connection, StoreError> {
         other => StoreError::Unusable { path: path.to_owned(), message: other.to_string() },
     })?;
     Ok(connection)
+}
+
+/// What holds for every connection.
+fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    // Another writer commits within milliseconds.
+    connection.busy_timeout(Duration::from_secs(5))?;
+    // A store may come from another host: its views and triggers must not call functions with effects (sqlite.org,
+    // pragma trusted_schema).
+    connection.pragma_update(None, "trusted_schema", false)
 }
 
 fn experiment(row: &Row<'_>) -> rusqlite::Result<Experiment> {

@@ -101,6 +101,27 @@ fn a_file_of_a_newer_version_is_refused_politely() {
 }
 
 #[test]
+fn an_existing_store_is_opened_for_reading_and_an_older_one_is_migrated() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("s.sqlite");
+    let store = Store::open(&path).unwrap();
+    let experiment = store.begin("plan", &facts()).unwrap();
+    store.append(&experiment, &[record(0, 0)]).unwrap();
+    drop(store);
+    let store = Store::open_existing(&path).unwrap();
+    assert_eq!(store.records(&experiment).unwrap(), [record(0, 0)]);
+    let error = store.append(&experiment, &[record(0, 1)]).unwrap_err();
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
+    drop(store);
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let older = "ALTER TABLE experiment DROP COLUMN host; ALTER TABLE experiment DROP COLUMN link; PRAGMA user_version = 1";
+    connection.execute_batch(older).unwrap();
+    drop(connection);
+    let store = Store::open_existing(&path).unwrap();
+    assert_eq!(store.find(&experiment.name).unwrap().facts.host, None);
+}
+
+#[test]
 fn a_file_that_is_no_store_is_left_as_it_is() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("s.sqlite");
