@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use fabricmark_proto::{AdmissionQueue, AgentAction, ConnectionId, Quota, Turn};
+use fabricmark_proto::{AdmissionQueue, AgentAction, ConnectionId, Quota, SessionId, Turn};
 use fabricmark_telemetry::sys;
-use fabricmark_units::Instant;
+use fabricmark_units::{Bytes, Instant};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustls::ServerConfig;
@@ -52,8 +52,10 @@ pub struct Settings {
     pub quota: Quota,
     /// Largest number of coordinators that measure at once; with 1 none disturbs another's measurement.
     pub slots: usize,
-    /// Largest number of connections, of all coordinators together.
+    /// Largest number of connections, of all coordinators together. One host has at most half of them.
     pub connections_max: usize,
+    /// Most memory for the payloads and buffers of all runs that are under way.
+    pub memory_max: Bytes,
     /// This program, which is started as worker.
     pub program: PathBuf,
 }
@@ -69,6 +71,10 @@ pub struct Load {
     pub waiting: usize,
 }
 
+/// A process of a host: the fingerprint of its key, and its session. The session alone would be what a host says of
+/// itself.
+pub(crate) type Coordinator = ([u8; 32], SessionId);
+
 /// Event number of the first listener; those of the others count down from it.
 const LISTENER: u64 = u64::MAX;
 
@@ -80,7 +86,7 @@ pub struct Agent {
     coordinators: BTreeMap<ConnectionId, Connected>,
     /// Connections whose peers are not authenticated yet, oldest first.
     pending: VecDeque<ConnectionId>,
-    queue: AdmissionQueue,
+    queue: AdmissionQueue<Coordinator>,
     next: ConnectionId,
     /// Connections with an event that is not handled yet.
     stirred: VecDeque<ConnectionId>,
@@ -178,10 +184,9 @@ impl Agent {
         if is_worker {
             coordinator.on_worker();
         } else {
-            let was = (coordinator.is_known(), coordinator.session());
+            let was = coordinator.owner();
             coordinator.on_peer(&self.settings);
-            let is = (coordinator.is_known(), coordinator.session());
-            if was != is {
+            if coordinator.owner() != was {
                 self.count(id);
             }
         }
@@ -192,12 +197,16 @@ impl Agent {
     fn count(&mut self, id: ConnectionId) {
         let all = self.settings.connections_max;
         let each = self.settings.quota.connections_max as usize;
-        let Some(coordinator) = self.coordinators.get(&id) else { return };
-        let session = coordinator.session();
-        let of_session =
-            self.coordinators.values().filter(|other| other.session() == session).count();
+        let Some(owner) = self.coordinators.get(&id).and_then(Connected::owner) else { return };
+        let (host, session) = owner;
+        let owners = self.coordinators.values().filter_map(Connected::owner);
+        let of_host = owners.clone().filter(|other| other.0 == host).count();
+        let of_session = owners.filter(|other| *other == owner).count();
+        let each_host = (all / 2).max(each).min(all);
         let why = if self.known() > all {
             format!("the agent has its maximum of {all} connections: try again later")
+        } else if of_host > each_host {
+            format!("the agent allows {each_host} connections per host: try again later")
         } else if session != [0; 16] && of_session > each {
             format!("the agent allows {each} connections per coordinator")
         } else {
@@ -284,18 +293,22 @@ impl Agent {
 
     fn act(&mut self, id: ConnectionId, action: AgentAction) {
         let Some(coordinator) = self.coordinators.get_mut(&id) else { return };
-        let session = coordinator.session();
+        let owner = coordinator.owner();
         match action {
             AgentAction::Say(answer) => coordinator.say(&answer),
             AgentAction::Hand(order) => coordinator.hand(order, &self.settings),
             AgentAction::ListInterfaces => coordinator.list_interfaces(),
             AgentAction::Ask => {
-                let turn = self.queue.ask(session, id);
-                self.turn(id, turn);
+                if let Some(owner) = owner {
+                    let turn = self.queue.ask(owner, id);
+                    self.turn(id, turn);
+                }
             }
             AgentAction::Done => {
-                self.queue.done(session);
-                self.call();
+                if let Some(owner) = owner {
+                    self.queue.done(owner);
+                    self.call();
+                }
             }
             AgentAction::Leave => {
                 self.queue.leave(id);
@@ -320,11 +333,25 @@ impl Agent {
         }
     }
 
+    /// Passes on the queue's answer. A run whose turn it is fails if all runs together would need too much memory.
     fn turn(&mut self, id: ConnectionId, turn: Turn) {
-        if let Some(protocol) = self.coordinators.get_mut(&id).and_then(Connected::protocol) {
+        let most = self.settings.memory_max;
+        let is_now = turn == Turn::Now;
+        let others = self.coordinators.values().filter(|_| is_now);
+        let used = Bytes(others.map(|other| other.used().0).sum());
+        let Some(protocol) = self.coordinators.get_mut(&id).and_then(Connected::protocol) else {
+            return;
+        };
+        let needed = protocol.needed();
+        if is_now && used.0.saturating_add(needed.0) > most.0 {
+            protocol.decline(format!(
+                "the agent allows all runs together {most} of memory, of which {used} are in use, and this run needs \
+                 {needed}: try again later, or use fewer flows or smaller buffers"
+            ));
+        } else {
             protocol.on_turn(turn);
-            self.stirred.push_back(id);
         }
+        self.stirred.push_back(id);
     }
 }
 

@@ -203,7 +203,7 @@ pub struct Agent {
     /// Number of coordinators that may measure at once; others wait for their turn
     #[arg(long, value_name = "N", default_value = "256")]
     pub at_once: usize,
-    /// Maximum number of connections, over all coordinators
+    /// Maximum number of connections, over all coordinators; one host has at most half of them, or 8
     #[arg(long, value_name = "N", default_value = "2048")]
     pub connections: usize,
     /// Maximum number of flows of a run
@@ -218,6 +218,9 @@ pub struct Agent {
     /// Maximum memory for the payloads and buffers of a run
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub memory: Bytes,
+    /// Maximum memory for the payloads and buffers of all runs that are under way [default: half of what is free]
+    #[arg(long, value_name = "SIZE")]
+    pub memory_total: Option<Bytes>,
     /// Ports for data, such as 7500-7599 [default: the kernel chooses]
     #[arg(long, value_name = "FIRST-LAST", value_parser = ports)]
     pub ports: Option<(u16, u16)>,

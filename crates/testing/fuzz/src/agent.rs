@@ -73,7 +73,7 @@ fn serve(requests: &[Request]) {
 /// An agent with one connection, whose worker always succeeds at once.
 struct Agent {
     connection: Connection,
-    queue: AdmissionQueue,
+    queue: AdmissionQueue<SessionId>,
     worker: Worker,
     /// Runs requested so far.
     runs: u32,

@@ -5,8 +5,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::agent::message::SessionId;
-
 /// Number of a connection; never reused.
 pub type ConnectionId = u64;
 
@@ -20,42 +18,42 @@ pub enum Turn {
     Waits { place: u32 },
 }
 
-/// Slots, and the queue for them.
+/// Slots, and the queue for them. `C` identifies a coordinator.
 #[derive(Debug)]
-pub struct AdmissionQueue {
+pub struct AdmissionQueue<C> {
     slots: usize,
     /// Active parts of runs of each coordinator that holds a slot.
-    holders: BTreeMap<SessionId, u32>,
-    queue: VecDeque<(SessionId, ConnectionId)>,
+    holders: BTreeMap<C, u32>,
+    queue: VecDeque<(C, ConnectionId)>,
 }
 
-impl AdmissionQueue {
+impl<C: Copy + Ord> AdmissionQueue<C> {
     /// With `slots` slots, at least 1.
     pub fn new(slots: usize) -> Self {
         Self { slots: slots.max(1), holders: BTreeMap::new(), queue: VecDeque::new() }
     }
 
     /// Requests a slot for a run of this connection.
-    pub fn ask(&mut self, session: SessionId, connection: ConnectionId) -> Turn {
-        if let Some(parts) = self.holders.get_mut(&session) {
+    pub fn ask(&mut self, coordinator: C, connection: ConnectionId) -> Turn {
+        if let Some(parts) = self.holders.get_mut(&coordinator) {
             *parts += 1;
             return Turn::Now;
         }
         if self.holders.len() < self.slots && self.queue.is_empty() {
-            self.holders.insert(session, 1);
+            self.holders.insert(coordinator, 1);
             return Turn::Now;
         }
-        self.queue.push_back((session, connection));
+        self.queue.push_back((coordinator, connection));
         let place = self.places().last().map_or(1, |(_, place)| place);
         Turn::Waits { place }
     }
 
     /// Ends an active part of a run.
-    pub fn done(&mut self, session: SessionId) {
-        if let Some(parts) = self.holders.get_mut(&session) {
+    pub fn done(&mut self, coordinator: C) {
+        if let Some(parts) = self.holders.get_mut(&coordinator) {
             *parts -= 1;
             if *parts == 0 {
-                self.holders.remove(&session);
+                self.holders.remove(&coordinator);
             }
         }
     }
@@ -67,22 +65,22 @@ impl AdmissionQueue {
 
     /// Removes from the queue and returns the next connection whose run may start; its part becomes active.
     pub fn call(&mut self) -> Option<ConnectionId> {
-        let held = |session| self.holders.contains_key(session);
+        let held = |coordinator| self.holders.contains_key(coordinator);
         let has_slot = self.holders.len() < self.slots;
-        let place = self.queue.iter().position(|(session, _)| has_slot || held(session))?;
-        let (session, connection) = self.queue.remove(place)?;
-        *self.holders.entry(session).or_default() += 1;
+        let place = self.queue.iter().position(|(waiting, _)| has_slot || held(waiting))?;
+        let (coordinator, connection) = self.queue.remove(place)?;
+        *self.holders.entry(coordinator).or_default() += 1;
         Some(connection)
     }
 
     /// The waiting connections, each with the position of its coordinator.
     pub fn places(&self) -> impl Iterator<Item = (ConnectionId, u32)> {
-        let mut sessions: Vec<SessionId> = Vec::new();
-        self.queue.iter().map(move |&(session, connection)| {
-            let known = sessions.iter().position(|&known| known == session);
+        let mut coordinators: Vec<C> = Vec::new();
+        self.queue.iter().map(move |&(coordinator, connection)| {
+            let known = coordinators.iter().position(|&known| known == coordinator);
             let place = known.unwrap_or_else(|| {
-                sessions.push(session);
-                sessions.len() - 1
+                coordinators.push(coordinator);
+                coordinators.len() - 1
             });
             (connection, u32::try_from(place + 1).unwrap_or(u32::MAX))
         })
@@ -97,6 +95,7 @@ impl AdmissionQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::message::SessionId;
     use proptest::prelude::*;
 
     const A: SessionId = [1; 16];

@@ -16,13 +16,13 @@ use std::collections::VecDeque;
 
 use fabricmark_plan::check_order;
 use fabricmark_record::{TierLine, TierOrder};
-use fabricmark_units::{Instant, Nanos};
+use fabricmark_units::{Bytes, Instant, Nanos};
 
 use crate::PROTOCOL_VERSION;
 use crate::agent::admission::Turn;
 use crate::agent::keepalive::Keepalive;
 use crate::agent::message::{Answer, Request, SessionId, Welcome};
-use crate::agent::quota::Quota;
+use crate::agent::quota::{Quota, memory_of};
 use crate::control::message::{Failure, Order, Prepare, Report};
 
 /// Time that a coordinator has to disconnect after its last run when the agent stops: it has a record to store.
@@ -73,6 +73,8 @@ pub struct Connection {
     state: State,
     session: SessionId,
     quota: Quota,
+    /// Memory of the latest run.
+    memory: Bytes,
     welcome: Option<Box<Welcome>>,
     keepalive: Keepalive,
     /// The coordinator has requested the interfaces.
@@ -91,6 +93,7 @@ impl Connection {
             state: State::Greeting,
             session: [0; 16],
             quota: welcome.quota.clone(),
+            memory: Bytes(0),
             welcome: Some(Box::new(welcome)),
             keepalive: Keepalive::new(now, rtt),
             has_listed: false,
@@ -170,11 +173,14 @@ impl Connection {
             (Order::Prepare(prepare), _) => {
                 self.fail(prepare.run, Failure::Protocol("another run is in progress".to_owned()));
             }
-            (order, State::Busy(_)) => self.output.push_back(AgentAction::Hand(order)),
+            (order, &State::Busy(run)) if order.run() == Some(run) => {
+                self.output.push_back(AgentAction::Hand(order));
+            }
             (Order::Begin { run, .. }, _) => {
                 self.fail(run, Failure::Protocol("no such run is prepared".to_owned()));
             }
-            // Late orders for a run that has ended are ignored; the worker's hello comes from the agent itself.
+            // Orders for another run, such as one that has ended, are ignored; the worker's hello comes from the agent
+            // itself.
             (
                 Order::Abort { .. }
                 | Order::Drain { .. }
@@ -200,6 +206,7 @@ impl Connection {
         if let Err(why) = self.quota.check(&prepare) {
             return self.fail(prepare.run, Failure::Missing(why));
         }
+        self.memory = memory_of(&prepare);
         self.state = State::Waiting(prepare);
         self.output.push_back(AgentAction::Ask);
     }
@@ -245,6 +252,16 @@ impl Connection {
             }
             (Turn::Waits { .. }, state) => self.state = state,
         }
+    }
+
+    /// Fails the run whose turn it is, because of what other runs use; the coordinator tries again.
+    pub fn decline(&mut self, why: String) {
+        if let State::Waiting(prepare) = &self.state {
+            let run = prepare.run;
+            self.state = State::Idle;
+            self.fail(run, Failure::Peer(why));
+        }
+        self.output.push_front(AgentAction::Done);
     }
 
     /// Handles a report of the worker.
@@ -342,6 +359,16 @@ impl Connection {
     /// Session of the coordinator; zeros before its hello.
     pub fn session(&self) -> SessionId {
         self.session
+    }
+
+    /// Memory that the run under way may use.
+    pub fn used(&self) -> Bytes {
+        if self.is_busy() { self.memory } else { Bytes(0) }
+    }
+
+    /// Memory that the run needs which waits for its turn.
+    pub fn needed(&self) -> Bytes {
+        if matches!(self.state, State::Waiting(_)) { self.memory } else { Bytes(0) }
     }
 
     /// Whether a run is under way.

@@ -192,7 +192,7 @@ impl Quota {
 }
 
 /// Memory that an end needs for payloads and buffers; the kernel doubles socket buffer sizes (socket(7)).
-fn memory_of(prepare: &Prepare) -> Bytes {
+pub(crate) fn memory_of(prepare: &Prepare) -> Bytes {
     let point = &prepare.point;
     let bytes = |size: Option<Bytes>| size.map_or(0, |Bytes(bytes)| bytes);
     let messages = point.payload.0.saturating_add(bytes(point.response));
@@ -213,23 +213,29 @@ fn is_probe(point: &Point) -> bool {
     point.pattern == Pattern::PingPong && point.flows == 1 && point.payload <= PROBE_BYTES
 }
 
-/// Application bit rate of a run; `None` if it states none.
+/// Application bit rate of a run in the direction that has more, all flows together; `None` if it states none.
 fn rate_of(point: &Point) -> Option<BitRate> {
+    let payloads = u64::from(point.payloads_per_request());
     let bits = |rate: &Rate| match *rate {
         Rate::Bits(BitRate(bps)) => bps,
         Rate::PerSecond(count) => {
-            let payloads = u64::from(point.payloads_per_request());
             count.saturating_mul(payloads).saturating_mul(point.payload.0).saturating_mul(8)
         }
     };
+    // A rate is that of the requests; long responses have a higher one.
+    let request_bytes = payloads.saturating_mul(point.payload.0).max(1);
+    let response_bytes = point.response.map_or(0, |Bytes(bytes)| bytes).max(request_bytes);
+    let of_both = |bps: u64| {
+        let bps = u128::from(bps) * u128::from(response_bytes) / u128::from(request_bytes);
+        Some(BitRate(u64::try_from(bps).unwrap_or(u64::MAX)))
+    };
     match &point.pace {
-        Pace::Fixed(rate) | Pace::Poisson(rate) | Pace::OnOff { rate, .. } => {
-            Some(BitRate(bits(rate)))
-        }
+        Pace::Fixed(rate) | Pace::Poisson(rate) | Pace::OnOff { rate, .. } => of_both(bits(rate)),
         Pace::Burst { bytes, period } => {
             let bps = u128::from(bytes.0) * 8 * 1_000_000_000 / u128::from(period.0.max(1));
-            Some(BitRate(u64::try_from(bps).unwrap_or(u64::MAX)))
+            of_both(u64::try_from(bps).unwrap_or(u64::MAX))
         }
+        // The kernel paces both directions of a TCP connection; other transports have no pacing rate.
         Pace::Closed | Pace::Follow { .. } | Pace::Trace(_) => {
             let BitRate(bps) = point.pacing_rate?;
             Some(BitRate(bps.saturating_mul(u64::from(point.flows))))

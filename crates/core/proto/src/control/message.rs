@@ -52,6 +52,24 @@ pub enum Order {
     },
 }
 
+impl Order {
+    /// The run to which it belongs; `None` for a hello, and for a tier.
+    pub fn run(&self) -> Option<u64> {
+        match *self {
+            Self::Prepare(ref prepare) => Some(prepare.run),
+            Self::Begin { run, .. }
+            | Self::Start { run, .. }
+            | Self::Drain { run, .. }
+            | Self::Slice { run, .. }
+            | Self::EndSlice { run, .. }
+            | Self::Hold { run }
+            | Self::Stop { run }
+            | Self::Abort { run } => Some(run),
+            Self::Hello { .. } | Self::Tier { .. } => None,
+        }
+    }
+}
+
 /// Parameters of a run for one end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prepare {

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use fabricmark_proto::{
     AgentAction, Answer, Connection, FrameReader, Order, PROTOCOL_VERSION, Prepare, Report,
-    Request, SessionId, Welcome, encode,
+    Request, Welcome, encode,
 };
 use fabricmark_trust::{peer_fingerprint, server_connection};
-use fabricmark_units::{Instant, Nanos};
+use fabricmark_units::{Bytes, Instant, Nanos};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-use super::Settings;
+use super::{Coordinator, Settings};
 use crate::interfaces::device_of;
 use crate::process::{Duty, WorkerProcess};
 use crate::secured::{Secured, machine_time};
@@ -37,6 +37,9 @@ const PART_READS: usize = 8;
 /// Memory of a worker in addition to the quota: its program, stacks and a run's histograms.
 const WORKER_BYTES: u64 = 256 << 20;
 
+/// Most orders that wait for a worker to read: two of the longest messages.
+const OUTBOX_MAX: usize = 8 << 20;
+
 /// Time after the end of its duration at which a run is ended whatever the coordinator says. The coordinator itself
 /// waits less.
 const OVERTIME: Nanos = Nanos::from_secs(300);
@@ -47,17 +50,51 @@ struct Hand {
     socket: UnixStream,
     process: WorkerProcess,
     frames: FrameReader,
-    is_watched: bool,
+    /// Orders that its socket has not accepted yet.
+    outbox: Vec<u8>,
+    /// Events registered with epoll.
+    watched: EventFlags,
     /// Deadline of its run.
     until: Option<Instant>,
 }
 
 impl Hand {
     fn engage(duty: Duty, settings: &Settings) -> io::Result<Self> {
-        let (process, mut socket) = WorkerProcess::start(duty, &settings.program, None)?;
-        send(&mut socket, &Order::Hello { version: PROTOCOL_VERSION })?;
-        let frames = FrameReader::default();
-        Ok(Self { process, socket, frames, is_watched: false, until: None })
+        let (process, socket) = WorkerProcess::start(duty, &settings.program, None)?;
+        socket.set_nonblocking(true)?;
+        let mut hand = Self {
+            process,
+            socket,
+            frames: FrameReader::default(),
+            outbox: Vec::new(),
+            watched: EventFlags::empty(),
+            until: None,
+        };
+        hand.send(&Order::Hello { version: PROTOCOL_VERSION })?;
+        Ok(hand)
+    }
+
+    /// Sends an order, or keeps what the socket does not accept until [`Self::flush`]: a worker that does not read must
+    /// not delay other coordinators.
+    fn send(&mut self, order: &Order) -> io::Result<()> {
+        self.outbox.extend(encode(order));
+        if self.outbox.len() > OUTBOX_MAX {
+            return Err(io::Error::other("too many orders"));
+        }
+        self.flush()
+    }
+
+    /// Sends what waits, as far as the socket accepts it.
+    fn flush(&mut self) -> io::Result<()> {
+        while !self.outbox.is_empty() {
+            match self.socket.write(&self.outbox) {
+                Ok(sent) => drop(self.outbox.drain(..sent)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -80,6 +117,8 @@ enum Phase {
 pub(super) struct Connected {
     pub(super) tcp: TcpStream,
     peer: SocketAddr,
+    /// Key of the peer; zeros until it is authenticated.
+    fingerprint: [u8; 32],
     began: Instant,
     phase: Phase,
     frames: FrameReader,
@@ -93,6 +132,7 @@ impl Connected {
         Self {
             tcp,
             peer,
+            fingerprint: [0; 32],
             began: now,
             phase: Phase::Silent,
             frames: FrameReader::default(),
@@ -106,11 +146,19 @@ impl Connected {
         matches!(self.phase, Phase::Known(..))
     }
 
-    /// Session of the coordinator; zeros before its hello.
-    pub(super) fn session(&self) -> SessionId {
+    /// Whose connection it is, with a session of zeros before its hello; `None` unless the peer is authenticated.
+    pub(super) fn owner(&self) -> Option<Coordinator> {
         match &self.phase {
-            Phase::Known(_, protocol) => protocol.session(),
-            _ => [0; 16],
+            Phase::Known(_, protocol) => Some((self.fingerprint, protocol.session())),
+            _ => None,
+        }
+    }
+
+    /// Memory that its run under way may use.
+    pub(super) fn used(&self) -> Bytes {
+        match &self.phase {
+            Phase::Known(_, protocol) => protocol.used(),
+            _ => Bytes(0),
         }
     }
 
@@ -165,7 +213,7 @@ impl Connected {
         let Phase::Proving(secured) = std::mem::replace(&mut self.phase, Phase::Over) else {
             return Ok(());
         };
-        peer_fingerprint(&secured.tls).map_err(io::Error::other)?;
+        self.fingerprint = peer_fingerprint(&secured.tls).map_err(io::Error::other)?.0;
         let device = device_of(secured.tcp.local_addr()?.ip());
         let welcome = Welcome {
             version: PROTOCOL_VERSION,
@@ -241,7 +289,7 @@ impl Connected {
             return self.worker_lost(&format!("could not be started ({error})"));
         }
         let Some(hand) = &mut self.hand else { return };
-        if let Err(error) = send(&mut hand.socket, &order) {
+        if let Err(error) = hand.send(&order) {
             self.worker_lost(&format!("does not read its socket ({error})"));
         }
     }
@@ -313,8 +361,14 @@ impl Connected {
 
     fn hear(&mut self) -> io::Result<Vec<Report>> {
         let Some(hand) = &mut self.hand else { return Ok(Vec::new()) };
+        // If the worker is gone, reading says how it ended.
+        let _ = hand.flush();
         let mut buffer = [0; 64 << 10];
-        match hand.socket.read(&mut buffer)? {
+        let read = match hand.socket.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Vec::new()),
+            read => read?,
+        };
+        match read {
             0 => {
                 let fate = hand.process.fate(Duration::from_millis(100));
                 Err(io::Error::other(format!("ended ({fate})")))
@@ -350,7 +404,8 @@ impl Connected {
         }
     }
 
-    /// Registers the events of interest with epoll. While the peer does not read, nothing is read from its worker.
+    /// Registers the events of interest with epoll. While the peer does not read, nothing is read from its worker, except
+    /// what arrives until the worker has read its orders.
     pub(super) fn watch(&mut self, epoll: &OwnedFd, id: u64) -> io::Result<()> {
         let is_behind = match &self.phase {
             Phase::Proving(secured) | Phase::Known(secured, _) => secured.is_behind(),
@@ -361,15 +416,18 @@ impl Connected {
             epoll::modify(epoll, &self.tcp, EventData::new_u64(2 * id), wanted)?;
             self.watched = wanted;
         }
-        if let Some(hand) = &mut self.hand
-            && hand.is_watched == is_behind
-        {
+        if let Some(hand) = &mut self.hand {
+            let mut wanted = EventFlags::empty();
+            wanted.set(EventFlags::IN, !is_behind);
+            wanted.set(EventFlags::OUT, !hand.outbox.is_empty());
             let data = EventData::new_u64(2 * id + 1);
-            match is_behind {
-                true => epoll::delete(epoll, &hand.socket)?,
-                false => epoll::add(epoll, &hand.socket, data, EventFlags::IN)?,
+            match (hand.watched.is_empty(), wanted.is_empty()) {
+                _ if hand.watched == wanted => {}
+                (true, _) => epoll::add(epoll, &hand.socket, data, wanted)?,
+                (_, true) => epoll::delete(epoll, &hand.socket)?,
+                _ => epoll::modify(epoll, &hand.socket, data, wanted)?,
             }
-            hand.is_watched = !is_behind;
+            hand.watched = wanted;
         }
         Ok(())
     }
@@ -415,11 +473,4 @@ impl Connected {
         }
         !may_read
     }
-}
-
-/// Sends an order to a worker, which reads at once: the call blocks only if the order is longer than the socket's
-/// buffer.
-fn send(socket: &mut UnixStream, order: &Order) -> io::Result<()> {
-    socket.set_write_timeout(Some(Duration::from_secs(5)))?;
-    socket.write_all(&encode(order))
 }

@@ -3,8 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use fabricmark_control::{AGENT_PORT, Load, Settings, look_up};
+use fabricmark_host::Memory;
 use fabricmark_proto::Quota;
 use fabricmark_trust::{Identity, server_config};
+use fabricmark_units::Bytes;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 
@@ -23,13 +25,14 @@ pub fn agent(options: &Agent) -> Result<(), Failure> {
     }
     let addresses = addresses(&options.listen)?;
     let (identity, trusted) = key::load(&options.key)?;
+    let memory_max = options.memory_total.unwrap_or_else(half_of_the_memory);
     let settings = Settings {
         tls: server_config(&identity, trusted)?,
         quota: Quota {
             flows_max: options.flows,
             rate_max: options.rate,
             duration_max: options.duration,
-            memory_max: options.memory,
+            memory_max: options.memory.min(memory_max),
             ports: options.ports,
             allows_clients: options.allow_client,
             allows_relays: options.allow_relay,
@@ -39,6 +42,7 @@ pub fn agent(options: &Agent) -> Result<(), Failure> {
         },
         slots: if options.exclusive { 1 } else { options.at_once },
         connections_max: options.connections,
+        memory_max,
         program: this_program()?,
     };
     allow_files();
@@ -125,4 +129,10 @@ pub fn address(word: &str, port: u16) -> Result<SocketAddr, Failure> {
         );
         Failure::input(message)
     })
+}
+
+/// Half of the memory that is free now.
+fn half_of_the_memory() -> Bytes {
+    let free = Memory::now().map_or(u64::MAX, |memory| memory.available_bytes);
+    Bytes(free / 2)
 }

@@ -6,6 +6,7 @@ mod life;
 mod others;
 mod relays;
 mod service;
+mod soak;
 mod strangers;
 
 use std::io::{BufRead, BufReader, Read};

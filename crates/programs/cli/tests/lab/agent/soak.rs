@@ -1,0 +1,186 @@
+//! Peers with a valid key that send anything, beside a coordinator whose runs all succeed.
+
+use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fabricmark_plan::Role;
+use fabricmark_proto::{Order, PROTOCOL_VERSION, Request, encode};
+use fabricmark_trust::{Identity, Trusted, client_config, client_connection};
+use fabricmark_units as units;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+
+use super::{Agent, Keys};
+use crate::support::expect;
+
+/// How long it lasts; `FABRICMARK_SOAK=3600` is an hour.
+const SECONDS: u64 = 20;
+
+/// Most connections that one hostile peer leaves half open.
+const HALF_OPEN_MAX: usize = 100;
+
+/// Most requests that a peer sends which reads no answer.
+const UNREAD_MAX: u32 = 100_000;
+
+/// Memory of the agent beyond that of an idle one: 600 connections with the 64 KiB that one may buffer.
+const MEMORY_MAX: u64 = 600 * (64 << 10);
+
+type Tls = StreamOwned<ClientConnection, TcpStream>;
+
+/// What hostile peers know.
+struct Means {
+    tls: Arc<ClientConfig>,
+    agent: std::net::SocketAddr,
+    /// The orders of a run, its preparation first.
+    orders: Vec<Vec<u8>>,
+    /// Valid and invalid requests.
+    corpus: Vec<Vec<u8>>,
+}
+
+#[test]
+fn hostile_peers_with_a_valid_key_harm_no_other_coordinator() {
+    let keys = Keys::new();
+    let agent = Agent::start(&keys, &[]);
+    let at = agent.address.to_string();
+    let good = |words: &[&str]| {
+        let words = [&["measure"], words, &[&at, "-t", "100ms"]].concat();
+        expect(&keys.command(&words).output().unwrap(), 0, &[]);
+    };
+    good(&["rr"]);
+    let before = agent.memory_bytes();
+    // Another host, which the agent trusts.
+    let others = Keys::more();
+    let [own, hostile] = [&keys, &others].map(|keys| Identity::load(&keys.file()).unwrap());
+    for (keys, other) in [(&keys, &hostile), (&others, &own)] {
+        let trusted = Trusted::beside(&keys.file());
+        assert!(trusted.add(&other.fingerprint(), &"other".parse().unwrap()).unwrap());
+    }
+    let tls = client_config(&hostile, Arc::new(Trusted::beside(&others.file()))).unwrap();
+    let means = Means { tls, agent: agent.address, orders: orders(), corpus: corpus() };
+    let seconds = std::env::var("FABRICMARK_SOAK").map_or(SECONDS, |text| text.parse().unwrap());
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let (runs, most_workers) = thread::scope(|scope| {
+        for number in 0..3 {
+            let means = &means;
+            scope.spawn(move || means.attack(number, until));
+        }
+        let (mut runs, mut most_workers) = (0, 0);
+        while Instant::now() < until {
+            good(&["rr"]);
+            good(&["stream"]);
+            runs += 2;
+            most_workers = agent.workers().len().max(most_workers);
+        }
+        (runs, most_workers)
+    });
+    assert!(runs >= 10, "{runs} runs in {seconds} s");
+    assert!(most_workers >= 2, "hostile runs had no workers");
+    agent.wait_for_workers(0);
+    let more = agent.memory_bytes().saturating_sub(before);
+    assert!(more < MEMORY_MAX, "{more} bytes more");
+    agent.ends_well();
+}
+
+/// The orders of a run, its preparation first.
+fn orders() -> Vec<Vec<u8>> {
+    let levels =
+        "pattern=stream,transport=tcp,congestion=cubic,family=4,payload=1024,link=loopback";
+    let prepare = fabricmark_testkit::prepare(Role::Server, levels);
+    let run = prepare.run;
+    let orders = [
+        Order::Prepare(Box::new(prepare)),
+        Order::Hold { run },
+        Order::Start { run, at_ns: Some(u64::MAX) },
+        Order::Slice { run, counts: true },
+        Order::Stop { run: run + 1 },
+        Order::Abort { run },
+    ];
+    orders.map(|order| encode(&Request::Order { order })).to_vec()
+}
+
+/// The corpus of the parser of requests.
+fn corpus() -> Vec<Vec<u8>> {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus/agent_request");
+    fs::read_dir(corpus).unwrap().map(|file| fs::read(file.unwrap().path()).unwrap()).collect()
+}
+
+impl Means {
+    /// Attacks in random ways; which ones, the number decides.
+    fn attack(&self, number: u64, until: Instant) {
+        let mut random = units::Stream::new(number, "soak");
+        let mut half_open = Vec::new();
+        while Instant::now() < until {
+            match random.below(4) {
+                0 => {
+                    // A record that announces 16 KiB and has one byte.
+                    let tcp = TcpStream::connect(self.agent).unwrap();
+                    let _ = (&tcp).write_all(&[0x16, 0x03, 0x01, 0x3f, 0xff, 0x01]);
+                    half_open.push(tcp);
+                    if half_open.len() > HALF_OPEN_MAX {
+                        half_open.clear();
+                    }
+                }
+                1 => {
+                    let unread = encode(&Request::Ping { sent_ns: 1, rtt_ns: 1 });
+                    let Some(mut tls) = self.greet(&mut random) else { continue };
+                    let mut count = 0;
+                    while count < UNREAD_MAX && tls.write_all(&unread).is_ok() {
+                        count += 1;
+                    }
+                }
+                2 => {
+                    let Some(mut tls) = self.greet(&mut random) else { continue };
+                    let mut next = 0;
+                    for _ in 0..random.below(2000) {
+                        if tls.write_all(&self.orders[next]).is_err() {
+                            break;
+                        }
+                        next = random.below(self.orders.len() as u64) as usize;
+                    }
+                    let _ = tls.flush();
+                }
+                _ => {
+                    let Some(mut tls) = self.greet(&mut random) else { continue };
+                    for _ in 0..random.below(20) {
+                        let text = self.text(&mut random);
+                        if tls.write_all(&text).and_then(|()| tls.flush()).is_err() {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Connects with the valid key and says hello, mostly.
+    fn greet(&self, random: &mut units::Stream) -> Option<Tls> {
+        let tcp = TcpStream::connect(self.agent).unwrap();
+        tcp.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+        let mut tls = StreamOwned::new(client_connection(&self.tls).unwrap(), tcp);
+        let session = std::array::from_fn(|_| random.below(4) as u8);
+        let hello = encode(&Request::Hello { version: PROTOCOL_VERSION, session });
+        let is_polite = random.below(8) > 0;
+        if is_polite {
+            tls.write_all(&hello).ok()?;
+        }
+        Some(tls)
+    }
+
+    /// One of the texts, as it is or with some bytes changed.
+    fn text(&self, random: &mut units::Stream) -> Vec<u8> {
+        let texts = if random.below(2) == 0 { &self.orders } else { &self.corpus };
+        let mut text = texts[random.below(texts.len() as u64) as usize].clone();
+        for _ in 0..random.below(4) {
+            let place = random.below(text.len().max(1) as u64) as usize;
+            if let Some(byte) = text.get_mut(place) {
+                // A digit remains a digit, so that most texts stay JSON.
+                *byte = if byte.is_ascii_digit() { b'0' + random.below(10) as u8 } else { *byte };
+            }
+        }
+        text
+    }
+}
