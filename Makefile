@@ -4,11 +4,12 @@ RUST = 1.95
 MUSL = x86_64-unknown-linux-musl
 # Peers that Debian does not have, built by scripts/netperf and scripts/neper.
 BUILT = $(CURDIR)/target/bench/bin
-.PHONY: help demo test bench bench-mpi build mpi shop static deb rust clean
+.PHONY: help demo test fuzz bench bench-mpi build mpi shop static deb rust clean
 
 help:
 	@echo 'make demo   the main job: IPv6 against IPv4 in a lab on this machine, 2.5 minutes of measuring'
 	@echo 'make test   every test'
+	@echo 'make fuzz   every fuzz target for SECONDS=60 each (fuzz/README.md)'
 	@echo 'make bench  fabricmark against its peers and against bare C loops, two hours;'
 	@echo '            a look in minutes: make bench BENCH="--quick --rows stream" (docs/bench.md)'
 	@echo 'make build  the program, at target/release/fabricmark'
@@ -94,6 +95,10 @@ test: rust
 	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 	@cargo deny --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-deny
 	@PATH=$(BUILT):$$PATH scripts/test-all
+
+SECONDS = 60
+fuzz: rust
+	@scripts/fuzz $(SECONDS)
 
 rust:
 	@command -v cargo >/dev/null 2>&1 || { \
