@@ -1,6 +1,7 @@
 //! Parts of a run: its two ends, the load in each direction, and the probe.
 
 use fabricmark_units::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::choice::{Direction, Path, Pattern, Probe, Wait};
@@ -12,7 +13,7 @@ use crate::transport::Transport;
 pub const PROBE_BYTES: Bytes = Bytes(64);
 
 /// An end of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Opens the flows: sends requests, and a stream unless it flows in reverse.

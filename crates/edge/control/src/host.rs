@@ -96,8 +96,13 @@ pub(crate) fn is_link_local(address: &IpAddr) -> bool {
     }
 }
 
-fn addresses(text: &str, default: u16) -> Result<Vec<SocketAddr>, AddressError> {
-    let text = text.trim();
+/// Checks names and ports as [`look_up`] does, and asks no resolver.
+pub fn check_syntax(text: &str) -> Result<(), AddressError> {
+    text.split(',').try_for_each(|text| name_and_port(text.trim(), AGENT_PORT).map(drop))
+}
+
+/// A name or address without brackets, and the port that is named or else `default`.
+fn name_and_port(text: &str, default: u16) -> Result<(&str, u16), AddressError> {
     let (name, port) = match text.rsplit_once(':') {
         // An IPv6 address has several colons, and a port only after brackets.
         Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, port.parse()),
@@ -113,6 +118,11 @@ fn addresses(text: &str, default: u16) -> Result<Vec<SocketAddr>, AddressError> 
         let why = "is a link-local address: add the network device, such as fe80::1%eth0";
         return Err(malformed(why));
     }
+    Ok((name, port))
+}
+
+fn addresses(text: &str, default: u16) -> Result<Vec<SocketAddr>, AddressError> {
+    let (name, port) = name_and_port(text.trim(), default)?;
     let found = (name, port).to_socket_addrs().map_err(|error| AddressError::Unresolved {
         name: name.to_owned(),
         why: error.to_string(),

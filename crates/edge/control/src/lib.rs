@@ -40,7 +40,7 @@ pub use carrier::{AgentError, interfaces_of};
 pub use error::{Cause, PlanError};
 pub use experiment::run_plan;
 pub use files::{FileError, read_files};
-pub use host::{AGENT_PORT, AddressError, AgentHost, link_towards, look_up};
+pub use host::{AGENT_PORT, AddressError, AgentHost, check_syntax, link_towards, look_up};
 pub use mpi::check_mpi;
 pub use peer::{AgentAccess, Iperf3Access, Peer, Workers};
 pub use progress::{Position, Progress};

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use fabricmark_control::{AddressError, AgentError, Cause, FileError, PlanError};
 use fabricmark_guest::GuestError;
 use fabricmark_host::interfaces::NetlinkError;
@@ -257,10 +258,49 @@ impl From<PlanError> for Failure {
 }
 
 /// Reports a command line that cannot be parsed: clap's message, and the code for invalid input.
-pub fn usage(error: &clap::Error) -> ExitCode {
+pub fn usage(mut error: clap::Error, command: &clap::Command) -> ExitCode {
+    hide_hidden(&mut error, command);
     // Help and version are not errors; clap prints them to standard output.
     let _ = error.print();
     if error.use_stderr() { Code::Input.into() } else { ExitCode::SUCCESS }
+}
+
+/// Removes suggestions that people cannot use: clap suggests hidden commands and options, too.
+fn hide_hidden(error: &mut clap::Error, command: &clap::Command) {
+    let hidden = hidden_words(command);
+    if let Some(ContextValue::Strings(mut names)) = error.remove(ContextKind::SuggestedSubcommand) {
+        names.retain(|name| !hidden.contains(name));
+        if !names.is_empty() {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(names));
+        }
+    }
+    if let Some(ContextValue::String(option)) = error.get(ContextKind::SuggestedArg)
+        && hidden.contains(option)
+    {
+        error.remove(ContextKind::SuggestedArg);
+    }
+    // Such as "'run --in-guest' exists".
+    if let Some(ContextValue::StyledStrs(mut texts)) = error.remove(ContextKind::Suggested) {
+        texts.retain(|text| {
+            let text = text.to_string();
+            !text.split([' ', '\'']).any(|word| hidden.iter().any(|hidden| hidden == word))
+        });
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(texts));
+    }
+}
+
+/// Hidden subcommands, and hidden options with their hyphens.
+fn hidden_words(command: &clap::Command) -> Vec<String> {
+    let options = command.get_arguments().filter(|option| option.is_hide_set());
+    let mut words: Vec<String> =
+        options.filter_map(|option| Some(format!("--{}", option.get_long()?))).collect();
+    for subcommand in command.get_subcommands() {
+        if subcommand.is_hide_set() {
+            words.push(subcommand.get_name().to_owned());
+        }
+        words.extend(hidden_words(subcommand));
+    }
+    words
 }
 
 impl From<TrustError> for Failure {

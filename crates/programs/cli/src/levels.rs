@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use fabricmark_plan::{Factor, Probe, Transport, Where};
+use fabricmark_plan::{Factor, Pattern, Probe, Transport, Where};
 
 /// The levels given on the command line.
 #[derive(Clone, Debug, Default)]
@@ -19,8 +19,9 @@ fn options() -> impl Iterator<Item = Factor> {
 
 /// The values of a factor that has a fixed set of them, with their help.
 pub(crate) fn words(factor: Factor) -> PossibleValuesParser {
-    // Pattern and transport of MPI have the same word; `measure` has neither.
-    let known = factor.choices().iter().filter(|choice| choice.word != Transport::Mpi.word());
+    // Pattern and transport of MPI have the same word. `measure` has neither, nor a bookstore.
+    let absent = [Transport::Mpi.word(), Transport::Http.word(), Pattern::Shop.word()];
+    let known = factor.choices().iter().filter(|choice| !absent.contains(&choice.word));
     let choices = known.map(|choice| {
         let value = PossibleValue::new(choice.word);
         let value = if choice.about.is_empty() { value } else { value.help(choice.about) };

@@ -1,7 +1,14 @@
-//! Text for terminals whose locale is not UTF-8 (locale(7)).
+//! Text as a terminal can show it: without control characters, and in ASCII if its locale is not UTF-8 (locale(7)).
 
 use std::borrow::Cow;
 use std::env;
+
+/// The text with `?` in place of control characters, except line ends and tabs: names and messages may come from other
+/// hosts and files, and would move the cursor.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    let is_harmful = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if text.contains(is_harmful) { text.replace(is_harmful, "?").into() } else { text.into() }
+}
 
 /// The text as a terminal can show it: unchanged with a UTF-8 locale, otherwise in ASCII.
 pub fn shown(text: &str) -> Cow<'_, str> {
@@ -47,6 +54,12 @@ fn ascii(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_of_others_are_not_shown() {
+        assert_eq!(harmless("\u{1b}[2Jnode\r\u{9b}2\u{7}"), "?[2Jnode??2?");
+        assert_eq!(harmless("µs\n\ttwo"), "µs\n\ttwo");
+    }
 
     #[test]
     fn signs_have_an_ascii_form() {

@@ -53,7 +53,7 @@ use crate::options::{Command, Options};
 fn main() -> ExitCode {
     let options = match Options::try_parse() {
         Ok(options) => options,
-        Err(error) => return exit::usage(&error),
+        Err(error) => return exit::usage(error, &Options::command()),
     };
     carry_out(options.command).unwrap_or_else(|failure| failure.report())
 }

@@ -148,8 +148,10 @@ pub fn answer(
 
 /// Prints to standard output; in ASCII to a terminal that shows nothing else.
 pub fn print(text: &str) -> Result<(), Failure> {
-    let text = if stdout().is_terminal() { locale::shown(text) } else { text.into() };
-    print_bytes(text.as_bytes())
+    if !stdout().is_terminal() {
+        return print_bytes(text.as_bytes());
+    }
+    print_bytes(locale::shown(&locale::harmless(text)).as_bytes())
 }
 
 /// Prints to standard output. EPIPE is not an error: the reader has closed the pipe.

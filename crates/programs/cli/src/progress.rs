@@ -44,7 +44,7 @@ impl Line {
     fn show(&self, text: &str) {
         // A line that wraps cannot be erased.
         let text: String = text.chars().take(columns().saturating_sub(1)).collect();
-        status!("\r\x1b[K{}", locale::shown(&text));
+        status!("\r\x1b[K{}", locale::shown(&locale::harmless(&text)));
     }
 }
 

@@ -8,6 +8,7 @@ use fabricmark_record::{Host, Record, schema};
 use fabricmark_report::{CompareResults, MeasureResults, Results};
 
 use crate::command::{ceiling, rtt};
+use crate::watch::ToldInterval;
 
 #[test]
 fn the_published_schemas_are_those_of_the_program() {
@@ -15,6 +16,7 @@ fn the_published_schemas_are_those_of_the_program() {
         ("record", schema::<Record>()),
         ("results", schema::<Results>()),
         ("measure", schema::<MeasureResults<'_>>()),
+        ("interval", schema::<ToldInterval<'_>>()),
         ("compare", schema::<CompareResults>()),
         ("rtt", schema::<rtt::RttResults>()),
         ("lab", schema::<Report>()),

@@ -7,6 +7,8 @@ use fabricmark_plan::{Direction, Pattern, Point, Role, Step};
 use fabricmark_record::{Interval, Record, TcpSample};
 use fabricmark_report::RateUnit;
 use fabricmark_wire::{Stack, stream_goodput};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::progress::Line;
@@ -57,6 +59,19 @@ struct Load {
     retransmitted: u64,
 }
 
+/// A line of `measure --json --interval`.
+#[derive(Serialize, JsonSchema)]
+pub struct ToldInterval<'a> {
+    /// Number of the run, from 0.
+    run: u32,
+    /// Which end counted.
+    end: Role,
+    /// Direction of the stream, seen from the client; null for other patterns.
+    direction: Option<Direction>,
+    /// What it counted.
+    interval: &'a Interval,
+}
+
 impl Watch {
     /// `is_server_silent`: the server is another program, which reports no intervals.
     pub fn new(telling: Telling, rates: RateUnit, is_server_silent: bool) -> Self {
@@ -85,9 +100,8 @@ impl Progress for Watch {
     fn interval(&mut self, load: &Point, end: Role, interval: &Interval) {
         let Some(run) = &mut self.run else { return };
         if self.telling == Telling::Json {
-            let direction = load.direction;
-            let told = json!({ "run": run.block, "end": end, "direction": direction, "interval": interval });
-            say(&told.to_string());
+            let told = ToldInterval { run: run.block, end, direction: load.direction, interval };
+            say(&json!(told).to_string());
             return;
         }
         let Some(load) = run.loads.iter_mut().find(|known| known.direction == load.direction)

@@ -251,6 +251,14 @@ fn what_no_loss_allows_is_said() {
     assert_eq!(pftk["loss"], Value::Null);
     let text = printed("lfn --rate 10G --rtt 100ms --window 1MiB --goodput 1G");
     assert!(text.contains("needs a larger window"), "{text}");
+    // Light in vacuum needs 2.00 ms over 300 km, in fibre 2.94 ms.
+    let text = printed("lfn --rate 1G --rtt 2.5ms --distance 300");
+    assert!(
+        text.contains("at least 2.94 ms, more than the RTT: part of the path is not fibre"),
+        "{text}"
+    );
+    let text = printed("lfn --rate 1G --rtt 3ms --distance 300");
+    assert!(!text.contains("not fibre"), "{text}");
 }
 
 #[test]

@@ -343,11 +343,11 @@ fn intervals_are_told_while_a_run_lasts() {
     let told = text.lines().filter(|line| line.contains(" to ") && line.contains("payloads/s"));
     assert!(told.count() >= 5, "{text}");
     let output = measure(&format!("{line} --json"));
-    let lines: Vec<Value> = String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
+    let lines: Vec<Value> = lines.map(Result::unwrap).collect();
     let (last, intervals) = lines.split_last().unwrap();
+    let schema = Published::named("interval");
+    intervals.iter().for_each(|told| schema.holds(told));
     let bytes = |end: &str| -> u64 {
         let told = intervals.iter().filter(|told| told["end"] == end);
         told.map(|told| told["interval"]["bytes"].as_u64().unwrap()).sum()

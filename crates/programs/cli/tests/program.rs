@@ -116,6 +116,8 @@ fn every_shipped_plan_is_sound_and_says_what_it_would_run() {
     expect(Path::new(ROOT), &["run", plan, "--check"], 0, &told);
     let control = ["run", plan, "--check", "--control", "node2"];
     expect(Path::new(ROOT), &control, 64, &["--control needs the host of the server, --to HOST"]);
+    let port = ["run", plan, "--check", "--to", "node2:99999", "--link", "ethernet:1G"];
+    expect(Path::new(ROOT), &port, 64, &["`node2:99999` has an invalid port"]);
     expect(
         Path::new(ROOT),
         &["run", plan, "--check", "--quick"],
@@ -157,6 +159,24 @@ fn a_paper_that_has_no_plan_says_which_have_one() {
         &["48 points in 24 comparison groups"],
     );
     assert!(!here.join("fabricmark-results").exists(), "nothing is written");
+}
+
+#[test]
+fn tips_name_only_commands_and_options_that_help_lists() {
+    let plan = "plans/ipv6-vs-ipv4.toml";
+    for (words, tip, hidden) in [
+        (&["worke"][..], "a similar subcommand exists: 'wire'", "worker"),
+        (&["measur"], "a similar subcommand exists: 'measure'", "worker"),
+        (&["run", plan, "--quic"], "a similar argument exists: '--quick'", "--in-guest"),
+        (&["run", plan, "--in-gues"], "try '--help'", "--in-guest"),
+        (&["--in-gues", "run", plan], "try '--help'", "--in-guest"),
+        (&["measure", "rr", "loopback", "--repea", "2"], "'--repeat'", "--in-guest"),
+    ] {
+        let output = fabricmark(Path::new(ROOT), words);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(64), "{text}");
+        assert!(text.contains(tip) && !text.contains(hidden), "{text}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use fabricmark_control::{Peer, PlanError, Workers, read_files, run_plan};
+use fabricmark_control::{Peer, PlanError, Workers, check_syntax, read_files, run_plan};
 use fabricmark_plan::{Factor, NONE, Plan, Role, Size, Testbed};
 use fabricmark_record::{Calibration, Record};
 use fabricmark_store::{Experiment, Facts, Store};
@@ -84,7 +84,10 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
     }
     let hosts = how.hosts(&plan).map_err(Failure::input)?;
     if how.check {
-        print!("{}\n{}", summary(file, &plan), varied(&plan));
+        for host in hosts.values().copied().chain(how.reach.control.as_deref()) {
+            check_syntax(host)?;
+        }
+        output::print(&format!("{}\n{}", summary(file, &plan), varied(&plan)))?;
         return Ok(None);
     }
     if plan.is_in_guest && how.other_end().is_none() {

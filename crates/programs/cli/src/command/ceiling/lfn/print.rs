@@ -221,7 +221,7 @@ pub fn as_text(answer: &Answer) -> String {
 }
 
 fn needs(answer: &Answer) -> String {
-    let Answer { ramp, window_needed, .. } = answer;
+    let Answer { path, ramp, window_needed, .. } = answer;
     let needed = window_needed.value.as_f64().ceil();
     let shift = match window_scale(needed as u64) {
         Some(shift) => format!(", shift {shift}"),
@@ -263,7 +263,15 @@ fn needs(answer: &Answer) -> String {
     if let Some((light, record)) = &answer.distance {
         rows.push(of(
             "RTT of light in fibre",
-            format!("at least {}", time(light.value.as_f64())),
+            format!(
+                "at least {}{}",
+                time(light.value.as_f64()),
+                if light.value.as_f64() > path.rtt.0 as f64 {
+                    ", more than the RTT: part of the path is not fibre"
+                } else {
+                    ""
+                }
+            ),
             light,
         ));
         let terabit_metres = fixed(record.value.as_f64() / 1e12, 0);
