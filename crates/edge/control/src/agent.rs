@@ -52,9 +52,10 @@ pub struct Settings {
     pub quota: Quota,
     /// Largest number of coordinators that measure at once; with 1 none disturbs another's measurement.
     pub slots: usize,
-    /// Largest number of connections, of all coordinators together. One host has at most half of them.
+    /// Largest number of connections, of all coordinators together. One host has at most half of them, or
+    /// [`Quota::connections_max`] if that is more.
     pub connections_max: usize,
-    /// Most memory for the payloads and buffers of all runs that are under way.
+    /// Most memory for the payloads and buffers of all runs in progress.
     pub memory_max: Bytes,
     /// This program, which is started as worker.
     pub program: PathBuf,
@@ -71,8 +72,7 @@ pub struct Load {
     pub waiting: usize,
 }
 
-/// A process of a host: the fingerprint of its key, and its session. The session alone would be what a host says of
-/// itself.
+/// A coordinator: the fingerprint of its host's key, and its session, which it chooses itself.
 pub(crate) type Coordinator = ([u8; 32], SessionId);
 
 /// Event number of the first listener; those of the others count down from it.
@@ -345,7 +345,7 @@ impl Agent {
         let needed = protocol.needed();
         if is_now && used.0.saturating_add(needed.0) > most.0 {
             protocol.decline(format!(
-                "the agent allows all runs together {most} of memory, of which {used} are in use, and this run needs \
+                "the agent allows {most} of memory for all runs together, of which {used} are in use, and this run needs \
                  {needed}: try again later, or use fewer flows or smaller buffers"
             ));
         } else {

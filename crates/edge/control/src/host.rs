@@ -96,12 +96,12 @@ pub(crate) fn is_link_local(address: &IpAddr) -> bool {
     }
 }
 
-/// Checks names and ports as [`look_up`] does, and asks no resolver.
+/// Checks the syntax of names and ports as [`look_up`] does, without resolving the names.
 pub fn check_syntax(text: &str) -> Result<(), AddressError> {
     text.split(',').try_for_each(|text| name_and_port(text.trim(), AGENT_PORT).map(drop))
 }
 
-/// A name or address without brackets, and the port that is named or else `default`.
+/// Splits a host into its name, or its address without brackets, and its port, by default `default`.
 fn name_and_port(text: &str, default: u16) -> Result<(&str, u16), AddressError> {
     let (name, port) = match text.rsplit_once(':') {
         // An IPv6 address has several colons, and a port only after brackets.

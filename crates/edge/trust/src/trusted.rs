@@ -57,8 +57,7 @@ impl Trusted {
 
     /// Adds a key. Returns `false`, and keeps the name, if the key is already trusted.
     ///
-    /// The file is locked meanwhile (flock(2)), so that two programs that add at the same time lose nothing; at worst a
-    /// key is listed twice.
+    /// The file is locked meanwhile (flock(2)), so that two programs that add at the same time lose nothing.
     pub fn add(&self, fingerprint: &Fingerprint, name: &HostName) -> Result<bool, TrustError> {
         let failed = |error| TrustError::file("write", &self.path, error);
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path);

@@ -218,7 +218,7 @@ pub struct Agent {
     /// Maximum memory for the payloads and buffers of a run
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub memory: Bytes,
-    /// Maximum memory for the payloads and buffers of all runs that are under way [default: half of what is free]
+    /// Maximum memory for the payloads and buffers of all runs in progress [default: half of the free memory]
     #[arg(long, value_name = "SIZE")]
     pub memory_total: Option<Bytes>,
     /// Ports for data, such as 7500-7599 [default: the kernel chooses]

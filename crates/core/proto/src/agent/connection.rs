@@ -254,7 +254,7 @@ impl Connection {
         }
     }
 
-    /// Fails the run whose turn it is, because of what other runs use; the coordinator tries again.
+    /// Fails the run whose turn it is because other runs use too much memory; the coordinator tries again.
     pub fn decline(&mut self, why: String) {
         if let State::Waiting(prepare) = &self.state {
             let run = prepare.run;
@@ -361,12 +361,12 @@ impl Connection {
         self.session
     }
 
-    /// Memory that the run under way may use.
+    /// Memory that the run in progress may use.
     pub fn used(&self) -> Bytes {
         if self.is_busy() { self.memory } else { Bytes(0) }
     }
 
-    /// Memory that the run needs which waits for its turn.
+    /// Memory that the waiting run needs.
     pub fn needed(&self) -> Bytes {
         if matches!(self.state, State::Waiting(_)) { self.memory } else { Bytes(0) }
     }

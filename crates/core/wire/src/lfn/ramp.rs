@@ -94,8 +94,8 @@ pub fn reno_recovery(
     })
 }
 
-/// Time in ns until CUBIC regains a window of `window_bytes` after one loss: `K` at any RTT, or earlier where the window
-/// grows as that of Reno would, by 3 * 0.3 / 1.7 segments per RTT. An estimate.
+/// Time in ns until CUBIC regains a window of `window_bytes` after one loss: `K`, which does not depend on the RTT, or less
+/// in the Reno-friendly region, where the window grows by 3 * 0.3 / 1.7 segments per RTT. An estimate.
 ///
 /// `None` for an MSS of 0, or on overflow.
 pub fn cubic_recovery(window_bytes: Exact, mss_bytes: u64, rtt: Nanos) -> Option<Figure> {

@@ -37,7 +37,7 @@ const PART_READS: usize = 8;
 /// Memory of a worker in addition to the quota: its program, stacks and a run's histograms.
 const WORKER_BYTES: u64 = 256 << 20;
 
-/// Most orders that wait for a worker to read: two of the longest messages.
+/// Most bytes of orders that wait for a worker to read them: two of the longest messages.
 const OUTBOX_MAX: usize = 8 << 20;
 
 /// Time after the end of its duration at which a run is ended whatever the coordinator says. The coordinator itself
@@ -50,7 +50,7 @@ struct Hand {
     socket: UnixStream,
     process: WorkerProcess,
     frames: FrameReader,
-    /// Orders that its socket has not accepted yet.
+    /// Orders that the socket has not accepted yet.
     outbox: Vec<u8>,
     /// Events registered with epoll.
     watched: EventFlags,
@@ -154,7 +154,7 @@ impl Connected {
         }
     }
 
-    /// Memory that its run under way may use.
+    /// Memory that the run in progress may use.
     pub(super) fn used(&self) -> Bytes {
         match &self.phase {
             Phase::Known(_, protocol) => protocol.used(),
@@ -404,8 +404,8 @@ impl Connected {
         }
     }
 
-    /// Registers the events of interest with epoll. While the peer does not read, nothing is read from its worker, except
-    /// what arrives until the worker has read its orders.
+    /// Registers the events of interest with epoll. While the peer does not read, its worker's reports are read only as
+    /// long as orders wait for the worker.
     pub(super) fn watch(&mut self, epoll: &OwnedFd, id: u64) -> io::Result<()> {
         let is_behind = match &self.phase {
             Phase::Proving(secured) | Phase::Known(secured, _) => secured.is_behind(),

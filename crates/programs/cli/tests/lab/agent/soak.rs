@@ -1,10 +1,11 @@
 //! Peers with a valid key that send anything, beside a coordinator whose runs all succeed.
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,8 @@ struct Means {
     orders: Vec<Vec<u8>>,
     /// Valid and invalid requests.
     corpus: Vec<Vec<u8>>,
+    /// Number of their runs that a worker has prepared.
+    prepared: AtomicU32,
 }
 
 #[test]
@@ -60,28 +63,55 @@ fn hostile_peers_with_a_valid_key_harm_no_other_coordinator() {
         assert!(trusted.add(&other.fingerprint(), &"other".parse().unwrap()).unwrap());
     }
     let tls = client_config(&hostile, Arc::new(Trusted::beside(&others.file()))).unwrap();
-    let means = Means { tls, agent: agent.address, orders: orders(), corpus: corpus() };
+    let prepared = AtomicU32::new(0);
+    let means = Means { tls, agent: agent.address, orders: orders(), corpus: corpus(), prepared };
     let seconds = std::env::var("FABRICMARK_SOAK").map_or(SECONDS, |text| text.parse().unwrap());
     let until = Instant::now() + Duration::from_secs(seconds);
-    let (runs, most_workers) = thread::scope(|scope| {
+    let runs = thread::scope(|scope| {
         for number in 0..3 {
             let means = &means;
             scope.spawn(move || means.attack(number, until));
         }
-        let (mut runs, mut most_workers) = (0, 0);
+        let mut runs = 0;
         while Instant::now() < until {
             good(&["rr"]);
             good(&["stream"]);
             runs += 2;
-            most_workers = agent.workers().len().max(most_workers);
         }
-        (runs, most_workers)
+        runs
     });
     assert!(runs >= 10, "{runs} runs in {seconds} s");
-    assert!(most_workers >= 2, "hostile runs had no workers");
+    assert!(means.prepared.load(Relaxed) > 0, "no hostile run had a worker");
     agent.wait_for_workers(0);
     let more = agent.memory_bytes().saturating_sub(before);
     assert!(more < MEMORY_MAX, "{more} bytes more");
+    agent.ends_well();
+}
+
+#[test]
+fn a_host_has_half_of_the_connections_whatever_sessions_it_names() {
+    let keys = Keys::new();
+    let agent = Agent::start(&keys, &["--connections", "20"]);
+    let identity = Identity::load(&keys.file()).unwrap();
+    let tls = client_config(&identity, Arc::new(Trusted::beside(&keys.file()))).unwrap();
+    let mut kept = Vec::new();
+    for number in 1..=11 {
+        let tcp = TcpStream::connect(agent.address).unwrap();
+        let mut peer = StreamOwned::new(client_connection(&tls).unwrap(), tcp);
+        let hello = Request::Hello { version: PROTOCOL_VERSION, session: [number; 16] };
+        peer.write_all(&encode(&hello)).unwrap();
+        let mut peer = BufReader::new(peer);
+        let mut said = String::new();
+        peer.read_line(&mut said).unwrap();
+        if number == 11 {
+            peer.read_to_string(&mut said).unwrap();
+            assert!(said.contains("the agent allows 10 connections per host"), "{said}");
+        } else {
+            assert!(!said.contains("connections per host"), "{number}: {said}");
+            kept.push(peer);
+        }
+    }
+    drop(kept);
     agent.ends_well();
 }
 
@@ -106,6 +136,12 @@ fn orders() -> Vec<Vec<u8>> {
 fn corpus() -> Vec<Vec<u8>> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus/agent_request");
     fs::read_dir(corpus).unwrap().map(|file| fs::read(file.unwrap().path()).unwrap()).collect()
+}
+
+/// Whether the agent says that the worker has prepared the run.
+fn is_ready(tls: &mut Tls) -> bool {
+    let mut lines = BufReader::new(tls).lines().map_while(Result::ok);
+    lines.any(|line| line.contains("\"ready\""))
 }
 
 impl Means {
@@ -134,12 +170,14 @@ impl Means {
                 }
                 2 => {
                     let Some(mut tls) = self.greet(&mut random) else { continue };
-                    let mut next = 0;
+                    if tls.write_all(&self.orders[0]).is_ok() && is_ready(&mut tls) {
+                        self.prepared.fetch_add(1, Relaxed);
+                    }
                     for _ in 0..random.below(2000) {
-                        if tls.write_all(&self.orders[next]).is_err() {
+                        let order = random.below(self.orders.len() as u64) as usize;
+                        if tls.write_all(&self.orders[order]).is_err() {
                             break;
                         }
-                        next = random.below(self.orders.len() as u64) as usize;
                     }
                     let _ = tls.flush();
                 }
@@ -160,6 +198,7 @@ impl Means {
     fn greet(&self, random: &mut units::Stream) -> Option<Tls> {
         let tcp = TcpStream::connect(self.agent).unwrap();
         tcp.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+        tcp.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         let mut tls = StreamOwned::new(client_connection(&self.tls).unwrap(), tcp);
         let session = std::array::from_fn(|_| random.below(4) as u8);
         let hello = encode(&Request::Hello { version: PROTOCOL_VERSION, session });
