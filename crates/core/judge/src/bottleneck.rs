@@ -1,7 +1,7 @@
 //! What limited a run, by the evidence in its record.
 
 use fabricmark_plan::{Figure, Network, Pattern, Point, RELAY, Wait};
-use fabricmark_record::{AT_CEILING, Bottleneck, Flow, Node, Record, TcpCounters};
+use fabricmark_record::{AT_CEILING, Bottleneck, CpuShares, Flow, Node, Record, TcpCounters};
 use fabricmark_units::Nanos;
 use fabricmark_wire::lfn::{self, Acks, Connection, Fit, Law};
 
@@ -109,32 +109,41 @@ fn busiest(record: &Record) -> Option<(String, f64)> {
         return None;
     }
     let [client, server] = record.nodes.as_slice() else { return None };
-    let [of_client, of_server] = [client, server].map(|node| load(record, node));
-    let stolen = |node: &Node| {
-        let cpus = &node.usage.as_ref()?.machine.as_ref()?.per_cpu;
-        Some(cpus.iter().find(|cpu| Some(cpu.cpu) == node.side.cpu)?.shares.steal)
-    };
     let is_shared = client.side.cpu.is_some()
         && client.side.cpu == server.side.cpu
         && client.host.hostname == server.host.hostname;
-    let (name, busy, node) = if is_shared {
-        (format!("{} and {}", client.name, server.name), of_client? + of_server?, client)
-    } else {
-        let ends = [(client, of_client?), (server, of_server?)];
-        let (node, busy) = largest(ends.into_iter())?;
-        (node.name.clone(), busy, node)
-    };
-    Some((name, (busy + stolen(node).unwrap_or(0.0)).min(1.0)))
+    if is_shared {
+        let names = format!("{} and {}", client.name, server.name);
+        return Some((names, wanted(record, &[client, server])?));
+    }
+    let ends = [(client, wanted(record, &[client])?), (server, wanted(record, &[server])?)];
+    let (node, share) = largest(ends.into_iter())?;
+    Some((node.name.clone(), share))
 }
 
-/// Share of the run's time in which the load threads of a node ran.
-fn load(record: &Record, node: &Node) -> Option<f64> {
-    let of_flow = |flow: &Flow| {
+/// Share of the run's time in which load threads of nodes that share a CPU ran, or would have run if other processes or
+/// the hypervisor had not had the CPU.
+fn wanted(record: &Record, nodes: &[&Node]) -> Option<f64> {
+    let (mut ran, mut waited) = (0.0, 0.0);
+    for flow in record.load() {
         let elapsed_ns = flow.sent_thread?.elapsed_ns.max(1) as f64;
-        let thread = if flow.from == node.name { flow.sent_thread } else { flow.received_thread };
-        Some(thread?.cpu_ns as f64 / elapsed_ns)
-    };
-    record.load().map(of_flow).sum()
+        for node in nodes {
+            let is_sender = flow.from == node.name;
+            let thread = if is_sender { flow.sent_thread } else { flow.received_thread }?;
+            ran += thread.cpu_ns as f64 / elapsed_ns;
+            waited += thread.run_delay_ns.unwrap_or(0) as f64 / elapsed_ns;
+        }
+    }
+    let shares = cpu_shares(nodes[0]).unwrap_or_default();
+    // A thread also waits while an idle CPU wakes up, which is not a time of others.
+    let of_others = (shares.busy() - ran).clamp(0.0, waited);
+    Some((ran + of_others + shares.steal).min(1.0))
+}
+
+/// How the CPU of a node's load threads spent its time; `None` if they were not bound to one.
+fn cpu_shares(node: &Node) -> Option<CpuShares> {
+    let cpus = &node.usage.as_ref()?.machine.as_ref()?.per_cpu;
+    Some(cpus.iter().find(|cpu| Some(cpu.cpu) == node.side.cpu)?.shares)
 }
 
 /// Limits that show in TCP's own counters.

@@ -3,8 +3,8 @@
 use fabricmark_judge::{Route, bottleneck, limits};
 use fabricmark_plan::{Figure, Testbed};
 use fabricmark_record::{
-    Bottleneck, Counts, Drops, EmulatedWay, Emulation, Flow, Pacing, Record, TcpCounters,
-    ThreadTime, Usage,
+    Bottleneck, Counts, CpuShares, CpuUsage, Drops, Emulation, Flow, MachineUsage, Pacing, Record,
+    TcpCounters, ThreadTime, Usage,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_testkit::{figures, point};
@@ -17,7 +17,8 @@ const UDP: &str = "pattern=stream,transport=udp,family=4,payload=1000,link=ether
 const ASK: &str = "pattern=rr,transport=udp,family=4,payload=64,link=ethernet:1G,rtt=0ms";
 
 fn flow() -> Flow {
-    let thread = |cpu_ns| Some(ThreadTime { cpu_ns, elapsed_ns: SECOND });
+    let thread =
+        |cpu_ns| Some(ThreadTime { cpu_ns, elapsed_ns: SECOND, run_delay_ns: Some(SECOND / 2) });
     Flow {
         sent: Counts { calls: 1_000, elapsed_ns: SECOND, ..Counts::default() },
         // Neither end is busy.
@@ -64,11 +65,8 @@ fn busy(busy_ns: u64) -> Emulation {
     Emulation {
         words: "rate=1G".to_owned(),
         offloaded: true,
-        cpu: None,
-        calibration: None,
         busy_ns: Some(busy_ns),
-        there: EmulatedWay::default(),
-        back: EmulatedWay::default(),
+        ..Emulation::default()
     }
 }
 
@@ -217,6 +215,23 @@ fn a_stream_at_its_ceiling_is_limited_by_the_wire_whatever_else_is_full() {
     assert!(matches!(found, Some(Bottleneck::Wire { share }) if (share - 0.97).abs() < 1e-9));
     let below = bottleneck(&run(UDP, 0.94 * bound_bps, busy));
     assert!(matches!(below, Some(Bottleneck::Cpu { .. })), "{below:?}");
+}
+
+/// The sender's thread ran for half of the time, and was ready to run in the other half.
+#[test]
+fn a_cpu_that_other_processes_have_limits_and_one_that_wakes_up_slowly_does_not() {
+    let on_cpu = |user| {
+        let cpu = CpuUsage { cpu: 3, shares: CpuShares { user, ..CpuShares::default() } };
+        let machine = Some(MachineUsage { per_cpu: vec![cpu], ..MachineUsage::default() });
+        let usage = Some(Usage { elapsed_ns: SECOND, machine, ..Usage::default() });
+        bottleneck(&run(UDP, 5e8, |record, _| {
+            record.nodes[0].side.cpu = Some(3);
+            record.nodes[0].usage = usage;
+        }))
+    };
+    let node = || "client".to_owned();
+    assert_eq!(on_cpu(1.0), Some(Bottleneck::Cpu { node: node(), share: 1.0 }));
+    assert_eq!(on_cpu(0.5), Some(Bottleneck::Waits { share: 0.5 }));
 }
 
 #[test]

@@ -24,18 +24,16 @@ fn record(point: Point, flow: Flow, figures: Figures, limits: Limits) -> Record 
         arrived: 100_000,
         departed: 100_000,
         departed_bytes: Some(130_000_000),
-        late_p50_ns: Some(5_000),
+        late_mean_ns: Some(5_000),
         late_p99_ns: Some(50_000),
         ..EmulatedWay::default()
     };
     let emulation = Emulation {
         words: point.words().unwrap().to_string(),
         offloaded: true,
-        cpu: None,
-        calibration: None,
-        busy_ns: None,
         there: way,
         back: way,
+        ..Emulation::default()
     };
     let emulation = Some(emulation);
     Record { flows: vec![flow], figures, limits, emulation, ..fabricmark_testkit::record(point) }
@@ -461,8 +459,16 @@ fn what_cannot_be_is_said_with_its_numbers() {
         ),
         (
             ping_pong,
-            |record| record.emulation.as_mut().unwrap().back.late_p50_ns = Some(400_000),
-            "the emulator was 405 us late (p50), too much for a mean RTT of 10500 us",
+            |record| record.emulation.as_mut().unwrap().back.late_mean_ns = Some(400_000),
+            "the emulator was 405 us late (mean), too much for a mean RTT of 10500 us",
+        ),
+        (
+            ping_pong,
+            |record| {
+                let exchanges = record.flows[0].sent.calls;
+                record.emulation.as_mut().unwrap().run_delay_ns = Some(400_000 * exchanges);
+            },
+            "waited for a CPU for 400 us in each RTT, too much for a mean RTT of 10500 us; stop other processes",
         ),
     ];
     for (sound, change, said) in cases {

@@ -38,7 +38,7 @@ pub enum Bottleneck {
     Cpu {
         /// Name of the node; both names if they share a CPU.
         node: String,
-        /// Share of the run's time in which load threads had the CPU or the hypervisor took it.
+        /// Share of the run's time in which load threads had the CPU, or other processes or the hypervisor took it from them.
         share: f64,
     },
     /// The receive window.

@@ -248,7 +248,7 @@ fn stolen_share(groups: &[Group<'_>]) -> Option<f64> {
 pub const THE_EMULATOR: &str = "the emulator";
 
 /// An emulated link during a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Emulation {
     /// Options of both directions.
     pub words: String,
@@ -263,6 +263,10 @@ pub struct Emulation {
     /// that did not count it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_ns: Option<u64>,
+    /// Time in which the emulator's thread was ready to run but waited for a CPU. Absent in slices, if the kernel does
+    /// not count it, and in records of versions that did not read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_delay_ns: Option<u64>,
     /// Direction from the client.
     pub there: EmulatedWay,
     /// Direction to the client.
@@ -286,8 +290,9 @@ pub struct EmulatedWay {
     pub missed: u64,
     /// Super-packets of several segments that arrived.
     pub super_packets: u64,
-    /// Median lateness: time between due and written, in ns.
-    pub late_p50_ns: Option<u64>,
+    /// Mean lateness: time between due and written, in ns. Absent in records of versions that stored the median.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_mean_ns: Option<u64>,
     /// 99th percentile of the lateness in ns.
     pub late_p99_ns: Option<u64>,
     /// Maximum lateness in ns.

@@ -21,11 +21,9 @@ fn run(place: u32, block: u32, levels: &str) -> Record {
     let emulation = Emulation {
         words: point.words().unwrap().to_string(),
         offloaded: true,
-        cpu: None,
-        calibration: None,
-        busy_ns: None,
         there: late,
         back: EmulatedWay { late_p99_ns: Some(9_000), ..late },
+        ..Emulation::default()
     };
     let host = HostFacts {
         hostname: "bench".to_owned(),

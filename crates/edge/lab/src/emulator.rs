@@ -7,13 +7,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fabricmark_link::{Invalid, LinkWords};
+use fabricmark_telemetry::clock::{machine_ns, thread_run_delay_ns};
 use fabricmark_units::{Instant, Nanos};
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use rustix::time::{
-    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
-};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 
 use crate::path::{LinkEnd, Path, Traffic};
 use crate::pool::{Pool, Slice};
@@ -92,8 +91,8 @@ impl Emulator {
         self.ask(|worker| {
             // Packets that have left a net must be written before they are counted.
             worker.deliver();
-            let busy = worker.busy;
-            worker.paths.iter().map(|path| Traffic { busy, ..path.traffic() }).collect()
+            let (busy, run_delay) = (worker.busy, thread_run_delay_ns().map(Nanos));
+            worker.paths.iter().map(|path| Traffic { busy, run_delay, ..path.traffic() }).collect()
         })
     }
 
@@ -436,6 +435,5 @@ impl Worker {
 
 /// Present time of CLOCK_MONOTONIC.
 pub(crate) fn clock() -> Instant {
-    let Timespec { tv_sec, tv_nsec } = rustix::time::clock_gettime(ClockId::Monotonic);
-    Instant(tv_sec as u64 * 1_000_000_000 + tv_nsec as u64)
+    Instant(machine_ns())
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fabricmark_plan::{Delivery, Pace, Path, Pattern, Role, Wait};
 use fabricmark_proto::{EndReport, Failure, Prepare};
 use fabricmark_record::{ActiveTime, Counts, Fairness, Instrument, ThreadTime};
-use fabricmark_telemetry::clock::{machine_ns, now_ns, thread_cpu_ns};
+use fabricmark_telemetry::clock::{machine_ns, now_ns, thread_cpu_ns, thread_run_delay_ns};
 use fabricmark_units::{Bytes, Nanos, Stream};
 
 use crate::amount::{Amount, Limited};
@@ -105,6 +105,7 @@ pub(crate) fn carry_once<F: Flow>(
     if prepare.is_active() {
         begin();
     }
+    let delay_began_ns = thread_run_delay_ns();
     let (cpu_began_ns, began_ns) = (thread_cpu_ns(), now_ns());
     control.interrupter.started();
     // The schedule begins with the run.
@@ -122,7 +123,9 @@ pub(crate) fn carry_once<F: Flow>(
     let active = prepare.is_active().then(|| ended_after(elapsed_ns));
     control.interrupter.ended();
     drop(interrupting);
-    let thread = Some(ThreadTime { cpu_ns, elapsed_ns });
+    let run_delay_ns =
+        thread_run_delay_ns().zip(delay_began_ns).map(|(now, before)| now.saturating_sub(before));
+    let thread = Some(ThreadTime { cpu_ns, elapsed_ns, run_delay_ns });
     Ok(EndReport { thread, active, ..carried.map_err(peer(failed))? })
 }
 

@@ -54,8 +54,9 @@ fn add(sum: &mut EndReport, part: EndReport, counts: bool, is_sender: bool) {
     sum.counts += if counts || is_sender { part.counts } else { of_ramp };
     sum.lost_round_trips += part.lost_round_trips;
     sum.fairness = part.fairness.or(sum.fairness.take());
-    if let Some(thread) = part.thread {
-        *sum.thread.get_or_insert_default() += thread;
+    match (&mut sum.thread, part.thread) {
+        (Some(sum), Some(thread)) => *sum += thread,
+        (sum, thread) => *sum = sum.or(thread),
     }
     if let Some(pacing) = part.pacing.filter(|_| counts || is_sender) {
         match &mut sum.pacing {

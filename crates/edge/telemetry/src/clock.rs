@@ -3,6 +3,7 @@
 //! [`now_ns`] reads CLOCK_MONOTONIC through the vDSO, in 21 ns on the machine of `docs/notebook/measured.md`. Every
 //! hot loop uses it. [`facts`] measures what a reading costs.
 
+use std::fs;
 use std::hint::black_box;
 use std::sync::LazyLock;
 
@@ -31,6 +32,14 @@ pub fn process_cpu_ns() -> u64 {
 /// CPU time of the calling thread so far, in user and in kernel mode.
 pub fn thread_cpu_ns() -> u64 {
     read_ns(ClockId::ThreadCPUTime)
+}
+
+/// Time so far in which the calling thread was ready to run but waited for a CPU: the second number of
+/// `/proc/thread-self/schedstat` (Documentation/scheduler/sched-stats.rst). `None` if the kernel has no scheduler
+/// statistics.
+pub fn thread_run_delay_ns() -> Option<u64> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// Nanoseconds since the first reading in this process.

@@ -2,7 +2,7 @@
 
 use crate::fabricated::{Fabricated, write};
 use fabricmark_plan::{Figure, Offload, Point, Size, Window};
-use fabricmark_record::{EmulatedWay, Emulation, Provenance, Record, Sourced};
+use fabricmark_record::{Emulation, Provenance, Record, Sourced};
 use fabricmark_report::{ChartFile, ClaimsView, charts, html, published_names, text};
 use fabricmark_units::Nanos;
 use fabricmark_wire::lfn::{self, WINDOW_MAX};
@@ -30,11 +30,8 @@ fn fabricated(size: Size) -> Fabricated {
         record.emulation = point.words().map(|words| Emulation {
             words: words.to_string(),
             offloaded: point.offload == Some(Offload::On),
-            calibration: None,
             cpu: Some(1),
-            busy_ns: None,
-            there: EmulatedWay::default(),
-            back: EmulatedWay::default(),
+            ..Emulation::default()
         });
         if rtt > Nanos(0) {
             let bps = record.figures.get(Figure::Goodput).map_or(0.0, |figure| figure.value);

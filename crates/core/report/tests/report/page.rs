@@ -125,11 +125,10 @@ fn emulated(is_calibrated: bool) -> Emulation {
     Emulation {
         words: "rtt=10ms".to_owned(),
         offloaded: true,
-        cpu: None,
         calibration: is_calibrated.then_some(calibration),
-        busy_ns: None,
         there: way,
         back: EmulatedWay { late_p99_ns: None, ..way },
+        ..Emulation::default()
     }
 }
 
