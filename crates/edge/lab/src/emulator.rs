@@ -245,6 +245,7 @@ impl Worker {
         let mut events = Vec::with_capacity(64);
         loop {
             self.deliver();
+            self.answer_settled();
             self.restart();
             self.wait(&mut events);
             for event in events.drain(..) {
@@ -261,13 +262,18 @@ impl Worker {
                     self.take(number);
                 }
             }
-            for (direction, to) in mem::take(&mut self.settling) {
-                if self.is_settled(direction) {
-                    // The requester may have stopped waiting.
-                    let _ = to.send(());
-                } else {
-                    self.settling.push((direction, to));
-                }
+        }
+    }
+
+    /// Answers those who wait for a direction that has become empty. The packet that emptied it may be the last event for a
+    /// long time.
+    fn answer_settled(&mut self) {
+        for (direction, to) in mem::take(&mut self.settling) {
+            if self.is_settled(direction) {
+                // The requester may have stopped waiting.
+                let _ = to.send(());
+            } else {
+                self.settling.push((direction, to));
             }
         }
     }
