@@ -4,10 +4,18 @@ use std::borrow::Cow;
 use std::env;
 
 /// The text with `?` in place of control characters, except line ends and tabs: names and messages may come from other
-/// hosts and files, and would move the cursor.
+/// hosts and files, and would move the cursor, or with those of UAX #9 change the order in which text is read.
 pub fn harmless(text: &str) -> Cow<'_, str> {
-    let is_harmful = |c: char| c.is_control() && c != '\n' && c != '\t';
+    let is_harmful = |c: char| (c.is_control() && c != '\n' && c != '\t') || is_bidi_control(c);
     if text.contains(is_harmful) { text.replace(is_harmful, "?").into() } else { text.into() }
+}
+
+/// Bidi_Control of Unicode (UAX #9).
+fn is_bidi_control(c: char) -> bool {
+    matches!(
+        c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
 }
 
 /// The text as a terminal can show it: unchanged with a UTF-8 locale, otherwise in ASCII.
@@ -58,6 +66,7 @@ mod tests {
     #[test]
     fn control_characters_of_others_are_not_shown() {
         assert_eq!(harmless("\u{1b}[2Jnode\r\u{9b}2\u{7}"), "?[2Jnode??2?");
+        assert_eq!(harmless("one\u{202e}two\u{2069}"), "one?two?");
         assert_eq!(harmless("µs\n\ttwo"), "µs\n\ttwo");
     }
 
