@@ -43,6 +43,7 @@ pub use files::{FileError, read_files};
 pub use host::{AGENT_PORT, AddressError, AgentHost, check_syntax, link_towards, look_up};
 pub use mpi::check_mpi;
 pub use peer::{AgentAccess, Iperf3Access, Peer, Workers};
+pub use process::THIS_PROGRAM;
 pub use progress::{Position, Progress};
 pub use settings::recover_settings;
 pub use testbed::RECONNECTS_FOR;

@@ -1,5 +1,6 @@
 //! Worker processes.
 
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -34,8 +35,23 @@ impl Duty {
     fn program(self, fabricmark: &Path) -> (PathBuf, &'static str) {
         match self {
             Self::Load => (fabricmark.to_owned(), "worker"),
-            Self::Tier => (fabricmark.with_file_name("fabricmark-shop"), "tier"),
+            Self::Tier => (in_file_system(fabricmark).with_file_name("fabricmark-shop"), "tier"),
         }
+    }
+}
+
+/// This program, also if its file was replaced or removed since it was started (proc_pid_exe(5)). A process that runs for
+/// long starts workers of its own version with it.
+pub const THIS_PROGRAM: &str = "/proc/self/exe";
+
+/// The path of a program; of [`THIS_PROGRAM`] the one from which it was started.
+fn in_file_system(program: &Path) -> PathBuf {
+    let started = fs::read_link(program).ok().filter(|_| program == Path::new(THIS_PROGRAM));
+    let Some(path) = started else { return program.to_owned() };
+    // What the kernel adds when the file was replaced.
+    match path.to_str().and_then(|text| text.strip_suffix(" (deleted)")) {
+        Some(text) => text.into(),
+        None => path,
     }
 }
 
@@ -58,7 +74,8 @@ impl WorkerProcess {
             return Err(io::Error::new(io::ErrorKind::NotFound, message));
         }
         let (ours, theirs) = UnixStream::pair()?;
-        let mut command = Command::new(program);
+        let mut command = Command::new(&program);
+        command.arg0(in_file_system(&program));
         command.arg(subcommand).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
         // Ctrl-C in a terminal reaches only the parent, which ends the run in order.
         command.process_group(0);

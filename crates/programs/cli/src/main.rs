@@ -94,6 +94,8 @@ fn carry_out(command: Command) -> Result<ExitCode, Failure> {
 
 /// Serves the coordinator that started this process with a socket as its standard input.
 fn worker() -> Result<(), Failure> {
+    // The kernel names a process after the path of its program, which may be /proc/self/exe.
+    let _ = rustix::thread::set_name(c"fabricmark");
     let socket = std::io::stdin().as_fd().try_clone_to_owned().map_err(|error| {
         Failure::internal(format!(
             "standard input is not a coordinator's socket: \

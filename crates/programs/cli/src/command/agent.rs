@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use fabricmark_control::{AGENT_PORT, Load, Settings, look_up};
+use fabricmark_control::{AGENT_PORT, Load, Settings, THIS_PROGRAM, look_up};
 use fabricmark_host::Memory;
 use fabricmark_proto::Quota;
 use fabricmark_trust::{Identity, server_config};
@@ -11,7 +11,6 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 
 use crate::command::hosts::recover;
-use crate::command::run::this_program;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
@@ -43,7 +42,7 @@ pub fn agent(options: &Agent) -> Result<(), Failure> {
         slots: if options.exclusive { 1 } else { options.at_once },
         connections_max: options.connections,
         memory_max,
-        program: this_program()?,
+        program: THIS_PROGRAM.into(),
     };
     allow_files();
     recover();

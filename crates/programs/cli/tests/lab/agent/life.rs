@@ -1,9 +1,10 @@
 //! Sharing, stopping and restarting of agents.
 
-use std::process::Output;
+use std::fs;
+use std::process::{Command, Output, Stdio};
 
 use super::{Agent, Keys};
-use crate::support::{PLAN, bench, expect, signal, stderr, wait_until};
+use crate::support::{PLAN, bench, expect, program, signal, stderr, wait_until};
 
 #[test]
 fn with_exclusive_the_second_client_waits_and_is_told_its_place() {
@@ -59,6 +60,32 @@ fn a_polite_stop_lets_the_run_under_way_end() {
     agent.wait_for_workers(1);
     agent.ends_well();
     expect(&client.wait_with_output().unwrap(), 0, &[]);
+}
+
+/// As an upgrade of the package does, which replaces the file of a running agent.
+#[test]
+fn an_agent_whose_program_was_replaced_starts_workers_of_its_own_version() {
+    let keys = Keys::new();
+    let folder = tempfile::tempdir().unwrap();
+    let installed = folder.path().join("fabricmark");
+    assert!(Command::new("cp").arg(program()).arg(&installed).status().unwrap().success());
+    let mut command = Command::new(&installed);
+    command.args(["agent", "--listen", "127.0.0.1:0"]).env("FABRICMARK_KEY_FILE", keys.file());
+    command.stderr(Stdio::piped());
+    let agent = Agent::start_by(command);
+    let other = folder.path().join("other");
+    fs::write(&other, "#!/bin/sh\nexit 1\n").unwrap();
+    fs::rename(&other, &installed).unwrap();
+    let at = agent.address.to_string();
+    let words = ["measure", "ping-pong", &at, "-t", "500ms", "--warm-up", "0s"];
+    let client = keys.command(&words).spawn().unwrap();
+    agent.wait_for_workers(1);
+    let worker = format!("/proc/{}", agent.workers()[0]);
+    let line = format!("{}\0worker\0", installed.display());
+    wait_until(|| fs::read_to_string(format!("{worker}/cmdline")).unwrap() == line);
+    wait_until(|| fs::read_to_string(format!("{worker}/comm")).unwrap().trim() == "fabricmark");
+    expect(&client.wait_with_output().unwrap(), 0, &[]);
+    agent.ends_well();
 }
 
 #[test]
