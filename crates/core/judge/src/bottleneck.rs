@@ -134,16 +134,18 @@ fn wanted(record: &Record, nodes: &[&Node]) -> Option<f64> {
             waited += thread.run_delay_ns.unwrap_or(0) as f64 / elapsed_ns;
         }
     }
-    let shares = cpu_shares(nodes[0]).unwrap_or_default();
+    // Of several threads only one was read, on any of their CPUs.
+    let cpu = nodes[0].side.cpu.filter(|_| record.point.threads.is_none());
+    let shares = cpu.and_then(|cpu| cpu_shares(nodes[0], cpu)).unwrap_or_default();
     // A thread also waits while an idle CPU wakes up, which is not a time of others.
     let of_others = (shares.busy() - ran).clamp(0.0, waited);
     Some((ran + of_others + shares.steal).min(1.0))
 }
 
-/// How the CPU of a node's load threads spent its time; `None` if they were not bound to one.
-fn cpu_shares(node: &Node) -> Option<CpuShares> {
+/// How a CPU of a node's machine spent its time; `None` if it is not known.
+pub(crate) fn cpu_shares(node: &Node, cpu: u32) -> Option<CpuShares> {
     let cpus = &node.usage.as_ref()?.machine.as_ref()?.per_cpu;
-    Some(cpus.iter().find(|cpu| Some(cpu.cpu) == node.side.cpu)?.shares)
+    Some(cpus.iter().find(|one| one.cpu == cpu)?.shares)
 }
 
 /// Limits that show in TCP's own counters.

@@ -7,12 +7,13 @@ use fabricmark_plan::{
     Testbed,
 };
 use fabricmark_record::{
-    Alignment, Carrier, Counts, EmulatedWay, Flow, Node, Pacing, Record, THE_EMULATOR,
+    Alignment, Carrier, Counts, EmulatedWay, Emulation, Flow, Node, Pacing, Record, THE_EMULATOR,
 };
 use fabricmark_stats::{LATENCY_TIE, THROUGHPUT_TIE};
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Kind, Stack, exceeds, frame, goodput, stream_goodput};
 
+use crate::bottleneck::cpu_shares;
 use crate::limits::stack;
 use crate::{mpi, shop, steady};
 
@@ -268,9 +269,9 @@ fn emulator(record: &Record) -> Vec<String> {
         }
     }
     let late_ns: u64 = ways.iter().filter_map(|way| way.late_mean_ns).sum();
-    // A packet waits, too, while the emulator waits for a CPU to read it.
-    let exchanges: u64 = record.load().map(|flow| flow.sent.calls + flow.sent.ramp_calls).sum();
-    let waited_ns = emulation.run_delay_ns.unwrap_or(0) / exchanges.max(1);
+    // A packet waits, too, while the emulator waits for a CPU to read it. At least one exchange waits each time.
+    let exchanges: u64 = record.load().map(|flow| flow.sent.calls).sum();
+    let waited_ns = waited(record, emulation).unwrap_or(0) / exchanges.max(1);
     if let Some(mean_ns) = record.figures.time_mean().map(|mean| mean.value) {
         let is_long = |ns: u64| ns as f64 > LATE_MIN_NS.max(LATENCY_TIE * mean_ns);
         let step = if record.point.pattern == Pattern::PingPing { "step" } else { "RTT" };
@@ -288,6 +289,15 @@ fn emulator(record: &Record) -> Vec<String> {
         }
     }
     found
+}
+
+/// Time in which other processes had the CPU of the emulator while it was ready to run. It also waits while an idle CPU
+/// wakes up, which is not a time of others.
+fn waited(record: &Record, emulation: &Emulation) -> Option<u64> {
+    let node = record.nodes.first()?;
+    let busy = cpu_shares(node, emulation.cpu?)?.busy() * node.usage.as_ref()?.elapsed_ns as f64;
+    let of_others = (busy - emulation.cpu_ns? as f64).max(0.0);
+    Some(emulation.run_delay_ns?.min(of_others as u64))
 }
 
 /// Share of packets that may be dropped for lack of time: one of a thousand slows a TCP stream down, and changes a

@@ -4,9 +4,9 @@
 use fabricmark_judge::{missed, outcome, violations};
 use fabricmark_plan::{Figure, Pattern, Point};
 use fabricmark_record::{
-    Counts, Drops, EmulatedWay, Emulation, Figures, Flow, Interval, KernelCounters, Limits,
-    MachineUsage, Outcome, Pacing, ProcessUsage, Provenance, Record, Series, Sourced, Usage,
-    Warning,
+    Counts, CpuShares, CpuUsage, Drops, EmulatedWay, Emulation, Figures, Flow, Interval,
+    KernelCounters, Limits, MachineUsage, Outcome, Pacing, ProcessUsage, Provenance, Record,
+    Series, Sourced, Usage, Warning,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_testkit::{figures, point};
@@ -37,6 +37,14 @@ fn record(point: Point, flow: Flow, figures: Figures, limits: Limits) -> Record 
     };
     let emulation = Some(emulation);
     Record { flows: vec![flow], figures, limits, emulation, ..fabricmark_testkit::record(point) }
+}
+
+/// A second in which this share of a CPU was busy.
+fn usage_of_cpu(cpu: u32, user: f64) -> Usage {
+    let shares = CpuShares { user, idle: 1.0 - user, ..CpuShares::default() };
+    let machine =
+        MachineUsage { per_cpu: vec![CpuUsage { cpu, shares }], ..MachineUsage::default() };
+    Usage { elapsed_ns: 1_000_000_000, machine: Some(machine), ..Usage::default() }
 }
 
 fn flow(sent: Counts, received: Counts) -> Flow {
@@ -466,7 +474,10 @@ fn what_cannot_be_is_said_with_its_numbers() {
             ping_pong,
             |record| {
                 let exchanges = record.flows[0].sent.calls;
-                record.emulation.as_mut().unwrap().run_delay_ns = Some(400_000 * exchanges);
+                let emulation = record.emulation.as_mut().unwrap();
+                (emulation.cpu, emulation.cpu_ns) = (Some(1), Some(0));
+                emulation.run_delay_ns = Some(400_000 * exchanges);
+                record.nodes[0].usage = Some(usage_of_cpu(1, 1.0));
             },
             "waited for a CPU for 400 us in each RTT, too much for a mean RTT of 10500 us; stop other processes",
         ),

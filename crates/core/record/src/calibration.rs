@@ -263,8 +263,11 @@ pub struct Emulation {
     /// that did not count it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_ns: Option<u64>,
-    /// Time in which the emulator's thread was ready to run but waited for a CPU. Absent in slices, if the kernel does
-    /// not count it, and in records of versions that did not read it.
+    /// CPU time of the emulator's thread, with the time in which it polls. Absent as `run_delay_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns: Option<u64>,
+    /// Time in which the emulator's thread was ready to run but waited for a CPU. Absent in slices, with groups of flows at
+    /// once, if the kernel does not count it, and in records of versions that did not read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_delay_ns: Option<u64>,
     /// Direction from the client.

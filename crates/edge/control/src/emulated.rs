@@ -3,16 +3,19 @@
 use fabricmark_lab::Traffic;
 use fabricmark_plan::{Offload, Point};
 use fabricmark_record::{Calibration, EmulatedWay, Emulation};
+use fabricmark_units::Nanos;
 
 use crate::coordinator::Coordinator;
 use crate::error::PlanError;
 
-/// What the links between the ends of a point counted since `before`; `None` if they are not emulated. Unless the
-/// point is alone, this includes the traffic of others at the same time, and the busy time is left out.
+/// What the links between the ends of a point counted since `before`; `None` if they are not emulated. In slices this
+/// includes the traffic of other levels, and the times of the emulator's thread are left out; with several points at once
+/// its CPU time and run delay are.
 pub(crate) fn emulation(
     coordinator: &Coordinator,
     point: &Point,
-    is_alone: bool,
+    is_slice: bool,
+    at_once: usize,
     before: Option<&[Vec<Traffic>; 2]>,
     calibration: Option<&Calibration>,
 ) -> Result<Option<Emulation>, PlanError> {
@@ -21,28 +24,23 @@ pub(crate) fn emulation(
     else {
         return Ok(None);
     };
+    let is_alone = !is_slice && at_once == 1;
+    // Every direction reports the times of the emulator's thread.
+    let grown = |time: fn(&Traffic) -> Option<Nanos>| {
+        let (before, after) = (before[0].first()?, after[0].first()?);
+        Some(time(after)?.0.saturating_sub(time(before)?.0))
+    };
     Ok(Some(Emulation {
         words: words.to_string(),
         offloaded: point.offload == Some(Offload::On),
         cpu: coordinator.emulator_cpu(),
         calibration: calibration.map(Calibration::in_short),
-        busy_ns: busy_ns(before, &after).filter(|_| is_alone),
-        run_delay_ns: run_delay_ns(before, &after).filter(|_| is_alone),
+        busy_ns: grown(|traffic| Some(traffic.busy)).filter(|_| !is_slice),
+        cpu_ns: grown(|traffic| Some(traffic.cpu)).filter(|_| is_alone),
+        run_delay_ns: grown(|traffic| traffic.run_delay).filter(|_| is_alone),
         there: since(&before[0], &after[0]),
         back: since(&before[1], &after[1]),
     }))
-}
-
-/// Busy time of the emulator's thread, which every direction reports.
-fn busy_ns(before: &[Vec<Traffic>; 2], after: &[Vec<Traffic>; 2]) -> Option<u64> {
-    let [before, after] = [before, after].map(|ways| ways[0].first());
-    Some(after?.busy.0.saturating_sub(before?.busy.0))
-}
-
-/// As [`busy_ns`], the time in which the thread waited for a CPU.
-fn run_delay_ns(before: &[Vec<Traffic>; 2], after: &[Vec<Traffic>; 2]) -> Option<u64> {
-    let [before, after] = [before, after].map(|ways| ways[0].first());
-    Some(after?.run_delay?.0.saturating_sub(before?.run_delay?.0))
 }
 
 /// Counts of a path of several links, in order. Packets of others may enter and leave it where links meet. What arrived

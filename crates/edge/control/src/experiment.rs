@@ -234,6 +234,7 @@ impl Context<'_> {
             // One of the levels failed, or orders take too long.
             return self.run_whole(step, coordinator, history, progress);
         }
+        let at_once = before.len();
         for (place, before) in before.iter().enumerate() {
             let mut record = self.record(step, place, Outcome::Completed);
             let link_drops = Before::drops(coordinator, &record.point)?;
@@ -241,7 +242,8 @@ impl Context<'_> {
             record.emulation = emulation(
                 coordinator,
                 &record.point,
-                step.slice.is_none(),
+                step.slice.is_some(),
+                at_once,
                 before.traffic.as_ref(),
                 self.calibration,
             )?;

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fabricmark_link::{Invalid, LinkWords};
-use fabricmark_telemetry::clock::{machine_ns, thread_run_delay_ns};
+use fabricmark_telemetry::clock::{machine_ns, thread_cpu_ns, thread_run_delay_ns};
 use fabricmark_units::{Instant, Nanos};
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -91,8 +91,10 @@ impl Emulator {
         self.ask(|worker| {
             // Packets that have left a net must be written before they are counted.
             worker.deliver();
-            let (busy, run_delay) = (worker.busy, thread_run_delay_ns().map(Nanos));
-            worker.paths.iter().map(|path| Traffic { busy, run_delay, ..path.traffic() }).collect()
+            let (busy, cpu) = (worker.busy, Nanos(thread_cpu_ns()));
+            let run_delay = thread_run_delay_ns().map(Nanos);
+            let of_path = |path: &Path| Traffic { busy, cpu, run_delay, ..path.traffic() };
+            worker.paths.iter().map(of_path).collect()
         })
     }
 

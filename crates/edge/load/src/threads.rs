@@ -98,7 +98,10 @@ fn together(parts: Vec<(usize, EndReport)>) -> EndReport {
     let is_known = parts.iter().all(|(flows, part)| *flows == 1 || part.fairness.is_some());
     let fairness = Fairness::of_parts(shares).filter(|_| is_known);
     // A limit of one thread is a limit of the run.
-    let busy = |time: &ThreadTime| time.cpu_ns as f64 / time.elapsed_ns.max(1) as f64;
+    let busy = |time: &ThreadTime| {
+        let wanted_ns = time.cpu_ns + time.run_delay_ns.unwrap_or(0);
+        wanted_ns as f64 / time.elapsed_ns.max(1) as f64
+    };
     let times = parts.iter().filter_map(|(_, part)| part.thread);
     let thread = times.max_by(|a, b| busy(a).total_cmp(&busy(b)));
     let mut all = EndReport::default();

@@ -36,10 +36,12 @@ pub fn thread_cpu_ns() -> u64 {
 
 /// Time so far in which the calling thread was ready to run but waited for a CPU: the second number of
 /// `/proc/thread-self/schedstat` (Documentation/scheduler/sched-stats.rst). `None` if the kernel has no scheduler
-/// statistics.
+/// statistics, or prints zeros since they are off.
 pub fn thread_run_delay_ns() -> Option<u64> {
     let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split_ascii_whitespace().nth(1)?.parse().ok()
+    let mut numbers = text.split_ascii_whitespace().map(str::parse);
+    let cpu_ns: u64 = numbers.next()?.ok()?;
+    numbers.next()?.ok().filter(|_| cpu_ns > 0)
 }
 
 /// Nanoseconds since the first reading in this process.
