@@ -201,7 +201,7 @@ pub fn was_slowed(record: &Record) -> bool {
     is_stolen || matches!(outcome, Outcome::Invalid(why) if why.contains("waited for a CPU"))
 }
 
-/// Asserts a bound that holds unless CPU time lacks: a counted skip if one of these runs says so.
+/// Asserts a bound that holds unless CPU time was short: a counted skip if one of these runs says so.
 pub fn assert_unless_slowed<'a>(
     holds: bool,
     runs: impl IntoIterator<Item = &'a Record>,
