@@ -52,7 +52,8 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_interference: bool,
     /// The other host as the user named it, if there is one; `NODE=HOST NODE=HOST` if nodes other than the server
-    /// are on other hosts, `ends=A,B` for two addresses of this machine.
+    /// are on other hosts, `NODE@LINK=ADDRESS` for the address of a node over a link, `ends=A,B` for two addresses of this
+    /// machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
     /// Command that starts the ranks of MPI jobs, up to their number, such as `mpirun --hostfile hosts`; `None`: the
@@ -360,8 +361,8 @@ impl Plan {
     }
 
     /// The same plan for the network between this host and `peer`, which `link` describes: a plan cannot choose it.
-    /// It replaces a topology file. Points that differ only in their link become one. Levels that need no emulator (`rtt = "0ms"`, `offload`)
-    /// are dropped.
+    /// It replaces a topology file. Points that differ only in their link become one, unless `peer` has an address over
+    /// each of the links, as `NODE@LINK=HOST`. Levels that need no emulator (`rtt = "0ms"`, `offload`) are dropped.
     pub fn to_host(mut self, peer: &str, link: Option<Link>) -> Result<Self, Invalid> {
         self.peer = Some(peer.to_owned());
         if self.testbed == Testbed::Tiers {
@@ -420,17 +421,32 @@ impl Plan {
                 return Err(Invalid(message));
             }
         }
-        let link = match (link, links.as_slice()) {
-            (Some(link), _) => link,
-            (None, [Link::Loopback]) => {
+        // Links over which a host has an address of its own; one more may be that of the host's address without a link.
+        let named: BTreeSet<String> = self
+            .hosts_of_nodes()
+            .iter()
+            .filter_map(|(node, _)| Some(node.split_once('@')?.1.to_owned()))
+            .collect();
+        let unnamed: Vec<Link> =
+            links.iter().copied().filter(|link| !named.contains(&link.to_string())).collect();
+        let link = match (link, unnamed.as_slice()) {
+            (Some(_), _) if !named.is_empty() => {
+                let message = "use either --link or --to NODE@LINK=ADDRESS";
+                return Err(Invalid(message.to_owned()));
+            }
+            (Some(link), _) => Some(link),
+            (None, _)
+                if links.contains(&Link::Loopback) && (links.len() == 1 || !named.is_empty()) =>
+            {
                 let message = "the plan has link=loopback; give the link to the host with --link";
                 return Err(Invalid(message.to_owned()));
             }
-            (None, [link]) => *link,
+            (None, [] | [_]) => None,
             (None, _) => {
-                let words: Vec<String> = links.iter().map(Link::to_string).collect();
+                let words: Vec<String> = unnamed.iter().map(Link::to_string).collect();
                 return Err(Invalid(format!(
-                    "the plan has several links ({}); give the link to the host with --link",
+                    "the plan has several links ({}); give the link to the host with --link, or its address \
+                     over each with --to NODE@LINK=ADDRESS",
                     words.join(", ")
                 )));
             }
@@ -438,6 +454,7 @@ impl Plan {
         let mut points: Vec<Point> = Vec::new();
         let mut places = Vec::new();
         for point in self.points {
+            let link = link.unwrap_or(point.link);
             check_link(link, point.transport, point.family).map_err(
                 |Contradiction { message, help, .. }| Invalid(format!("{message}; {help}")),
             )?;

@@ -331,7 +331,9 @@ fn host(host: &HostFacts) -> String {
 
 /// Hosts with the names of their nodes.
 fn named(nodes: &[(&str, &str)]) -> String {
-    let nodes: Vec<String> = nodes.iter().map(|(node, host)| format!("{host} ({node})")).collect();
+    let name = |node: &str| node.replacen('@', " over ", 1);
+    let nodes = nodes.iter().map(|(node, host)| format!("{host} ({})", name(node)));
+    let nodes: Vec<String> = nodes.collect();
     nodes.join(" and ")
 }
 

@@ -25,7 +25,10 @@ pub(crate) fn nodes(
             carrier: facts.carrier,
             namespace: facts.namespace,
             address: Some(attachment.address),
-            device: Some(attachment.device),
+            device: [&report.device, &attachment.device]
+                .into_iter()
+                .find(|name| !name.is_empty())
+                .cloned(),
             interface: report.interface.clone(),
             side: report.side.clone(),
             usage: report.usage.clone(),

@@ -265,6 +265,7 @@ fn start(endpoint: Endpoint, peer: Option<SocketAddr>, control: &Arc<Control>, v
         if let Ok(end) = &mut result {
             end.usage = Some(meter.finish());
             end.interface = interfaces::facts(&device);
+            end.device = device;
         }
         voice.say(Word::Ended(result.map(Box::new)));
     });

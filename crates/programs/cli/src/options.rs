@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fabricmark_interop::Network;
-use fabricmark_plan::{Plan, RELAY, Role, Testbed};
+use fabricmark_plan::{Factor, Plan, Point, RELAY, Role, Testbed};
 use fabricmark_units::{BitRate, Bytes, Nanos, Percent};
 use fabricmark_wire::Link;
 
@@ -150,11 +150,50 @@ impl To {
     /// `NODE=HOST`, or `HOST` for the server. A node may have a link, whose options have equals signs: `db@LINK=HOST`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (node, host) = text.rsplit_once('=').unwrap_or((SERVER, text));
-        let node = if node == "peer" { SERVER } else { node };
-        if node.is_empty() || host.is_empty() {
+        let (name, link) = node.split_once('@').map_or((node, None), |(n, link)| (n, Some(link)));
+        let name = if name == "peer" { SERVER } else { name };
+        if name.is_empty() || host.is_empty() {
             return Err("use HOST or NODE=HOST".to_owned());
         }
-        Ok(Self { node: node.to_owned(), host: host.to_owned() })
+        let node = match link {
+            Some(link) => {
+                let link: Link = link.parse().map_err(|error| format!("{link}: {error}"))?;
+                format!("{name}@{link}")
+            }
+            None => name.to_owned(),
+        };
+        Ok(Self { node, host: host.to_owned() })
+    }
+
+    /// The host of each node, and its addresses over links, as `NODE@LINK`. `networks` are the factor whose levels are the
+    /// links of a node, and these levels.
+    ///
+    /// # Errors
+    ///
+    /// Those of `networks`, if a link is no level, if a name comes twice, or if a node has a link but no host.
+    pub fn by_node(
+        to: &[Self],
+        networks: impl Fn(&str) -> Result<(Factor, BTreeSet<String>), String>,
+    ) -> Result<BTreeMap<&str, &str>, String> {
+        let mut hosts = BTreeMap::new();
+        for Self { node, host } in to {
+            let (name, link) =
+                node.split_once('@').map_or((&**node, None), |(n, link)| (n, Some(link)));
+            let (factor, links) = networks(name)?;
+            if let Some(link) = link.filter(|link| !links.contains(*link)) {
+                let known = Vec::from_iter(links).join(", ");
+                return Err(format!("no level of {factor} is {link}; use one of {known}"));
+            }
+            if hosts.insert(node.as_str(), host.as_str()).is_some() {
+                return Err(format!("--to has the host of {node} twice"));
+            }
+        }
+        let has_host =
+            |node: &&str| node.split_once('@').is_none_or(|(name, _)| hosts.contains_key(name));
+        if let Some(node) = hosts.keys().find(|node| !has_host(node)) {
+            return Err(format!("--to {node}: give the agent of the node, too, without a link"));
+        }
+        Ok(hosts)
     }
 }
 
@@ -318,8 +357,9 @@ pub struct How {
     #[arg(long, value_name = "TIME")]
     pub budget: Option<Nanos>,
     /// Run the server on HOST, through its agent, instead of in a lab; NODE=HOST sets the host of another node, such as
-    /// client=HOST. Other nodes run on this host. Separate several addresses of one host by commas. Tiers of the bookstore
-    /// are web, app and db; db@LINK=HOST is the address of db over this link of the plan
+    /// client=HOST. Other nodes run on this host. Separate several addresses of one host by commas. NODE@LINK=ADDRESS is
+    /// the address of a node over this link of the plan, such as server@ipoib:4X-QDR=node2-ib. Tiers of the bookstore are
+    /// web, app and db
     #[arg(long, group = "other_end", value_name = "[NODE=]HOST", value_parser = To::parse)]
     pub to: Vec<To>,
     /// Run between two addresses of this machine instead of in a lab, such as two ports joined by a
@@ -330,7 +370,7 @@ pub struct How {
     #[arg(long, hide = true, group = "other_end")]
     pub in_guest: bool,
     /// Link between the ends of --to or --ends, such as ethernet:10G,mtu=9000, for ceilings and floors;
-    /// required if the plan has several links
+    /// required if the plan has several links, unless --to has the address over each
     #[arg(long, requires = "other_end", value_name = "LINK", value_parser = |text: &str| text.parse::<Link>())]
     pub link: Option<Link>,
     /// Command that starts the ranks of MPI jobs, up to their number, such as "mpirun --hostfile FILE" or "srun -N 2";
@@ -407,17 +447,29 @@ impl How {
         let is_relayed = plan.points.iter().any(|point| point.relay.is_some());
         let ends = plan.points.iter().flat_map(|point| plan.nodes(point));
         let known: BTreeSet<&str> = ends.chain(is_relayed.then_some(RELAY)).collect();
-        let mut hosts = BTreeMap::new();
-        for To { node, host } in &self.to {
-            if !known.contains(node.as_str()) {
+        let hosts = To::by_node(&self.to, |node| {
+            if !known.contains(node) {
                 let known: Vec<String> = known.iter().map(|name| format!("{name}=HOST")).collect();
                 return Err(format!(
                     "node `{node}` is neither an end of a flow nor a relay; use {}",
                     known.join(", ")
                 ));
             }
-            if hosts.insert(node.as_str(), host.as_str()).is_some() {
-                return Err(format!("--to has the host of {node} twice"));
+            let of_node =
+                plan.points.iter().filter(|point| nodes_of(plan, point).any(|n| n == node));
+            Ok((Factor::Link, of_node.map(|point| point.link.to_string()).collect()))
+        })?;
+        for point in &plan.points {
+            let over_link = |node: &str| format!("{node}@{}", point.link);
+            let (with, without): (Vec<&str>, Vec<&str>) = nodes_of(plan, point)
+                .filter(|node| hosts.contains_key(node))
+                .partition(|node| hosts.contains_key(over_link(node).as_str()));
+            if let ([one, ..], [other, ..]) = (with.as_slice(), without.as_slice()) {
+                return Err(format!(
+                    "--to has the address of {one} over {}, but not that of {other}: add --to {}=ADDRESS",
+                    point.link,
+                    over_link(other)
+                ));
             }
         }
         if self.reach.control.is_some() && !hosts.contains_key(SERVER) {
@@ -425,6 +477,11 @@ impl How {
         }
         Ok(hosts)
     }
+}
+
+/// The nodes at which the flows of a point end, or that relay them.
+fn nodes_of<'a>(plan: &'a Plan, point: &Point) -> impl Iterator<Item = &'a str> {
+    plan.nodes(point).into_iter().chain(point.relay.map(|_| RELAY))
 }
 
 /// Options of `report`.

@@ -259,7 +259,10 @@ pub struct EndReport {
     pub counts: Counts,
     /// Conditions at this end: CPU, socket buffers, clock.
     pub side: Side,
-    /// Settings of the network device of this end's address.
+    /// Network device of this end's address; empty if there is none.
+    #[serde(default)]
+    pub device: String,
+    /// Settings of that device.
     #[serde(default)]
     pub interface: Option<InterfaceFacts>,
     /// Time from the request to open a flow to its acceptance, at the client.

@@ -17,6 +17,7 @@ use super::{Testbed, in_turn};
 use crate::attachment::{Attachment, NodeFacts};
 use crate::carrier::{self, AgentError};
 use crate::error::PlanError;
+use crate::host::AgentHost;
 use crate::node::Node;
 use crate::pair::Pair;
 use crate::peer::AgentAccess;
@@ -55,11 +56,18 @@ impl Hosts {
             None => Ways::new(),
         };
         let mut agents = BTreeMap::new();
-        for (node, access) in nodes {
+        let is_over_link = |node: &String| node.contains('@');
+        for (node, access) in nodes.iter().filter(|(node, _)| !is_over_link(node)) {
             // Nodes on one host are those of one coordinator: a run must not wait for its own other end.
             let is_same = |known: &&Remote| known.access.host.control == access.host.control;
             let session = agents.values().find(is_same).map(|known: &Remote| known.session);
-            agents.insert(node.clone(), Remote::call(access, session)?);
+            let mut remote = Remote::call(access, session)?;
+            let over_link = |(name, access): (&String, &AgentAccess)| {
+                let link = name.strip_prefix(node)?.strip_prefix('@')?;
+                Some((link.to_owned(), access.host.clone()))
+            };
+            remote.over_links = nodes.iter().filter_map(over_link).collect();
+            agents.insert(node.clone(), remote);
         }
         Ok(Self { plan: plan.clone(), agents, ways, has_relay })
     }
@@ -90,6 +98,8 @@ impl Hosts {
 /// An agent to which a connection was made.
 struct Remote {
     access: AgentAccess,
+    /// Its addresses over links, by the link.
+    over_links: BTreeMap<String, AgentHost>,
     session: SessionId,
     welcome: Welcome,
     /// A worker that is not in use yet.
@@ -101,7 +111,8 @@ impl Remote {
     fn call(access: &AgentAccess, session: Option<SessionId>) -> Result<Self, PlanError> {
         let session = session.map_or_else(carrier::new_session, Ok)?;
         let (access, welcome) = (access.clone(), Welcome::default());
-        let mut remote = Self { access, session, welcome, spare: None };
+        let over_links = BTreeMap::new();
+        let mut remote = Self { access, over_links, session, welcome, spare: None };
         remote.spare = Some(remote.connect()?);
         Ok(remote)
     }
@@ -145,23 +156,32 @@ impl Remote {
         AgentError { host: self.access.host.name.clone(), why }
     }
 
-    /// Attachment of the agent for data of a family.
-    fn attach(&self, family: Family) -> Result<Attachment, AgentError> {
-        let known = &self.welcome.addresses;
-        let at = self.access.host.data_address(family, known).ok_or_else(|| {
-            let word = if family == Family::V4 { "IPv4" } else { "IPv6" };
-            let name = &self.access.host.name;
-            self.fail(format!("has no known {word} address: give it, as in --to {name},ADDRESS"))
+    /// The host as it is named for a point, its address for data, and the device of that address as far as it is known.
+    fn data(&self, point: &Point) -> (&AgentHost, Option<SocketAddr>, &str) {
+        // What the agent reported are addresses of another link.
+        let (host, known, device) = match self.over_links.get(&point.link.to_string()) {
+            Some(host) => (host, &[][..], ""),
+            None => (&self.access.host, &*self.welcome.addresses, &*self.welcome.device),
+        };
+        (host, host.data_address(point.family, known), device)
+    }
+
+    /// Attachment of the agent for data of a point.
+    fn attach(&self, point: &Point) -> Result<Attachment, AgentError> {
+        let (host, at, device) = self.data(point);
+        let at = at.ok_or_else(|| {
+            let word = if point.family == Family::V4 { "IPv4" } else { "IPv6" };
+            let name = &host.name;
+            self.fail(format!(
+                "has no known {word} address: add it to the name in --to, as in {name},ADDRESS"
+            ))
         })?;
-        Ok(Attachment { device: self.welcome.device.clone(), address: at.ip(), scope_id: 0 })
+        Ok(Attachment { device: device.to_owned(), address: at.ip(), scope_id: 0 })
     }
 
     /// Attachment of this host for data to the agent.
-    fn attach_here(&self, family: Family) -> Result<Attachment, AgentError> {
-        let known = &self.welcome.addresses;
-        let Some(at) = self.access.host.data_address(family, known) else {
-            return self.attach(family);
-        };
+    fn attach_here(&self, point: &Point) -> Result<Attachment, AgentError> {
+        let (_, Some(at), _) = self.data(point) else { return self.attach(point) };
         Attachment::towards(at)
             .map_err(|error| self.fail(format!("cannot be reached at {}: {error}", at.ip())))
     }
@@ -182,7 +202,7 @@ impl Testbed for Hosts {
     /// It may connect from the addresses of its host in `--to`, and from those of its agent's device.
     fn relay(&self, point: &Point) -> Result<RelayPlace, PlanError> {
         if let Some(agent) = self.agents.get(self.relay_node(point)) {
-            let address = agent.attach(point.family)?.address;
+            let address = agent.attach(point)?.address;
             let named = agent.access.host.data.iter().map(SocketAddr::ip);
             let sources = agent.welcome.addresses.iter().copied().chain(named).chain([address]);
             let sources = sources.collect();
@@ -192,8 +212,8 @@ impl Testbed for Hosts {
         match client.or(server).filter(|_| self.has_relay) {
             // Its sources lead to the server, and it is reached by the client.
             Some(client) => {
-                let address = client.attach_here(point.family)?.address;
-                let towards = server.map(|server| server.attach_here(point.family)).transpose()?;
+                let address = client.attach_here(point)?.address;
+                let towards = server.map(|server| server.attach_here(point)).transpose()?;
                 let sources = towards.map(|here| here.address).into_iter().chain([address]);
                 Ok(RelayPlace { address, sources: sources.collect() })
             }
@@ -211,8 +231,8 @@ impl Testbed for Hosts {
 
     fn attach(&self, role: Role, point: &Point) -> Result<Attachment, PlanError> {
         Ok(match (self.remote(role, point), self.neighbour(role, point)) {
-            (Some(remote), _) => remote.attach(point.family)?,
-            (None, Some(other)) => other.attach_here(point.family)?,
+            (Some(remote), _) => remote.attach(point)?,
+            (None, Some(other)) => other.attach_here(point)?,
             (None, None) => {
                 let [client, server] = self.plan.nodes(point);
                 return Err(PlanError::Input(format!(

@@ -1,6 +1,6 @@
 //! Options of `shop`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use clap::{Args, Subcommand};
@@ -134,33 +134,15 @@ pub fn hosts_of_tiers<'a>(
     points: &[Point],
 ) -> Result<BTreeMap<&'a str, &'a str>, String> {
     let servers = &Tier::ALL[1..];
-    let mut hosts = BTreeMap::new();
-    for To { node, host } in to {
-        let (tier, link) =
-            node.split_once('@').map_or((&**node, None), |(t, link)| (t, Some(link)));
+    To::by_node(to, |tier| {
         let Some(segment) = servers.iter().position(|server| server.name() == tier) else {
             return Err(format!(
-                "`{node}` is no tier with a server: use web=HOST, app=HOST or db=HOST"
+                "`{tier}` is no tier with a server: use web=HOST, app=HOST or db=HOST"
             ));
         };
         let links = points.iter().filter_map(Point::segments).map(|links| links[segment]);
-        let links: BTreeSet<String> = links.map(|link| link.to_string()).collect();
-        if let Some(link) = link.filter(|link| !links.contains(*link)) {
-            let known = Vec::from_iter(links).join(", ");
-            let factor = SEGMENTS[segment];
-            return Err(format!("no level of {factor} is {link}; use one of {known}"));
-        }
-        if hosts.insert(node.as_str(), host.as_str()).is_some() {
-            return Err(format!("--to has the host of {node} twice"));
-        }
-    }
-    if let Some(node) = hosts.keys().find(|node| {
-        let tier = node.split_once('@').map(|(tier, _)| tier);
-        tier.is_some_and(|tier| !hosts.contains_key(tier))
-    }) {
-        return Err(format!("--to {node}: give the agent of the tier, too, without a link"));
-    }
-    Ok(hosts)
+        Ok((SEGMENTS[segment], links.map(|link| link.to_string()).collect()))
+    })
 }
 
 #[cfg(test)]
@@ -192,7 +174,7 @@ mod tests {
             ),
             (&["db=a", "db=b"], "--to has the host of db twice"),
             (&["web@veth=a"], "no level of client_web is veth; use one of ethernet:10G"),
-            (&["db@ipoib:4X-DDR=a"], "give the agent of the tier, too, without a link"),
+            (&["db@ipoib:4X-DDR=a"], "give the agent of the node, too, without a link"),
         ] {
             let said = hosts(words).unwrap_err();
             assert!(said.contains(says), "{said}");

@@ -141,6 +141,61 @@ fn levels_run_one_after_the_other_if_orders_to_the_other_host_take_long() {
     }
 }
 
+/// Two hosts with two links, the slow one of which has the host's address by default.
+#[test]
+fn two_networks_between_two_hosts_are_compared_in_one_plan() {
+    let Some(bench) = bench("two networks between two hosts") else { return };
+    bench.up("[hosts.client]\n[hosts.server]\n\
+         [links.a-slow]\nbetween = ['client', 'server']\nwords = 'link=ethernet:100M'\n\
+         [links.b-fast]\nbetween = ['client', 'server']\nwords = 'link=ethernet:1G'\n");
+    let keys = Keys::more();
+    let inside = |node: &str, words: &[&str]| keys.inside(&bench, node, words);
+    let agent = Agent::start_by(inside("server", &["agent", "--listen", "0.0.0.0:7477"]));
+    let plan = bench.plan(
+        &SLICES
+            .replace("family = [4, 6]", "family = 4")
+            .replace("link = 'ethernet:1G'", "link = ['ethernet:100M', 'ethernet:1G']")
+            .replace("payload = 64", "payload = 1400")
+            .replace(
+                "'family'\nbaseline = 4\ncandidate = 6",
+                "'link'\nbaseline = 'ethernet:100M'\ncandidate = 'ethernet:1G'",
+            ),
+    );
+    let out = bench.out();
+    let line = ["run", plan.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    let run = |to: &[&str]| inside("client", &[&line[..], to].concat()).output().unwrap();
+    let host = ["--to", "10.71.0.2"];
+    expect(&run(&host), 64, &["several links", "--to NODE@LINK=ADDRESS"]);
+    let fast = ["--to", "server@ethernet:1G=10.71.1.2"];
+    expect(&run(&fast), 64, &["give the agent of the node, too"]);
+    let both = [host, fast].concat();
+    for (more, says) in [
+        (["--to", "server@ethernet:2G=10.71.1.2"], "no level of link is ethernet:2G; use one of"),
+        (["--to", "client=10.71.0.1"], "but not that of client: add --to client@ethernet:1G"),
+        (["--link", "veth"], "use either --link or --to NODE@LINK=ADDRESS"),
+    ] {
+        expect(&run(&[&both[..], &more].concat()), 64, &[says]);
+    }
+    let output = run(&both);
+    expect(&output, 0, &[]);
+    for record in bench.records() {
+        assert_eq!(record.slice_ns, Some(Nanos::from_millis(20)), "{:?}", record.outcome);
+        let is_fast = record.point.link == "ethernet:1G".parse().unwrap();
+        let (network, device) = if is_fast { (1, "b-fast") } else { (0, "a-slow") };
+        let addresses = record.nodes.iter().map(|node| node.address.unwrap().to_string());
+        let expected = [1, 2].map(|host| format!("10.71.{network}.{host}"));
+        assert_eq!(Vec::from_iter(addresses), expected, "{}", record.point.key());
+        for node in &record.nodes {
+            assert_eq!(node.device.as_deref(), Some(device), "{}", record.point.key());
+            assert_eq!(node.interface.as_ref().unwrap().technology, Technology::Tun);
+        }
+    }
+    // A report reads the plan again, with its hosts.
+    let report = inside("client", &["report", "--out", out.to_str().unwrap()]).output().unwrap();
+    expect(&report, 0, &[]);
+    agent.ends_well();
+}
+
 /// Three hosts on a switch: one is the coordinator, the others measure.
 #[test]
 fn both_ends_run_on_other_hosts_than_the_one_that_conducts() {
