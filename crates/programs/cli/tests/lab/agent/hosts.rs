@@ -194,6 +194,7 @@ fn two_networks_between_two_hosts_are_compared_in_one_plan() {
     let report = inside("client", &["report", "--out", out.to_str().unwrap()]).output().unwrap();
     expect(&report, 0, &[]);
     agent.ends_well();
+    expect(&bench.lab(&["down"]), 0, &[]);
 }
 
 /// Three hosts on a switch: one is the coordinator, the others measure.
