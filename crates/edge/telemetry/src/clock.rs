@@ -34,14 +34,19 @@ pub fn thread_cpu_ns() -> u64 {
     read_ns(ClockId::ThreadCPUTime)
 }
 
-/// Time so far in which the calling thread was ready to run but waited for a CPU: the second number of
-/// `/proc/thread-self/schedstat` (Documentation/scheduler/sched-stats.rst). `None` if the kernel has no scheduler
-/// statistics, or prints zeros since they are off.
+/// Run delay of the calling thread so far: time on a run queue, waiting for a CPU (the second number of
+/// `/proc/thread-self/schedstat`, Documentation/scheduler/sched-stats.rst). `None` if the kernel does not count it; it may
+/// then print zeros.
 pub fn thread_run_delay_ns() -> Option<u64> {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let mut numbers = text.split_ascii_whitespace().map(str::parse);
-    let cpu_ns: u64 = numbers.next()?.ok()?;
-    numbers.next()?.ok().filter(|_| cpu_ns > 0)
+    run_delay_ns(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+}
+
+/// The text has CPU time, run delay and how often the thread was given a CPU, which is not 0 for a thread that runs.
+fn run_delay_ns(schedstat: &str) -> Option<u64> {
+    let numbers = schedstat.split_ascii_whitespace().map(str::parse);
+    let numbers: Vec<u64> = numbers.collect::<Result<_, _>>().ok()?;
+    let [_, run_delay_ns, 1..=u64::MAX] = numbers[..] else { return None };
+    Some(run_delay_ns)
 }
 
 /// Nanoseconds since the first reading in this process.
@@ -93,6 +98,12 @@ fn read_cost_ns() -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::thread;
+
+    use fabricmark_testkit::skip;
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
     use super::*;
 
     #[test]
@@ -113,6 +124,50 @@ mod tests {
             assert!(now >= last, "{now} after {last}");
             last = now;
         }
+    }
+
+    #[test]
+    fn a_run_delay_that_is_not_counted_is_unknown() {
+        assert_eq!(run_delay_ns("193311 3802276 3\n"), Some(3_802_276));
+        // A thread that has just been given its first CPU.
+        assert_eq!(run_delay_ns("0 0 1\n"), Some(0));
+        for text in ["0 0 0\n", "", "1 2", "a b c"] {
+            assert_eq!(run_delay_ns(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_shares_its_cpu_waits_for_it() {
+        const WORK_NS: u64 = 50_000_000;
+        if thread_run_delay_ns().is_none() {
+            return skip(
+                "a_thread_that_shares_its_cpu_waits_for_it",
+                "the kernel counts no run delay",
+            );
+        }
+        let mut one = CpuSet::new();
+        one.set(
+            (0..CpuSet::MAX_CPU).find(|&cpu| sched_getaffinity(None).unwrap().is_set(cpu)).unwrap(),
+        );
+        let is_done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                sched_setaffinity(None, &one).unwrap();
+                while !is_done.load(Relaxed) {
+                    black_box(());
+                }
+            });
+            let delay_ns = scope.spawn(|| {
+                sched_setaffinity(None, &one).unwrap();
+                let before_ns = thread_run_delay_ns().unwrap();
+                while thread_cpu_ns() < WORK_NS {}
+                is_done.store(true, Relaxed);
+                thread_run_delay_ns().unwrap() - before_ns
+            });
+            // Each has the CPU for about half of the time.
+            let delay_ns = delay_ns.join().unwrap();
+            assert!(delay_ns > WORK_NS / 4, "{delay_ns} of {WORK_NS}");
+        });
     }
 
     #[test]
