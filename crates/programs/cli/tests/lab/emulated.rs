@@ -558,9 +558,12 @@ fn two_networks_at_once_get_the_bus_of_their_host_and_each_alone_its_own_ceiling
     let of = |group: &str, is_together| &runs[&(group.to_owned(), is_together)];
     assert!(runs.len() == 4 && runs.values().all(|blocks| blocks.len() >= 3), "{runs:?}");
     for group in ["ethernet", "ipoib"] {
-        let best_bps = of(group, false).values().copied().fold(0.0, f64::max);
-        // Acknowledgements and options of TCP take some of the bus. No run that counts exceeds its bound.
-        assert!(best_bps >= 0.93e8, "{group}: {runs:?}");
+        let mut alone_bps: Vec<f64> = of(group, false).values().copied().collect();
+        alone_bps.sort_by(f64::total_cmp);
+        // With TCP timestamps packets have 52 bytes of headers, and acknowledgements take some of the bus.
+        let (median_bps, best_bps) =
+            (alone_bps[alone_bps.len() / 2], alone_bps[alone_bps.len() - 1]);
+        assert!(best_bps >= 0.93e8 && median_bps < 0.975e8, "{group}: {runs:?}");
     }
     for (block, ethernet_bps) in of("ethernet", true) {
         let sum_bps = ethernet_bps + of("ipoib", true)[block];
