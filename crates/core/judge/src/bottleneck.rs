@@ -134,12 +134,18 @@ fn wanted(record: &Record, nodes: &[&Node]) -> Option<f64> {
             waited += thread.run_delay_ns.unwrap_or(0) as f64 / elapsed_ns;
         }
     }
+    let cpu = nodes[0].side.cpu.and_then(|cpu| cpu_shares(nodes[0], cpu));
+    let cpu = cpu.unwrap_or_default();
     // Of several threads only one was read, on any of their CPUs.
-    let cpu = nodes[0].side.cpu.filter(|_| record.point.threads.is_none());
-    let shares = cpu.and_then(|cpu| cpu_shares(nodes[0], cpu)).unwrap_or_default();
-    // A thread also waits while an idle CPU wakes up, which is not a time of others.
-    let of_others = (shares.busy() - ran).clamp(0.0, waited);
-    Some((ran + of_others + shares.steal).min(1.0))
+    let is_known = record.point.threads.is_none();
+    let of_others = if is_known { taken_by_others(&cpu, ran, waited) } else { 0.0 };
+    Some((ran + of_others + cpu.steal).min(1.0))
+}
+
+/// Share of the time in which others had a CPU while threads waited for it, of which these ran in the share `ran`. Threads
+/// also wait for an idle CPU to wake up, which nobody else had.
+pub(crate) fn taken_by_others(cpu: &CpuShares, ran: f64, waited: f64) -> f64 {
+    (cpu.busy() - ran).clamp(0.0, waited)
 }
 
 /// How a CPU of a node's machine spent its time; `None` if it is not known.

@@ -13,7 +13,7 @@ use fabricmark_stats::{LATENCY_TIE, THROUGHPUT_TIE};
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Kind, Stack, exceeds, frame, goodput, stream_goodput};
 
-use crate::bottleneck::cpu_shares;
+use crate::bottleneck::{cpu_shares, taken_by_others};
 use crate::limits::stack;
 use crate::{mpi, shop, steady};
 
@@ -269,35 +269,35 @@ fn emulator(record: &Record) -> Vec<String> {
         }
     }
     let late_ns: u64 = ways.iter().filter_map(|way| way.late_mean_ns).sum();
-    // A packet waits, too, while the emulator waits for a CPU to read it. At least one exchange waits each time.
+    let late_ns = late_ns as f64;
+    // It reads packets late if it waits for a CPU. Each wait delays at least one exchange.
     let exchanges: u64 = record.load().map(|flow| flow.sent.calls).sum();
-    let waited_ns = waited(record, emulation).unwrap_or(0) / exchanges.max(1);
+    let waited_ns = waited_ns(record, emulation).unwrap_or(0.0) / exchanges.max(1) as f64;
     if let Some(mean_ns) = record.figures.time_mean().map(|mean| mean.value) {
-        let is_long = |ns: u64| ns as f64 > LATE_MIN_NS.max(LATENCY_TIE * mean_ns);
+        let is_long = |ns: f64| ns > LATE_MIN_NS.max(LATENCY_TIE * mean_ns);
         let step = if record.point.pattern == Pattern::PingPing { "step" } else { "RTT" };
         let of_mean = format!("too much for a mean {step} of {:.0} us", mean_ns / 1e3);
         if is_long(waited_ns) {
             found.push(format!(
                 "{THE_EMULATOR} waited for a CPU for {:.0} us in each {step}, {of_mean}; stop other processes",
-                waited_ns as f64 / 1e3
+                waited_ns / 1e3
             ));
         } else if is_long(late_ns) {
-            found.push(format!(
-                "{THE_EMULATOR} was {:.0} us late (mean), {of_mean}",
-                late_ns as f64 / 1e3
-            ));
+            found
+                .push(format!("{THE_EMULATOR} was {:.0} us late (mean), {of_mean}", late_ns / 1e3));
         }
     }
     found
 }
 
-/// Time in which other processes had the CPU of the emulator while it was ready to run. It also waits while an idle CPU
-/// wakes up, which is not a time of others.
-fn waited(record: &Record, emulation: &Emulation) -> Option<u64> {
+/// Time in which the emulator waited for a CPU that other processes had, in nanoseconds; `None` if it is not known.
+fn waited_ns(record: &Record, emulation: &Emulation) -> Option<f64> {
     let node = record.nodes.first()?;
-    let busy = cpu_shares(node, emulation.cpu?)?.busy() * node.usage.as_ref()?.elapsed_ns as f64;
-    let of_others = (busy - emulation.cpu_ns? as f64).max(0.0);
-    Some(emulation.run_delay_ns?.min(of_others as u64))
+    let cpu = cpu_shares(node, emulation.cpu?)?;
+    let elapsed_ns = node.usage.as_ref()?.elapsed_ns.max(1) as f64;
+    let [ran, waited] =
+        [emulation.cpu_ns?, emulation.run_delay_ns?].map(|ns| ns as f64 / elapsed_ns);
+    Some(taken_by_others(&cpu, ran, waited) * elapsed_ns)
 }
 
 /// Share of packets that may be dropped for lack of time: one of a thousand slows a TCP stream down, and changes a

@@ -263,11 +263,12 @@ pub struct Emulation {
     /// that did not count it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_ns: Option<u64>,
-    /// CPU time of the emulator's thread, with the time in which it polls. Absent as `run_delay_ns`.
+    /// CPU time of the emulator's thread, which includes polling. Absent in slices, with groups of flows at once, and in
+    /// records of versions that did not read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ns: Option<u64>,
-    /// Time in which the emulator's thread was ready to run but waited for a CPU. Absent in slices, with groups of flows at
-    /// once, if the kernel does not count it, and in records of versions that did not read it.
+    /// Run delay of the emulator's thread: time on a run queue, waiting for a CPU. Absent as `cpu_ns` is, and if the kernel
+    /// does not count it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_delay_ns: Option<u64>,
     /// Direction from the client.

@@ -36,7 +36,7 @@ pub(crate) fn emulation(
         cpu: coordinator.emulator_cpu(),
         calibration: calibration.map(Calibration::in_short),
         busy_ns: grown(|traffic| Some(traffic.busy)).filter(|_| !is_slice),
-        cpu_ns: grown(|traffic| Some(traffic.cpu)).filter(|_| is_alone),
+        cpu_ns: grown(|traffic| Some(traffic.cpu_time)).filter(|_| is_alone),
         run_delay_ns: grown(|traffic| traffic.run_delay).filter(|_| is_alone),
         there: since(&before[0], &after[0]),
         back: since(&before[1], &after[1]),

@@ -91,9 +91,9 @@ impl Emulator {
         self.ask(|worker| {
             // Packets that have left a net must be written before they are counted.
             worker.deliver();
-            let (busy, cpu) = (worker.busy, Nanos(thread_cpu_ns()));
+            let (busy, cpu_time) = (worker.busy, Nanos(thread_cpu_ns()));
             let run_delay = thread_run_delay_ns().map(Nanos);
-            let of_path = |path: &Path| Traffic { busy, cpu, run_delay, ..path.traffic() };
+            let of_path = |path: &Path| Traffic { busy, cpu_time, run_delay, ..path.traffic() };
             worker.paths.iter().map(of_path).collect()
         })
     }
@@ -267,8 +267,8 @@ impl Worker {
         }
     }
 
-    /// Answers those who wait for a direction that has become empty. The packet that emptied it may be the last event for a
-    /// long time.
+    /// Ends the waits of [`Emulator::settle`] for directions that are empty. It is called after packets were written and
+    /// before the thread sleeps: no other event may follow the last packet.
     fn answer_settled(&mut self) {
         for (direction, to) in mem::take(&mut self.settling) {
             if self.is_settled(direction) {

@@ -66,9 +66,9 @@ pub struct Traffic {
     pub lateness: Histogram,
     /// Time in which the emulator's thread read or wrote packets of any direction; it was idle otherwise.
     pub busy: Nanos,
-    /// CPU time of the emulator's thread, with the time in which it polls.
-    pub cpu: Nanos,
-    /// Time in which the emulator's thread was ready to run but waited for a CPU; `None` if the kernel does not count it.
+    /// CPU time of the emulator's thread, which includes polling.
+    pub cpu_time: Nanos,
+    /// Time that it waited for a CPU; `None` if the kernel does not count it.
     pub run_delay: Option<Nanos>,
     /// Counters of the present elements, in the order in which packets cross them.
     pub elements: Vec<Counters>,

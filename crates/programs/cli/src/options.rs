@@ -358,7 +358,7 @@ pub struct How {
     pub budget: Option<Nanos>,
     /// Run the server on HOST, through its agent, instead of in a lab; NODE=HOST sets the host of another node, such as
     /// client=HOST. Other nodes run on this host. Separate several addresses of one host by commas. NODE@LINK=ADDRESS is
-    /// the address of a node over this link of the plan, such as server@ipoib:4X-QDR=node2-ib. Tiers of the bookstore are
+    /// its address in runs with that level of link, such as server@ipoib:4X-QDR=node2-ib. Tiers of the bookstore are
     /// web, app and db
     #[arg(long, group = "other_end", value_name = "[NODE=]HOST", value_parser = To::parse)]
     pub to: Vec<To>,
