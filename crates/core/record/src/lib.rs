@@ -42,7 +42,9 @@ pub use mpi::{
 };
 pub use node::{Carrier, ClockFacts, ClockOffset, HostFacts, Node, Side};
 pub use pacing::Pacing;
-pub use record::{INVALID_SHARE_MAX, Instrument, Outcome, Place, Record, SCHEMA_VERSION, schema};
+pub use record::{
+    INVALID_SHARE_MAX, Instrument, Outcome, Place, Record, SCHEMA_VERSION, SliceRates, schema,
+};
 pub use relay::RelayTimes;
 pub use series::{Interval, Series, Steady, TcpSample};
 pub use shop::{

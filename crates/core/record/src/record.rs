@@ -1,6 +1,6 @@
 //! The record of a run.
 
-use fabricmark_plan::{Figure, Point, Purpose, Testbed, Transport};
+use fabricmark_plan::{Figure, Pattern, Point, Purpose, Testbed, Transport};
 use fabricmark_stats::Sample;
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Ceiling, Kind};
@@ -56,10 +56,9 @@ pub struct Record {
     /// points of an MPI job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice_ns: Option<Nanos>,
-    /// Rate of each counted slice, in order of rounds: goodput in bit/s of a stream or bursts, else responses per
-    /// second.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub slice_rates: Vec<f64>,
+    /// Rate of each counted slice; absent if the run has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slice_rates: Option<SliceRates>,
     /// Start of the run, in RFC 3339.
     pub started: String,
     /// Both ends of the run, with facts and usage.
@@ -121,6 +120,38 @@ pub enum Outcome {
     Invalid(String),
 }
 
+/// Rate of each counted slice of a run, in order of rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SliceRates {
+    /// Goodput of a stream or of bursts, in bit/s.
+    GoodputBps(Vec<f64>),
+    /// Transactions per second.
+    TransactionsPerS(Vec<f64>),
+    /// One of these, in a record of an earlier version.
+    #[serde(untagged)]
+    Unnamed(Vec<f64>),
+}
+
+impl SliceRates {
+    /// Rates of slices of this pattern; `None` if there are none.
+    pub fn of(pattern: Pattern, rates: Vec<f64>) -> Option<Self> {
+        if rates.is_empty() {
+            return None;
+        }
+        Some(match pattern {
+            Pattern::Stream | Pattern::Burst => Self::GoodputBps(rates),
+            _ => Self::TransactionsPerS(rates),
+        })
+    }
+
+    fn all(&self) -> &[f64] {
+        match self {
+            Self::GoodputBps(rates) | Self::TransactionsPerS(rates) | Self::Unnamed(rates) => rates,
+        }
+    }
+}
+
 /// Overhead of the program itself, measured with two patterns over the `null` transport.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Instrument {
@@ -146,9 +177,10 @@ impl Record {
     /// A figure of the run and of each slice, if it follows from the rates of the slices.
     pub fn sample(&self, figure: Figure) -> Option<Sample> {
         let value = self.figures.value(figure).filter(|value| value.is_finite())?;
+        let rates = self.slice_rates.as_ref().map(SliceRates::all).unwrap_or_default();
         let slices = match figure.of_rate() {
-            Some(true) => self.slice_rates.clone(),
-            Some(false) => self.slice_rates.iter().map(|rate| 1.0 / rate).collect(),
+            Some(true) => rates.to_vec(),
+            Some(false) => rates.iter().map(|rate| 1.0 / rate).collect(),
             None => Vec::new(),
         };
         Some(Sample { value, slices })
@@ -192,4 +224,19 @@ pub fn schema<T: JsonSchema>() -> String {
     let mut text = serde_json::to_string_pretty(&schema).expect("a schema is plain data");
     text.push('\n');
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_of_slices_have_a_unit_in_their_key_which_earlier_versions_lacked() {
+        let rates = SliceRates::of(Pattern::Stream, vec![1.5, 2.0]);
+        assert_eq!(serde_json::to_string(&rates).unwrap(), r#"{"goodput_bps":[1.5,2.0]}"#);
+        let read = |text| serde_json::from_str::<SliceRates>(text).unwrap();
+        let named = SliceRates::TransactionsPerS(vec![5.0]);
+        assert_eq!(read(r#"{"transactions_per_s":[5.0]}"#), named);
+        assert_eq!(read("[5.0]").all(), named.all());
+    }
 }

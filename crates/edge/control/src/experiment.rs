@@ -8,7 +8,7 @@ use fabricmark_lab::Traffic;
 use fabricmark_plan::{Figure, Plan, Point, Step, Testbed, block};
 use fabricmark_record::{
     Alignment, Calibration, Emulation, Figures, HostFacts, Limits, Outcome, Place, Provenance,
-    Record, SCHEMA_VERSION, Sourced,
+    Record, SCHEMA_VERSION, SliceRates, Sourced,
 };
 use fabricmark_store::StoreError;
 use fabricmark_units::{Nanos, Stream};
@@ -163,7 +163,7 @@ impl Context<'_> {
             start_ns: plan.start(&plan.points[point]),
             steady: None,
             slice_ns: step.slice,
-            slice_rates: Vec::new(),
+            slice_rates: None,
             started: jiff::Timestamp::now().to_string(),
             nodes: Vec::new(),
             flows: Vec::new(),
@@ -342,7 +342,8 @@ impl Context<'_> {
         let found = judge(&point, parts, route, coordinator.provenance(&point), dropped);
         record.nodes = nodes(coordinator, &self.host, route.nodes, &point, parts)?;
         record.flows = found.flows;
-        record.slice_rates = parts.first().map(|part| part.slice_rates.clone()).unwrap_or_default();
+        record.slice_rates =
+            parts.first().and_then(|part| SliceRates::of(point.pattern, part.slice_rates.clone()));
         record.figures = found.figures;
         if let (Some(Emulation { there, back, .. }), None) = (&record.emulation, record.slice_ns) {
             let value = (there.dropped + back.dropped) as f64;

@@ -230,7 +230,7 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
         start_ns: fabricmark_units::Nanos(0),
         steady: None,
         slice_ns: None,
-        slice_rates: Vec::new(),
+        slice_rates: None,
         started: "2026-01-05T09:00:00Z".to_owned(),
         alignment: None,
         emulation: None,
