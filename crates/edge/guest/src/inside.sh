@@ -29,7 +29,7 @@ done <"$work/writable"
 # Each on its end of a pair of devices, told apart by address: an adapter in a namespace of its own
 # gets no packets (Linux 6.1 and 6.12).
 network() {
-    modprobe -a rdma_rxe rdma_ucm ib_umad veth sch_netem || return
+    modprobe -a rdma_rxe rdma_ucm ib_umad veth sch_netem sch_prio cls_u32 || return
     # Nobody else can have these addresses.
     echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad
     ip link add v0 type veth peer name v1

@@ -307,11 +307,12 @@ sent() { cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts; }
 fault() {
     name=$1; inject=$2; shift 2
     before=$(sent)
-    "$FABRICMARK" measure stream --ends 10.9.0.1,10.9.0.2 --payload 4KiB --duration $length --warm-up 0s "$@" >/tmp/said 2>&1 &
+    began=$(date +%s%N)
+    "$FABRICMARK" measure stream --ends 10.9.0.1,10.9.0.2 --payload $payload --duration $length --warm-up 0s "$@" >/tmp/said 2>&1 &
     pid=$!
     while [ $(($(sent) - before)) -lt 2000 ] && kill -0 $pid; do sleep 0.05; done
     read -r sender receiver rest </proc/$pid/task/$pid/children
-    began=$(date +%s%N)
+    [ "$inject" = : ] || began=$(date +%s%N)
     $inject
     wait $pid
     code=$?
@@ -322,6 +323,7 @@ kill_sender() { kill -KILL $sender; }
 stop_receiver() { kill -STOP $receiver; }
 lose_all() { tc qdisc add dev v0 root netem loss 100%; }
 length=60s
+payload=4KiB
 fault killed-receiver kill_receiver --transport rc
 fault killed-sender kill_sender --transport rc --wait spin
 fault stopped-block stop_receiver --transport rc
@@ -330,6 +332,16 @@ fault stopped-epoll stop_receiver --transport rc --wait epoll
 fault stopped-rsocket stop_receiver --transport rsocket
 fault network lose_all --transport rc
 tc qdisc del dev v0 root || exit 1
+# TCP passes, RoCE does not: messages of the client, then of the server, never arrive.
+payload=1024
+for device in v0 v1; do
+    tc qdisc add dev $device root handle 1: prio && tc qdisc add dev $device parent 1:3 netem loss 100% &&
+        tc filter add dev $device parent 1: protocol ip u32 match ip dport 4791 0xffff flowid 1:3 || exit 4
+    fault unheard-uc-$device : --transport uc
+    fault unheard-ud-$device : --transport ud
+    tc qdisc del dev $device root || exit 1
+done
+payload=4KiB
 remove() { rdma link delete rxe1 & removal=$!; }
 length=3s
 fault removed remove --transport rc
@@ -350,6 +362,7 @@ fn a_peer_that_is_killed_or_stands_still_and_a_network_that_is_gone_end_a_run_wi
     let killed = ["killed by signal 9"].as_slice();
     // An end may also stall while a run is being prepared or opened.
     let stopped = ["stalled", "did not answer within 5.0 s", "no answer within 5.0 s"].as_slice();
+    let unheard = ["messages over the queue pair do not arrive"].as_slice();
     let expected = [
         ("killed-receiver", killed),
         ("killed-sender", killed),
@@ -358,6 +371,10 @@ fn a_peer_that_is_killed_or_stands_still_and_a_network_that_is_gone_end_a_run_wi
         ("stopped-epoll", stopped),
         ("stopped-rsocket", stopped),
         ("network", &["retry exceeded"]),
+        ("unheard-uc-v0", unheard),
+        ("unheard-ud-v0", unheard),
+        ("unheard-uc-v1", unheard),
+        ("unheard-ud-v1", unheard),
         // The kernel removes an adapter only once nothing uses it.
         ("removed", &["runs        1 counted"]),
         ("gone", &["no adapter has the address 10.9.0.2"]),

@@ -166,7 +166,7 @@ fn admit(
         if !prepare.admits(from.ip()) {
             continue;
         }
-        let (answer, opened) = admission.on_datagram(from, &bytes[..kept], cookie)?;
+        let (answer, opened) = admission.on_datagram(from, &bytes[..kept], random)?;
         match (answer, opened) {
             (Some(confirmed), Some(opened)) => return Ok(Admitted { from, confirmed, opened }),
             (Some(answer), None) => {
@@ -179,10 +179,10 @@ fn admit(
 }
 
 /// 64 bits that cannot be guessed.
-fn cookie() -> Result<u64, Failure> {
+pub(crate) fn random() -> Result<u64, Failure> {
     let mut bytes = [0; 8];
     getrandom(&mut bytes, GetRandomFlags::empty())
-        .map_err(|error| system("generate a random cookie")(error.into()))?;
+        .map_err(|error| system("generate a random number")(error.into()))?;
     Ok(u64::from_ne_bytes(bytes))
 }
 

@@ -415,8 +415,13 @@ impl Beside {
     ) -> Result<[u8; N], Failure> {
         let (mut bytes, mut heard) = ([0; N], 0);
         let within = peer_within(prepare);
-        in_time(NOT_OPEN, within, control, || fill(&mut &self.0, &mut bytes, &mut heard))?;
+        in_time(NOT_OPEN, within, control, || self.fill(&mut bytes, &mut heard))?;
         Ok(bytes)
+    }
+
+    /// Fills a buffer, of which `heard` bytes are read already. Fails with a timeout if the rest has not arrived yet.
+    pub(crate) fn fill(&self, bytes: &mut [u8], heard: &mut usize) -> io::Result<()> {
+        fill(&mut &self.0, bytes, heard)
     }
 
     /// Address of the other end, with a port that it has sent.

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use fabricmark_plan::{Operation, Pattern, Transport};
+use fabricmark_plan::{Operation, Pattern, Role, Transport};
 use fabricmark_proto::{DatagramHeader, Failure, Prepare, SequenceCounts, SequenceTracker};
 use fabricmark_rdma::{Adapter, Destination, Kind, ROUTE_HEADER_BYTES, Region, Request};
 
@@ -14,6 +14,7 @@ use super::payload::Verifier;
 use super::queue::{Arrival, BATCH, Needs, Queue};
 use crate::control::Control;
 use crate::failure::system;
+use crate::opening::random;
 use crate::transport::{Flow, Message, Moved};
 
 /// What failed if memory cannot be registered, and the remedy.
@@ -77,7 +78,7 @@ impl MessageFlow {
             out.write(0, &vec![FILL; longest]);
         }
         let slots = adapter.region(slot_bytes * arrivals as usize).map_err(system(MEMORY))?;
-        // One more for the message that ends the flow.
+        // One more for the message that ends the flow, or for a number of `prove`.
         let needs = Needs { kind, depth, beside: 1, arrivals, all_tell: false, wait: point.wait };
         let is_written = point.operation == Some(Operation::WriteImmediate);
         let is_stream = point.pattern == Pattern::Stream;
@@ -107,7 +108,32 @@ impl MessageFlow {
             flow.offer(slot).map_err(system("post a receive request"))?;
         }
         flow.to = flow.queue.meet(&flow.slots, prepare, control)?;
+        if flow.is_lossy {
+            flow.prove(prepare, control)?;
+        }
         Ok(flow)
+    }
+
+    /// Each end in turn sends a random number over the queue pair until the other end returns it over TCP. An end that
+    /// named another host's queue pair cannot return it. Without acknowledgements that host would otherwise get the
+    /// load.
+    fn prove(&mut self, prepare: &Prepare, control: &Control) -> Result<(), Failure> {
+        for asking in [Role::Client, Role::Server] {
+            if asking == prepare.role {
+                let number = random()? as u32;
+                let Self { queue, out, to, .. } = self;
+                let request = match to {
+                    Some(to) => Request::SendTo(to, number),
+                    None => Request::SendImmediate(number),
+                };
+                let ask = |queue: &mut Queue| queue.post_beside(request, out, 0..0);
+                queue.await_echo(number, prepare, control, ask)?;
+            } else {
+                let slot = self.queue.echo(prepare, control)?;
+                self.offer(slot).map_err(system("post a receive request"))?;
+            }
+        }
+        Ok(())
     }
 
     /// Counts by the numbers of a stream; `None` if no message can be lost.
@@ -186,6 +212,11 @@ impl Flow for MessageFlow {
         for _ in 0..BATCH {
             let Some(arrival) = self.queue.take_arrival() else { break };
             let bytes = self.bytes(&arrival);
+            // A number of `prove` that was sent again.
+            if bytes == 0 && self.is_lossy {
+                self.offer(arrival.slot)?;
+                continue;
+            }
             if bytes == 0 {
                 self.has_ended = true;
                 break;
@@ -197,6 +228,9 @@ impl Flow for MessageFlow {
             self.offer(arrival.slot)?;
             moved.payloads += 1;
             moved.bytes += bytes as u64;
+        }
+        if moved.payloads == 0 && !self.has_ended {
+            return Err(io::ErrorKind::WouldBlock.into());
         }
         Ok(moved)
     }
@@ -218,6 +252,11 @@ impl Flow for MessageFlow {
             return Err(io::ErrorKind::WouldBlock.into());
         };
         match self.bytes(&arrival) {
+            // A number of `prove` that was sent again.
+            0 if self.is_lossy => {
+                self.offer(arrival.slot)?;
+                Err(io::ErrorKind::WouldBlock.into())
+            }
             0 => Ok(Message::End),
             bytes if bytes == buffer.len() => {
                 self.look(&arrival, bytes)?;
@@ -246,7 +285,7 @@ impl Flow for MessageFlow {
             return Ok(());
         }
         if !self.is_lossy {
-            self.queue.post_beside(&self.out, 0..0)?;
+            self.queue.post_beside(Request::Send, &self.out, 0..0)?;
         }
         self.queue.drain()
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use fabricmark_rdma::{Adapter, Region};
+use fabricmark_rdma::{Adapter, Region, Request};
 
 use super::queue::Queue;
 
@@ -38,12 +38,12 @@ impl Notes {
         let start = (SLOTS as usize + self.said % SLOTS as usize) * BYTES;
         self.said += 1;
         self.region.write(start, &number.to_be_bytes());
-        queue.post_beside(&self.region, start..start + BYTES)
+        queue.post_beside(Request::Send, &self.region, start..start + BYTES)
     }
 
     /// Sends the end of the flow: an empty message.
     pub(super) fn end(&self, queue: &mut Queue) -> io::Result<()> {
-        queue.post_beside(&self.region, 0..0)
+        queue.post_beside(Request::Send, &self.region, 0..0)
     }
 
     /// The number in a received note.

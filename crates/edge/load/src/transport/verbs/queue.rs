@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, recv};
 
 use crate::control::Control;
-use crate::failure::system;
+use crate::failure::{peer, system};
 use crate::opening::{Beside, NOT_OPEN, in_time, no_cm};
 use crate::sockets::peer_within;
 use crate::transport::STALLED_AFTER;
@@ -41,6 +41,10 @@ const FINISHED_WITHIN_S: i64 = 5;
 /// How often a waiting thread checks whether to continue.
 const NOTICED_WITHIN: Duration = Duration::from_millis(100);
 
+/// Interval at which a number is sent again until the other end returns it: much longer than the RTT of an RDMA
+/// network.
+const ASK_EVERY: Duration = Duration::from_millis(200);
+
 /// IDs of receive requests: this bit and the number of the slot.
 const RECEIVED: u64 = 1 << 63;
 
@@ -50,6 +54,10 @@ const PAYLOADS_AT: u32 = 32;
 /// Sent by the client once it is connected.
 const READY: u8 = 1;
 
+/// Message about queue pairs that are connected, but not with each other.
+const UNHEARD: &str = "messages over the queue pair do not arrive (a firewall may drop RoCE, UDP port 4791, or the \
+                       other end named another host's queue pair)";
+
 /// A received message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
@@ -57,7 +65,7 @@ pub(super) struct Arrival {
     pub slot: u64,
     /// Length of the message.
     pub bytes: usize,
-    /// Immediate data: the number of the message.
+    /// Immediate data: the number of the message, or that of [`Queue::await_echo`].
     pub number: u32,
 }
 
@@ -213,6 +221,57 @@ impl Queue {
         })
     }
 
+    /// Repeats `ask`, which sends the number over the queue pair, until the other end returns it over TCP.
+    pub(super) fn await_echo(
+        &mut self,
+        number: u32,
+        prepare: &Prepare,
+        control: &Control,
+        mut ask: impl FnMut(&mut Self) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        let (mut echo, mut heard) = ([0; size_of::<u32>()], 0);
+        let mut asked: Option<Instant> = None;
+        // Less than the other end waits: its end would hide the reason.
+        let within = peer_within(prepare) * 4 / 5;
+        let echoed = in_time(UNHEARD, within, control, || {
+            if asked.is_none_or(|asked| asked.elapsed() >= ASK_EVERY) {
+                self.take()?;
+                ask(self)?;
+                asked = Some(Instant::now());
+            }
+            or_gone(self.beside.fill(&mut echo, &mut heard))
+        })?;
+        let gone = || peer(NOT_OPEN)(io::ErrorKind::UnexpectedEof.into());
+        echoed.ok_or_else(gone)?;
+        if u32::from_be_bytes(echo) == number { Ok(()) } else { Err(strange()) }
+    }
+
+    /// Receives the number of the other end's [`Self::await_echo`], and sends it back over TCP. Returns the receive slot
+    /// to post again.
+    pub(super) fn echo(&mut self, prepare: &Prepare, control: &Control) -> Result<u64, Failure> {
+        let arrival = in_time(UNHEARD, peer_within(prepare), control, || {
+            if self.arrived.is_empty() && !self.arm()? {
+                let channel = self.endpoint.completions.fd();
+                let mut asked = [
+                    PollFd::new(&channel, PollFlags::IN),
+                    PollFd::new(self.beside.stream(), PollFlags::RDHUP),
+                ];
+                let within = Timespec::try_from(Control::LOOK_EVERY).map_err(io::Error::other)?;
+                poll(&mut asked, Some(&within))?;
+                if !asked[1].revents().is_empty() {
+                    return Ok(None);
+                }
+            }
+            self.take_arrival().map(Some).ok_or_else(|| io::ErrorKind::WouldBlock.into())
+        })?;
+        // The other end gives up first.
+        let Some(Arrival { slot, number, .. }) = arrival else {
+            return Err(peer(UNHEARD)(io::ErrorKind::UnexpectedEof.into()));
+        };
+        self.beside.tell(&number.to_be_bytes())?;
+        Ok(slot)
+    }
+
     /// Accepts an RDMA CM connection at a port that it sends to the client; does nothing if TCP sets up the queue
     /// pair.
     fn accept(&mut self, prepare: &Prepare, control: &Control) -> Result<(), Failure> {
@@ -283,8 +342,13 @@ impl Queue {
     }
 
     /// Sends a message that is no payload, beyond the depth. It is signalled.
-    pub(super) fn post_beside(&mut self, region: &Region, part: Range<usize>) -> io::Result<()> {
-        self.hand_over(Request::Send, region, part, true)
+    pub(super) fn post_beside(
+        &mut self,
+        request: Request<'_>,
+        region: &Region,
+        part: Range<usize>,
+    ) -> io::Result<()> {
+        self.hand_over(request, region, part, true)
     }
 
     fn hand_over(
@@ -488,6 +552,14 @@ impl Queue {
     /// Readable when a requested event has arrived.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.endpoint.completions.fd()
+    }
+}
+
+/// `None` if the other end has closed the connection.
+fn or_gone<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        read => read.map(Some),
     }
 }
 
