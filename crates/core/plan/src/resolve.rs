@@ -87,6 +87,7 @@ pub fn check_order(point: &Point) -> Result<(), Contradiction> {
     check_payload(point)?;
     check_flows_max(point)?;
     check_threads(point)?;
+    check_ping_ping(point)?;
     verbs::check(point)
 }
 

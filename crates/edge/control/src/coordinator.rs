@@ -220,6 +220,7 @@ impl Coordinator {
             more_cpus: more_cpus[role as usize].clone(),
             host_settings: Vec::new(),
             interval_ns: plan.interval_ns,
+            response_rate_max: None,
             seed,
             trace: trace.cloned(),
             forward: None,

@@ -22,6 +22,7 @@ use crate::pattern::arrivals::Window;
 use crate::pattern::rr::{self, Asked, Asking};
 use crate::pattern::stream;
 use crate::pattern::{paced_rr, paced_stream, ping_ping};
+use crate::response_limit::ResponseLimit;
 use crate::slices::carry_slices;
 use crate::transport::Flow;
 use crate::transport::null::NullFlow;
@@ -333,9 +334,11 @@ fn asking(prepare: &Prepare) -> Asking {
 fn answer<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::Result<EndReport> {
     let (mut payload, mut response) = messages(prepare);
     let payloads = prepare.point.payloads_per_request();
+    let limit = ResponseLimit::of(prepare, response.len(), control);
+    let limit = limit.as_ref();
     let counts = match alone(flows, prepare) {
-        Some(flow) => answer::answer(flow, payloads, &mut payload, &mut response, control),
-        None => answer::answer_many(flows, payloads, &mut payload, &mut response, control),
+        Some(flow) => answer::answer(flow, payloads, &mut payload, &mut response, limit, control),
+        None => answer::answer_many(flows, payloads, &mut payload, &mut response, limit, control),
     };
     counts.map(counted)
 }

@@ -130,6 +130,8 @@ pub struct Control {
     start: Start,
     /// Number of the next request, or of the next payload of ping-ping, counted across slices.
     pub(crate) next_request: AtomicU64,
+    /// When the next response is due at the limit of responses, by the clock of the load threads; 0: none was counted.
+    pub(crate) next_response_ns: AtomicU64,
     listener: Option<Listener>,
 }
 
@@ -144,6 +146,7 @@ impl Default for Control {
             slices: Slices::default(),
             start: Start::default(),
             next_request: AtomicU64::new(0),
+            next_response_ns: AtomicU64::new(0),
             listener: None,
         }
     }

@@ -41,6 +41,7 @@ pub mod pattern {
     pub mod stream;
 }
 mod interrupt;
+mod response_limit;
 #[cfg(test)]
 mod scripted;
 mod slices;

@@ -60,6 +60,7 @@ pub fn prepare(role: Role, levels: &str) -> Prepare {
         device: "lo".to_owned(),
         cpu: None,
         interval_ns: None,
+        response_rate_max: None,
         seed: 1,
         trace: None,
     }
@@ -104,7 +105,7 @@ pub fn record(point: Point) -> Record {
         start_ns: Nanos(0),
         steady: None,
         slice_ns: None,
-        slice_rates: Vec::new(),
+        slice_rates: None,
         started: "2026-01-05T09:00:00Z".to_owned(),
         nodes: [Role::Client, Role::Server].map(node).to_vec(),
         flows: Vec::new(),

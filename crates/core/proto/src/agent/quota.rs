@@ -10,6 +10,9 @@ use crate::control::message::Prepare;
 /// Buffers of a flow besides its payloads: a stream receiver has 128 KiB.
 const FLOW_BYTES: u64 = 128 << 10;
 
+/// Rate of a probe with an RTT of 1 us, which no two hosts have: light takes it for 100 m of fibre and back.
+const PROBE_RATE: BitRate = BitRate(PROBE_BYTES.0 * 8 * 1_000_000);
+
 /// First port that any user may bind (ip(7)): those below are for services.
 const PORT_MIN: u16 = 1024;
 
@@ -117,6 +120,12 @@ impl Quota {
         self.check_rate(prepare)
     }
 
+    /// Rate of a server's responses that ends the run if requests arrive faster than it states; `None`: no limit.
+    pub fn response_rate_max(&self, point: &Point) -> Option<BitRate> {
+        let rate = self.rate_max?;
+        Some(if is_probe(point) { rate.max(PROBE_RATE) } else { rate })
+    }
+
     /// Checks the port that a run names for its server.
     fn check_port(&self, &Prepare { role, port, .. }: &Prepare) -> Result<(), String> {
         if role == Role::Client || port == 0 {
@@ -210,7 +219,10 @@ pub(crate) fn memory_of(prepare: &Prepare) -> Bytes {
 
 /// Whether a run is like the probe of a load: one small payload under way, which waits for its answer as ping(8) does.
 fn is_probe(point: &Point) -> bool {
-    point.pattern == Pattern::PingPong && point.flows == 1 && point.payload <= PROBE_BYTES
+    point.pattern == Pattern::PingPong
+        && point.flows == 1
+        && point.payload <= PROBE_BYTES
+        && point.response.is_none()
 }
 
 /// Application bit rate of a run in the direction that has more, all flows together; `None` if it states none.

@@ -8,7 +8,7 @@ use fabricmark_record::{
     QuicCounters, RelayTimes, Series, Side, TcpCounters, ThreadTime, TierLine, TierOrder, Usage,
 };
 use fabricmark_stats::Histogram;
-use fabricmark_units::{Bytes, Nanos};
+use fabricmark_units::{BitRate, Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::opening::Token;
@@ -135,6 +135,9 @@ pub struct Prepare {
     /// Length of the intervals to report during the run; `None`: no reports.
     #[serde(default)]
     pub interval_ns: Option<Nanos>,
+    /// Rate of responses that ends the run if requests arrive faster; `None`: no limit.
+    #[serde(default)]
+    pub response_rate_max: Option<BitRate>,
     /// Seed of the run's random numbers: the departures of a Poisson pace.
     pub seed: u64,
     /// Departures of a trace pace; `None` for other paces.

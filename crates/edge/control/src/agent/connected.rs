@@ -294,8 +294,8 @@ impl Connected {
         }
     }
 
-    /// Sets what a coordinator must not decide or cannot know: who may open flows, the range of ports, and the
-    /// scope id of link-local addresses on this host.
+    /// Sets what a coordinator must not decide or cannot know: who may open flows, the range of ports, the rate of
+    /// responses, and the scope id of link-local addresses on this host.
     fn confine(&self, prepare: &mut Prepare, settings: &Settings) {
         if let Ok(SocketAddr::V6(own)) = self.tcp.local_addr() {
             prepare.scope_id = own.scope_id();
@@ -305,6 +305,7 @@ impl Connected {
             prepare.from.push(peer);
         }
         prepare.ports = settings.quota.ports;
+        prepare.response_rate_max = settings.quota.response_rate_max(&prepare.point);
     }
 
     /// Starts the worker for the first run, and sets the deadline of each run.

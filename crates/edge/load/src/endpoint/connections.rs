@@ -21,6 +21,7 @@ use crate::opening::{self, Connection, Listener, NOT_OPEN, accept_all};
 use crate::pacer::Pacer;
 use crate::pattern::crr::{self, Patience};
 use crate::pattern::rr::Asked;
+use crate::response_limit::ResponseLimit;
 use crate::sockets::{bound, peer_within, side};
 use crate::transport::bytes::{ByteStream, PathStream};
 use crate::watch::watched;
@@ -149,8 +150,10 @@ impl Run<'_> {
         let (mut request, response) = messages(self.prepare);
         let _interrupted = self.interrupted()?;
         let patience = Patience::new(peer_within(self.prepare), self.control);
-        let (counts, series) =
-            self.counted(|gauge| crr::answer(accept, &mut request, &response, patience, gauge));
+        let limit = ResponseLimit::of(self.prepare, response.len(), self.control);
+        let limit = limit.as_ref();
+        let (counts, series) = self
+            .counted(|gauge| crr::answer(accept, &mut request, &response, limit, patience, gauge));
         let counts = counts.map_err(peer("cannot answer"))?;
         Ok(EndReport { counts, side, series, ..EndReport::default() })
     }

@@ -8,6 +8,7 @@ use fabricmark_record::Counts;
 use crate::control::Control;
 use crate::flow_set::{FlowSet, Interest};
 use crate::pattern::stream::peer_has_closed;
+use crate::response_limit::ResponseLimit;
 use crate::transport::{Flow, Message, is_timeout};
 use fabricmark_telemetry::clock::now_ns;
 
@@ -30,6 +31,7 @@ impl Answerer {
         flow: &mut impl Flow,
         payload: &mut [u8],
         response: &mut [u8],
+        limit: Option<&ResponseLimit<'_>>,
         counts: &mut Counts,
     ) -> io::Result<bool> {
         loop {
@@ -43,6 +45,9 @@ impl Answerer {
                 Message::Numbered(number) => self.reassembly.arrive(number),
                 Message::End => return Ok(false),
             };
+            if let Some(limit) = limit.filter(|_| self.owed.is_some()) {
+                limit.take()?;
+            }
         }
     }
 }
@@ -53,13 +58,14 @@ pub fn answer(
     payloads: u32,
     payload: &mut [u8],
     response: &mut [u8],
+    limit: Option<&ResponseLimit<'_>>,
     control: &Control,
 ) -> io::Result<Counts> {
     let mut counts = Counts::default();
     let mut responder = Answerer::new(payloads);
     let began = now_ns();
     loop {
-        match responder.advance(flow, payload, response, &mut counts) {
+        match responder.advance(flow, payload, response, limit, &mut counts) {
             Ok(true) => {}
             Ok(false) => break,
             Err(error) if is_timeout(&error) || peer_has_closed(flow, &error) => {
@@ -80,6 +86,7 @@ pub fn answer_many(
     payloads: u32,
     payload: &mut [u8],
     response: &mut [u8],
+    limit: Option<&ResponseLimit<'_>>,
     control: &Control,
 ) -> io::Result<Counts> {
     let mut counts = Counts::default();
@@ -96,7 +103,7 @@ pub fn answer_many(
         }
         for ready in ready {
             let flow = &mut flows[ready];
-            match answerers[ready].advance(flow, payload, response, &mut counts) {
+            match answerers[ready].advance(flow, payload, response, limit, &mut counts) {
                 Ok(true) => {}
                 Ok(false) => {
                     flow_set.forget(ready, flows)?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::rr::Asked;
 use crate::control::Control;
+use crate::response_limit::ResponseLimit;
 use crate::transport::bytes::ByteStream;
 use crate::transport::is_timeout;
 use fabricmark_record::Counts;
@@ -115,6 +116,7 @@ pub fn answer<S: ByteStream>(
     accept: impl Fn() -> io::Result<S>,
     request: &mut [u8],
     response: &[u8],
+    limit: Option<&ResponseLimit<'_>>,
     mut patience: Patience<'_>,
     gauge: &Gauge,
 ) -> io::Result<Counts> {
@@ -125,6 +127,9 @@ pub fn answer<S: ByteStream>(
         let answered = accept().and_then(|mut stream| {
             patience.begin();
             patience.read(&mut stream, request)?;
+            if let Some(limit) = limit {
+                limit.take()?;
+            }
             patience.write(&mut stream, response)?;
             stream.finish()?;
             stream.linger()
@@ -144,8 +149,10 @@ pub fn answer<S: ByteStream>(
     Ok(counts)
 }
 
-/// Whether accept would fail again: this process or host has no room for a socket (accept(2)).
+/// Whether the next transaction would fail too: this process or host has no room for a socket (accept(2)), or requests
+/// arrive faster than is allowed.
 fn is_fatal(error: &io::Error) -> bool {
     let room = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
     error.raw_os_error().is_some_and(|error| room.contains(&error))
+        || error.kind() == io::ErrorKind::QuotaExceeded
 }

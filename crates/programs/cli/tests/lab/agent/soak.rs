@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fabricmark_load::{Control, Endpoint};
 use fabricmark_plan::Role;
-use fabricmark_proto::{Order, PROTOCOL_VERSION, Request, encode};
+use fabricmark_proto::{Answer, Order, PROTOCOL_VERSION, Prepare, Report, Request, encode};
 use fabricmark_trust::{Identity, Trusted, client_config, client_connection};
 use fabricmark_units as units;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
@@ -112,6 +113,45 @@ fn a_host_has_half_of_the_connections_whatever_sessions_it_names() {
         }
     }
     drop(kept);
+    agent.ends_well();
+}
+
+#[test]
+fn a_client_faster_than_it_stated_gets_no_more_responses_than_the_agent_allows() {
+    let keys = Keys::new();
+    let agent = Agent::start(&keys, &["--rate", "8M"]);
+    let identity = Identity::load(&keys.file()).unwrap();
+    let tls = client_config(&identity, Arc::new(Trusted::beside(&keys.file()))).unwrap();
+    let tcp = TcpStream::connect(agent.address).unwrap();
+    let mut peer = StreamOwned::new(client_connection(&tls).unwrap(), tcp);
+    let levels =
+        "pattern=rr,transport=tcp,congestion=cubic,family=4,payload=64,response=1000,link=loopback";
+    let [server, client] =
+        [(Role::Server, "fixed:1000"), (Role::Client, "closed")].map(|(role, pace)| {
+            let duration_ns = units::Nanos::from_secs(2);
+            Prepare {
+                duration_ns,
+                ..fabricmark_testkit::prepare(role, &format!("{levels},pace={pace}"))
+            }
+        });
+    let hello = Request::Hello { version: PROTOCOL_VERSION, session: [1; 16] };
+    let order = Request::Order { order: Order::Prepare(Box::new(server)) };
+    peer.write_all(&[encode(&hello), encode(&order)].concat()).unwrap();
+    let mut answers =
+        BufReader::new(peer).lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap());
+    let port = answers.find_map(|answer| match answer {
+        Answer::Report { report: Report::Ready { port, .. } } => Some(port),
+        _ => None,
+    });
+    let server = (agent.address.ip(), port.unwrap()).into();
+    Endpoint::prepare(client).unwrap().run(Some(server), &Control::default()).unwrap_err();
+    let failure = answers.find_map(|answer| match answer {
+        Answer::Report { report: Report::Failed { failure, .. } } => Some(failure.to_string()),
+        _ => None,
+    });
+    let words = "requests arrive faster than the rate of 8M that the agent allows";
+    assert!(failure.as_ref().is_some_and(|failure| failure.contains(words)), "{failure:?}");
+    drop(answers);
     agent.ends_well();
 }
 
