@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
 use fabricmark_host::{UsageMeter, interfaces};
-use fabricmark_load::{Control, Endpoint, Event, caught};
+use fabricmark_load::{Control, Endpoint, Event, caught, own_descriptors};
 use fabricmark_plan::Role;
 use fabricmark_proto::{
     Action, EndReport, Failure, FrameReader, Order, Prepare, Report, Worker, encode,
@@ -33,8 +33,8 @@ struct Run {
 
 /// What an end does in a run.
 enum Load {
-    /// It opens flows or accepts them; `waiting` is the endpoint of a client until the run may begin.
-    Flows { control: Arc<Control>, waiting: Option<Box<Endpoint>> },
+    /// It opens flows or accepts them; `begin` tells a client, which waits for it, the address of the server.
+    Flows { control: Arc<Control>, begin: Sender<SocketAddr> },
     /// It passes flows on.
     Relay(Arc<Stop>),
 }
@@ -51,7 +51,7 @@ pub fn work(socket: UnixStream) -> io::Result<()> {
 fn carry_out_orders(mut socket: UnixStream) -> io::Result<()> {
     let (wake, mut woken) = UnixStream::pair()?;
     let (words, said) = mpsc::channel();
-    let mut hand = Hand { wake, words, runs: 0, run: None };
+    let mut hand = Hand { wake: Arc::new(wake), words, runs: 0, run: None };
     let mut conversation = Worker::default();
     let mut frames = FrameReader::default();
     let mut buffer = [0; 16 << 10];
@@ -111,14 +111,14 @@ enum Word {
 struct Voice {
     run: u64,
     words: Sender<Said>,
-    wake: UnixStream,
+    wake: Arc<UnixStream>,
 }
 
 impl Voice {
     fn say(&self, word: Word) {
         // The receiver is gone if the worker is about to exit.
         let _ = self.words.send((self.run, word));
-        let _ = (&self.wake).write_all(&[0]);
+        let _ = (&*self.wake).write_all(&[0]);
     }
 }
 
@@ -147,7 +147,7 @@ fn listen(words: &Receiver<Said>, conversation: &mut Worker, hand: &mut Hand) {
 }
 
 struct Hand {
-    wake: UnixStream,
+    wake: Arc<UnixStream>,
     words: Sender<Said>,
     /// Number of runs prepared so far.
     runs: u64,
@@ -175,12 +175,11 @@ impl Hand {
                     stop.drains.store(true, Relaxed);
                 }
             }
-            (action, Some(Run { load: Load::Flows { control, waiting }, voice, .. })) => {
+            (action, Some(Run { load: Load::Flows { control, begin }, .. })) => {
                 match action {
                     Action::Begin(peer) => {
-                        if let Some(endpoint) = waiting.take() {
-                            start(*endpoint, Some(peer), control, voice);
-                        }
+                        // The thread is gone if it panicked, and has said so.
+                        let _ = begin.send(peer);
                     }
                     Action::Start { at_ns } => control.start(at_ns),
                     Action::Drain { bytes, idle } => control.drain(bytes, idle.0),
@@ -198,7 +197,7 @@ impl Hand {
 
     fn prepare(&mut self, mut prepare: Prepare) -> Result<u16, Failure> {
         self.runs += 1;
-        let wake = self.wake.try_clone().map_err(|error| Failure::System(error.to_string()))?;
+        let wake = Arc::clone(&self.wake);
         let voice = Arc::new(Voice { run: self.runs, words: self.words.clone(), wake });
         if let Some(forward) = prepare.forward {
             return self.relay(&prepare, forward, voice);
@@ -208,10 +207,7 @@ impl Hand {
         if !device.is_empty() {
             prepare.device = device;
         }
-        let role = prepare.role;
         let settings = InForce::begin(&prepare)?;
-        let endpoint = Endpoint::prepare(prepare)?;
-        let port = endpoint.port();
         let teller = Arc::clone(&voice);
         let control = Control::telling(move |event| {
             teller.say(match event {
@@ -224,14 +220,13 @@ impl Hand {
             });
         });
         let control = Arc::new(control);
-        let waiting = match role {
-            Role::Server => {
-                start(endpoint, None, &control, &voice);
-                None
-            }
-            Role::Client => Some(Box::new(endpoint)),
-        };
-        self.run = Some(Run { load: Load::Flows { control, waiting }, voice, settings });
+        let (begin, begun) = mpsc::channel();
+        let (prepared, port) = mpsc::channel();
+        let shared = (Arc::clone(&control), Arc::clone(&voice));
+        thread::spawn(move || carry(prepare, &prepared, &begun, &shared.0, &shared.1));
+        let port =
+            port.recv().map_err(|_| Failure::System("a load thread panicked".to_owned()))??;
+        self.run = Some(Run { load: Load::Flows { control, begin }, voice, settings });
         Ok(port)
     }
 
@@ -255,18 +250,39 @@ impl Hand {
     }
 }
 
-/// Carries out an end of a run on a thread of its own.
-fn start(endpoint: Endpoint, peer: Option<SocketAddr>, control: &Arc<Control>, voice: &Arc<Voice>) {
-    let (control, voice) = (Arc::clone(control), Arc::clone(voice));
-    thread::spawn(move || {
-        let device = endpoint.device().to_owned();
-        let meter = UsageMeter::start();
-        let mut result = caught(|| endpoint.run(peer, &control));
-        if let Ok(end) = &mut result {
-            end.usage = Some(meter.finish());
-            end.interface = interfaces::facts(&device);
-            end.device = device;
+/// One end of a run, on a thread of its own. It opens and closes all descriptors of the run, since the main thread has
+/// another table of them. A client begins when it gets the address of the server; without one, the run was aborted.
+fn carry(
+    prepare: Prepare,
+    prepared: &Sender<Result<u16, Failure>>,
+    begun: &Receiver<SocketAddr>,
+    control: &Control,
+    voice: &Voice,
+) {
+    own_descriptors();
+    let role = prepare.role;
+    let endpoint = match caught(|| Endpoint::prepare(prepare)) {
+        Ok(endpoint) => endpoint,
+        Err(failure) => {
+            let _ = prepared.send(Err(failure));
+            return;
         }
-        voice.say(Word::Ended(result.map(Box::new)));
-    });
+    };
+    let _ = prepared.send(Ok(endpoint.port()));
+    let peer = match role {
+        Role::Server => None,
+        Role::Client => match begun.recv() {
+            Ok(peer) => Some(peer),
+            Err(_) => return,
+        },
+    };
+    let device = endpoint.device().to_owned();
+    let meter = UsageMeter::start();
+    let mut result = caught(|| endpoint.run(peer, control));
+    if let Ok(end) = &mut result {
+        end.usage = Some(meter.finish());
+        end.interface = interfaces::facts(&device);
+        end.device = device;
+    }
+    voice.say(Word::Ended(result.map(Box::new)));
 }

@@ -22,6 +22,7 @@ use socket2::Socket;
 
 use crate::carry::carry;
 use crate::control::{Control, Event};
+use crate::descriptors::no_descriptors;
 use crate::failure::system;
 use crate::opening::{self, Connection, Listener, accept_all, open_all};
 use crate::options::{self, QuickAck};
@@ -133,7 +134,10 @@ fn carry_out(
     carry: impl FnOnce(&Run<'_>) -> Result<EndReport, Failure>,
 ) -> Result<EndReport, Failure> {
     thread::scope(|scope| {
-        scope.spawn(|| control.interrupter.keep_time(&control.stop, prepare.waits_for_start));
+        scope.spawn(|| {
+            no_descriptors();
+            control.interrupter.keep_time(&control.stop, prepare.waits_for_start);
+        });
         let _left = control.interrupter.leaving();
         let begin = || {
             if prepare.waits_for_start {

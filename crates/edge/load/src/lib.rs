@@ -13,6 +13,7 @@
 mod amount;
 mod carry;
 mod control;
+mod descriptors;
 mod endpoint;
 mod failure;
 mod flow_set;
@@ -55,6 +56,7 @@ mod window;
 
 pub use carry::instrument;
 pub use control::{Control, Event};
+pub use descriptors::own_descriptors;
 pub use endpoint::{Endpoint, foreign};
 pub use failure::caught;
 pub use pacer::{Pacer, Waiting};

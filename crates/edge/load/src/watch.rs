@@ -14,6 +14,7 @@ use rustix::process::getpid;
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 
 use crate::control::{Control, Event};
+use crate::descriptors::own_descriptors;
 use crate::transport::{Flow, Message, Moved, passes_on};
 use fabricmark_telemetry::clock::now_ns;
 use fabricmark_telemetry::gauge::{Gauge, Reception};
@@ -34,6 +35,7 @@ pub(crate) fn watched<R>(
         let sampler =
             Sampler::begin(now_ns(), interval.0, planned.map(|Nanos(ns)| ns), &gauge, tcp);
         let watcher = scope.spawn(move || {
+            own_descriptors();
             leave_the_processor_of_the_load();
             sampler.run(&ended, &mut |interval| control.tell(Event::Interval(interval)))
         });
