@@ -235,9 +235,19 @@ fn emulator(record: &Record) -> Vec<String> {
     let mut found = Vec::new();
     let missed: u64 = ways.iter().map(|way| way.missed).sum();
     let all: u64 = ways.iter().map(|way| way.arrived.saturating_add(way.missed)).sum();
+    let waited_ns = waited_ns(record, emulation);
+    // Why, if it waited for a CPU for at least this time.
+    let by_others = |least_ns: f64| {
+        let waited_ns = waited_ns.filter(|&waited_ns| waited_ns >= least_ns)?;
+        let milliseconds = waited_ns / 1e6;
+        Some(format!(": it waited for a CPU for {milliseconds:.0} ms; stop other processes"))
+    };
     if missed as f64 > MISSED_MAX * all as f64 && !is_flood(record) {
+        let too_slow = ": this machine is too slow for the link; use a lower rate";
+        let cause = by_others(THROUGHPUT_TIE * record.duration_ns.0 as f64);
+        let cause = cause.unwrap_or_else(|| too_slow.to_owned());
         found.push(format!(
-            "{THE_EMULATOR} dropped {missed} of {all} packets for lack of time: this machine is too slow for the link; use a lower rate"
+            "{THE_EMULATOR} dropped {missed} of {all} packets for lack of time{cause}"
         ));
     }
     // Packets that the emulator was told to duplicate leave it twice.
@@ -261,8 +271,9 @@ fn emulator(record: &Record) -> Vec<String> {
         let window_ns = flow.pacing.as_ref().map_or(0, Pacing::window_ns);
         let elapsed_ns = flow.received.elapsed_ns.max(window_ns) as f64;
         if elapsed_ns > 0.0 && late_p99_ns > THROUGHPUT_TIE * elapsed_ns {
+            let cause = by_others(late_p99_ns / 2.0).unwrap_or_default();
             found.push(format!(
-                "{THE_EMULATOR} was {:.1} ms late (p99), too much for a count of {:.1} ms",
+                "{THE_EMULATOR} was {:.1} ms late (p99), too much for a count of {:.1} ms{cause}",
                 late_p99_ns / 1e6,
                 elapsed_ns / 1e6
             ));
@@ -272,7 +283,9 @@ fn emulator(record: &Record) -> Vec<String> {
     let late_ns = late_ns as f64;
     // It reads packets late if it waits for a CPU. Each wait delays at least one exchange.
     let exchanges: u64 = record.load().map(|flow| flow.sent.calls).sum();
-    let waited_ns = waited_ns(record, emulation).unwrap_or(0.0) / exchanges.max(1) as f64;
+    // Of several groups at once, the wait may have delayed another.
+    let waited_ns = waited_ns.filter(|_| record.point.group.is_none());
+    let waited_ns = waited_ns.unwrap_or(0.0) / exchanges.max(1) as f64;
     if let Some(mean_ns) = record.figures.time_mean().map(|mean| mean.value) {
         let is_long = |ns: f64| ns > LATE_MIN_NS.max(LATENCY_TIE * mean_ns);
         let step = if record.point.pattern == Pattern::PingPing { "step" } else { "RTT" };
@@ -283,8 +296,11 @@ fn emulator(record: &Record) -> Vec<String> {
                 waited_ns / 1e3
             ));
         } else if is_long(late_ns) {
-            found
-                .push(format!("{THE_EMULATOR} was {:.0} us late (mean), {of_mean}", late_ns / 1e3));
+            let cause = by_others(late_ns).unwrap_or_default();
+            found.push(format!(
+                "{THE_EMULATOR} was {:.0} us late (mean), {of_mean}{cause}",
+                late_ns / 1e3
+            ));
         }
     }
     found

@@ -386,6 +386,22 @@ fn what_cannot_be_is_said_with_its_numbers() {
         ),
         (
             tcp_stream,
+            |record| {
+                cpu_of_the_emulator_had_others(record);
+                record.emulation.as_mut().unwrap().there.missed = 300;
+            },
+            "packets for lack of time: it waited for a CPU for 200 ms; stop other processes",
+        ),
+        (
+            tcp_stream,
+            |record| {
+                cpu_of_the_emulator_had_others(record);
+                record.emulation.as_mut().unwrap().there.late_p99_ns = Some(100_000_000);
+            },
+            "late (p99), too much for a count of 1000.0 ms: it waited for a CPU for 200 ms; stop",
+        ),
+        (
+            tcp_stream,
             |record| record.emulation.as_mut().unwrap().back.departed = 102_100,
             "the emulator received 100000 packets back, but delivered or dropped 102100: the link was not empty",
         ),
@@ -488,6 +504,15 @@ fn what_cannot_be_is_said_with_its_numbers() {
         let found = violations(&record, 0).join("; ");
         assert!(found.contains(said), "no {said:?} in {found:?}");
     }
+}
+
+/// Others had the emulator's CPU in 20 % of the run, while it waited.
+fn cpu_of_the_emulator_had_others(record: &mut Record) {
+    let usage = usage_of_cpu(1, 1.0);
+    let emulation = record.emulation.as_mut().unwrap();
+    (emulation.cpu, emulation.cpu_ns) = (Some(1), Some(usage.elapsed_ns / 2));
+    emulation.run_delay_ns = Some(usage.elapsed_ns / 5);
+    record.nodes[0].usage = Some(usage);
 }
 
 #[test]

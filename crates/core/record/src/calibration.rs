@@ -263,8 +263,8 @@ pub struct Emulation {
     /// that did not count it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_ns: Option<u64>,
-    /// CPU time of the emulator's thread, which includes polling. Absent in slices, with groups of flows at once, and in
-    /// records of versions that did not read it.
+    /// CPU time of the emulator's thread, which includes polling. Absent in slices and in records of versions that did not
+    /// read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ns: Option<u64>,
     /// Run delay of the emulator's thread: time on a run queue, waiting for a CPU. Absent as `cpu_ns` is, and if the kernel

@@ -9,13 +9,11 @@ use crate::coordinator::Coordinator;
 use crate::error::PlanError;
 
 /// What the links between the ends of a point counted since `before`; `None` if they are not emulated. In slices this
-/// includes the traffic of other levels, and the times of the emulator's thread are left out; with several points at once
-/// its CPU time and run delay are.
+/// includes the traffic of other levels, and the times of the emulator's thread are left out.
 pub(crate) fn emulation(
     coordinator: &Coordinator,
     point: &Point,
     is_slice: bool,
-    at_once: usize,
     before: Option<&[Vec<Traffic>; 2]>,
     calibration: Option<&Calibration>,
 ) -> Result<Option<Emulation>, PlanError> {
@@ -24,7 +22,6 @@ pub(crate) fn emulation(
     else {
         return Ok(None);
     };
-    let is_alone = !is_slice && at_once == 1;
     // Every direction reports the times of the emulator's thread.
     let grown = |time: fn(&Traffic) -> Option<Nanos>| {
         let (before, after) = (before[0].first()?, after[0].first()?);
@@ -36,8 +33,8 @@ pub(crate) fn emulation(
         cpu: coordinator.emulator_cpu(),
         calibration: calibration.map(Calibration::in_short),
         busy_ns: grown(|traffic| Some(traffic.busy)).filter(|_| !is_slice),
-        cpu_ns: grown(|traffic| Some(traffic.cpu_time)).filter(|_| is_alone),
-        run_delay_ns: grown(|traffic| traffic.run_delay).filter(|_| is_alone),
+        cpu_ns: grown(|traffic| Some(traffic.cpu_time)).filter(|_| !is_slice),
+        run_delay_ns: grown(|traffic| traffic.run_delay).filter(|_| !is_slice),
         there: since(&before[0], &after[0]),
         back: since(&before[1], &after[1]),
     }))

@@ -234,7 +234,6 @@ impl Context<'_> {
             // One of the levels failed, or orders take too long.
             return self.run_whole(step, coordinator, history, progress);
         }
-        let at_once = before.len();
         for (place, before) in before.iter().enumerate() {
             let mut record = self.record(step, place, Outcome::Completed);
             let link_drops = Before::drops(coordinator, &record.point)?;
@@ -243,7 +242,6 @@ impl Context<'_> {
                 coordinator,
                 &record.point,
                 step.slice.is_some(),
-                at_once,
                 before.traffic.as_ref(),
                 self.calibration,
             )?;
