@@ -1,20 +1,20 @@
 //! Descriptor tables of threads.
 //!
-//! The threads of a process share a table, and each system call then counts a reference to its file
-//! (`fs/file.c`, `__fget_light`). A load thread that has a table of its own is as fast as a process with one thread: with
-//! 64-byte writes over loopback that is 1.3 times as fast (`docs/notebook/measured.md`).
+//! The threads of a process share a table, and each system call then counts a reference to its file (Linux,
+//! `fs/file.c`). A load thread that has a table of its own makes cheaper calls: TCP streams of 64-byte writes over
+//! loopback are 1.3 times as fast (`docs/notebook/measured.md`).
 
 #[expect(unsafe_code, reason = "calls that no safe crate offers")]
 mod sys;
 
-/// Gives the calling thread a table of its own with the descriptors that are open now; they are closed there when the thread
-/// ends. A descriptor must be closed by the thread that opened it, so nothing that owns one may be moved between threads
-/// with different tables. Does nothing if the kernel refuses.
+/// Gives the calling thread a table of its own, with the descriptors that are open now. They are closed there when the
+/// thread ends. Nothing that owns a descriptor may be moved to a thread with another table: it would close only that
+/// one's. Does nothing if the kernel refuses.
 pub fn own_descriptors() {
     let _ = sys::unshare();
 }
 
-/// Gives the calling thread, which uses no descriptors, an empty table, so that a load thread does not share its own. Does
+/// Gives the calling thread, which uses no descriptors, an empty table, so that it shares none with a load thread. Does
 /// nothing if the kernel refuses.
 pub(crate) fn no_descriptors() {
     let _ = sys::close_all();

@@ -18,7 +18,7 @@ pub(super) fn unshare() -> io::Result<()> {
 /// Gives the calling thread a table with only standard input, output and error.
 pub(super) fn close_all() -> io::Result<()> {
     let flags = libc::CLOSE_RANGE_UNSHARE;
-    // SAFETY: with this flag the thread gets a table of its own first (close_range(2)), so that no descriptor of another
+    // SAFETY: with this flag the thread gets a table of its own first (close_range(2)), so no descriptor of another
     // thread closes. The calling thread uses none.
     match unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, flags) } {
         0 => Ok(()),
