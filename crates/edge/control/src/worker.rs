@@ -11,7 +11,7 @@ use std::thread;
 
 use fabricmark_host::{UsageMeter, interfaces};
 use fabricmark_load::{Control, Endpoint, Event, caught, own_descriptors};
-use fabricmark_plan::Role;
+use fabricmark_plan::{Role, Transport};
 use fabricmark_proto::{
     Action, EndReport, Failure, FrameReader, Order, Prepare, Report, Worker, encode,
 };
@@ -250,8 +250,8 @@ impl Hand {
     }
 }
 
-/// One end of a run, on a thread of its own. It opens and closes all descriptors of the run, since the main thread has
-/// another table of them. A client begins when it gets the address of the server; without one, the run was aborted.
+/// One end of a run, on a thread of its own. It opens and closes all descriptors of the run, since the main thread may
+/// have another table of them. A client begins when it gets the address of the server; without one, the run was aborted.
 fn carry(
     prepare: Prepare,
     prepared: &Sender<Result<u16, Failure>>,
@@ -259,8 +259,11 @@ fn carry(
     control: &Control,
     voice: &Voice,
 ) {
-    own_descriptors();
-    let role = prepare.role;
+    let (role, transport) = (prepare.role, prepare.point.transport);
+    // The libraries for RDMA keep descriptors open for later runs.
+    if !transport.is_verbs() && transport != Transport::Rsocket {
+        own_descriptors();
+    }
     let endpoint = match caught(|| Endpoint::prepare(prepare)) {
         Ok(endpoint) => endpoint,
         Err(failure) => {
