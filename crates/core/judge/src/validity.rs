@@ -271,7 +271,7 @@ fn emulator(record: &Record) -> Vec<String> {
         let window_ns = flow.pacing.as_ref().map_or(0, Pacing::window_ns);
         let elapsed_ns = flow.received.elapsed_ns.max(window_ns) as f64;
         if elapsed_ns > 0.0 && late_p99_ns > THROUGHPUT_TIE * elapsed_ns {
-            let cause = by_others(late_p99_ns / 2.0).unwrap_or_default();
+            let cause = by_others(late_p99_ns).unwrap_or_default();
             found.push(format!(
                 "{THE_EMULATOR} was {:.1} ms late (p99), too much for a count of {:.1} ms{cause}",
                 late_p99_ns / 1e6,
