@@ -19,6 +19,18 @@ fn a_probe_needs_no_rate() {
 }
 
 #[test]
+fn responses_are_limited_to_the_rate_and_those_of_probes_to_one_per_microsecond() {
+    let limit = |rate_max, levels: &str| {
+        let quota = Quota { rate_max, ..Quota::default() };
+        quota.response_rate_max(&prepare(Role::Server, levels).point)
+    };
+    let rate = Some(BitRate(1_000_000));
+    assert_eq!(limit(rate, "pattern=rr,payload=64,pace=fixed:1000/s"), rate);
+    assert_eq!(limit(rate, "pattern=ping-pong,payload=64"), Some(BitRate(512_000_000)));
+    assert_eq!(limit(None, "pattern=ping-pong,payload=64"), None);
+}
+
+#[test]
 fn ports_of_servers_are_those_that_the_owner_allows() {
     let check = |ports, port| {
         let run = Prepare { port, ..prepare(Role::Server, "") };

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use fabricmark_load::{Control, Endpoint};
 use fabricmark_plan::{Role, Transport};
 use fabricmark_proto::{EndReport, Failure, Prepare};
-use fabricmark_units::{Bytes, Nanos};
+use fabricmark_units::{BitRate, Bytes, Nanos};
 
 use crate::support::{both, prepare};
 
@@ -40,6 +40,20 @@ fn a_flow_with_a_wrong_token_does_not_open() {
         let (start, answer) = both(start, answer);
         assert!(matches!(start, Err(Failure::Peer(_))), "{start:?}");
         assert_eq!(answer, Err(Failure::Aborted), "it waits on for the right one");
+    }
+}
+
+#[test]
+fn more_responses_than_are_allowed_fail_the_run_of_each_server_of_requests() {
+    for levels in ["pattern=rr", "pattern=rr,wait=epoll,flows=3", "pattern=crr"] {
+        let levels = format!("{levels},transport=tcp");
+        // One of 512 bytes every 0.5 s.
+        let limit = Some(BitRate(8_192));
+        let answer = Prepare { response_rate_max: limit, ..prepare(Role::Server, &levels) };
+        let (start, answer) = both(prepare(Role::Client, &levels), answer);
+        assert!(start.is_err(), "{levels}: {start:?}");
+        let failure = answer.unwrap_err().to_string();
+        assert!(failure.contains("faster than the rate of 8192"), "{levels}: {failure}");
     }
 }
 
