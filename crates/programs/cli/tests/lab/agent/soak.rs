@@ -93,15 +93,9 @@ fn hostile_peers_with_a_valid_key_harm_no_other_coordinator() {
 fn a_host_has_half_of_the_connections_whatever_sessions_it_names() {
     let keys = Keys::new();
     let agent = Agent::start(&keys, &["--connections", "20"]);
-    let identity = Identity::load(&keys.file()).unwrap();
-    let tls = client_config(&identity, Arc::new(Trusted::beside(&keys.file()))).unwrap();
     let mut kept = Vec::new();
     for number in 1..=11 {
-        let tcp = TcpStream::connect(agent.address).unwrap();
-        let mut peer = StreamOwned::new(client_connection(&tls).unwrap(), tcp);
-        let hello = Request::Hello { version: PROTOCOL_VERSION, session: [number; 16] };
-        peer.write_all(&encode(&hello)).unwrap();
-        let mut peer = BufReader::new(peer);
+        let mut peer = BufReader::new(greeted(&keys, &agent, number));
         let mut said = String::new();
         peer.read_line(&mut said).unwrap();
         if number == 11 {
@@ -120,10 +114,7 @@ fn a_host_has_half_of_the_connections_whatever_sessions_it_names() {
 fn a_client_faster_than_it_stated_gets_no_more_responses_than_the_agent_allows() {
     let keys = Keys::new();
     let agent = Agent::start(&keys, &["--rate", "8M"]);
-    let identity = Identity::load(&keys.file()).unwrap();
-    let tls = client_config(&identity, Arc::new(Trusted::beside(&keys.file()))).unwrap();
-    let tcp = TcpStream::connect(agent.address).unwrap();
-    let mut peer = StreamOwned::new(client_connection(&tls).unwrap(), tcp);
+    let mut peer = greeted(&keys, &agent, 1);
     let levels =
         "pattern=rr,transport=tcp,congestion=cubic,family=4,payload=64,response=1000,link=loopback";
     let [server, client] =
@@ -134,9 +125,8 @@ fn a_client_faster_than_it_stated_gets_no_more_responses_than_the_agent_allows()
                 ..fabricmark_testkit::prepare(role, &format!("{levels},pace={pace}"))
             }
         });
-    let hello = Request::Hello { version: PROTOCOL_VERSION, session: [1; 16] };
     let order = Request::Order { order: Order::Prepare(Box::new(server)) };
-    peer.write_all(&[encode(&hello), encode(&order)].concat()).unwrap();
+    peer.write_all(&encode(&order)).unwrap();
     let mut answers =
         BufReader::new(peer).lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap());
     let port = answers.find_map(|answer| match answer {
@@ -153,6 +143,17 @@ fn a_client_faster_than_it_stated_gets_no_more_responses_than_the_agent_allows()
     assert!(failure.as_ref().is_some_and(|failure| failure.contains(words)), "{failure:?}");
     drop(answers);
     agent.ends_well();
+}
+
+/// A connection with this key that has said hello.
+fn greeted(keys: &Keys, agent: &Agent, session: u8) -> Tls {
+    let identity = Identity::load(&keys.file()).unwrap();
+    let tls = client_config(&identity, Arc::new(Trusted::beside(&keys.file()))).unwrap();
+    let tcp = TcpStream::connect(agent.address).unwrap();
+    let mut peer = StreamOwned::new(client_connection(&tls).unwrap(), tcp);
+    let hello = Request::Hello { version: PROTOCOL_VERSION, session: [session; 16] };
+    peer.write_all(&encode(&hello)).unwrap();
+    peer
 }
 
 /// The orders of a run, its preparation first.
