@@ -202,7 +202,8 @@ pub struct ThreadTime {
     pub cpu_ns: u64,
     /// Time on the monotonic clock; at an end that only answers it includes the wait for the first request.
     pub elapsed_ns: u64,
-    /// Run delay: time on a run queue, waiting for a CPU (`/proc/thread-self/schedstat`). Absent if the kernel does not count it, and in records of versions that did not read it.
+    /// Run delay: time on a run queue, waiting for a CPU (`/proc/thread-self/schedstat`). Absent if the kernel does not
+    /// count it, and in records of versions that did not read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_delay_ns: Option<u64>,
 }

@@ -8,8 +8,8 @@
 mod sys;
 
 /// Gives the calling thread a table of its own, with the descriptors that are open now. They are closed there when the
-/// thread ends. Nothing that owns a descriptor may be moved to a thread with another table: it would close only that
-/// one's. Does nothing if the kernel refuses.
+/// thread ends. Nothing that owns a descriptor may be moved to a thread with another table: when it is dropped there, the
+/// descriptor stays open here. Does nothing if the kernel refuses.
 pub fn own_descriptors() {
     let _ = sys::unshare();
 }

@@ -11,10 +11,11 @@ use fabricmark_units::{BitRate, Nanos};
 
 use crate::control::Control;
 
-/// How much sooner than at the limit requests may arrive after the client was late: a pause of its machine.
+/// A client that was late may catch up: as many responses as the limit allows in this time may leave at once. An
+/// arbitrary choice, ten times as long as the pauses of about 0.1 s that virtual machines make.
 const LATE_MAX: Nanos = Nanos::from_secs(1);
 
-/// Requests that a client may send at once, besides bursts of its pace: those that waited while a flow was opening.
+/// Responses that may always leave at once, besides bursts of the pace; an arbitrary choice.
 const AT_ONCE: u64 = 4;
 
 /// Part of the duration by which the clock of a client may be fast: ten times the 100 ppm of docs/agent.md.
@@ -67,8 +68,10 @@ impl<'a> ResponseLimit<'a> {
         if self.ahead_ns(now_ns()) <= self.ahead_max_ns {
             return Ok(());
         }
-        let message =
-            format!("requests arrive faster than the rate of {} that the agent allows", self.rate);
+        let message = format!(
+            "requests arrive faster than the rate of {} that the agent allows: use a lower rate",
+            self.rate
+        );
         Err(io::Error::new(io::ErrorKind::QuotaExceeded, message))
     }
 

@@ -10,7 +10,8 @@ use crate::control::message::Prepare;
 /// Buffers of a flow besides its payloads: a stream receiver has 128 KiB.
 const FLOW_BYTES: u64 = 128 << 10;
 
-/// Rate of a probe with an RTT of 1 us, which no two hosts have: light takes it for 100 m of fibre and back.
+/// Limit of a probe's responses, one per microsecond: the shortest RTT over loopback is 4.5 us (docs/bench.md, UDP
+/// exchange of 1 B, spinning).
 const PROBE_RATE: BitRate = BitRate(PROBE_BYTES.0 * 8 * 1_000_000);
 
 /// First port that any user may bind (ip(7)): those below are for services.
@@ -120,7 +121,8 @@ impl Quota {
         self.check_rate(prepare)
     }
 
-    /// Rate of a server's responses that ends the run if requests arrive faster than it states; `None`: no limit.
+    /// Highest rate of a server's responses, beyond which the run fails: a client may send requests faster than the run
+    /// states. `None`: no limit.
     pub fn response_rate_max(&self, point: &Point) -> Option<BitRate> {
         let rate = self.rate_max?;
         Some(if is_probe(point) { rate.max(PROBE_RATE) } else { rate })

@@ -135,7 +135,7 @@ pub struct Prepare {
     /// Length of the intervals to report during the run; `None`: no reports.
     #[serde(default)]
     pub interval_ns: Option<Nanos>,
-    /// Rate of responses that ends the run if requests arrive faster; `None`: no limit.
+    /// Highest rate of this server's responses, beyond which the run fails; `None`: no limit.
     #[serde(default)]
     pub response_rate_max: Option<BitRate>,
     /// Seed of the run's random numbers: the departures of a Poisson pace.

@@ -1,4 +1,4 @@
-//! Tables of descriptors.
+//! unshare(2) and close_range(2).
 
 use std::io;
 
@@ -7,7 +7,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 /// First descriptor after standard input, output and error.
 const FIRST: libc::c_uint = 3;
 
-/// Gives the calling thread a copy of its table.
+/// Gives the calling thread a private copy of the table that it shares with others.
 pub(super) fn unshare() -> io::Result<()> {
     // SAFETY: every descriptor keeps its number and what it refers to, here and in the other threads. What owns a
     // descriptor closes it in the table of the thread that drops it; it is open there, since nothing that owns one is
