@@ -1,11 +1,8 @@
 //! SMC (RFC 7609): TCP sockets whose bytes travel over RDMA, unless they fall back to TCP, which only sock_diag
 //! reports.
 
-use std::fs;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::MetadataExt;
 
 use fabricmark_proto::Failure;
 use fabricmark_wire::Family;
@@ -64,8 +61,7 @@ const INODE_AT: usize = 56;
 
 /// Mode of a connection; `None` if the kernel does not list the socket.
 fn mode(stream: &TcpStream) -> io::Result<Option<u8>> {
-    let link = format!("/proc/self/fd/{}", stream.as_fd().as_raw_fd());
-    let inode = fs::metadata(link)?.ino();
+    let inode = rustix::fs::fstat(stream)?.st_ino;
     let mut socket = netlink::socket(libc::NETLINK_SOCK_DIAG)?;
     let mut request = [0; DIAG_BYTES];
     request[0] = DOMAIN as u8;
