@@ -139,9 +139,9 @@ pub(crate) fn read_guarded(
     if facts.permissions().mode() & forbidden != 0 {
         return Err(TrustError::Exposed { path: path.to_owned(), mode });
     }
-    check_owner(path, &facts)?;
+    check_owner(path, &facts, None)?;
     let real = fs::canonicalize(path).map_err(failed)?;
-    check_folder(real.parent().unwrap_or(Path::new("/")))?;
+    real.ancestors().skip(1).try_for_each(check_folder)?;
     let mut content = Vec::new();
     let read = file.take(max + 1).read_to_end(&mut content).map_err(failed)?;
     if read as u64 > max {
@@ -150,7 +150,7 @@ pub(crate) fn read_guarded(
     Ok(Some(content))
 }
 
-/// Fails if a folder belongs to another user than root, or lets others replace its files.
+/// Fails if a folder belongs to another user than root, or lets others replace what is in it.
 fn check_folder(folder: &Path) -> Result<(), TrustError> {
     // A sticky folder lets only the owner of a file replace it (unlink(2)).
     const STICKY: u32 = 0o1000;
@@ -159,13 +159,14 @@ fn check_folder(folder: &Path) -> Result<(), TrustError> {
     if mode & 0o022 != 0 && mode & STICKY == 0 {
         return Err(TrustError::Exposed { path: folder.to_owned(), mode: "go-w" });
     }
-    check_owner(folder, &facts)
+    // In a user namespace root may have another number there.
+    check_owner(folder, &facts, fs::metadata("/").ok().map(|top| top.uid()))
 }
 
-/// Fails if a file belongs to another user than root or this one.
-fn check_owner(path: &Path, facts: &Metadata) -> Result<(), TrustError> {
+/// Fails if a file belongs to another user than root, this one or `other`.
+fn check_owner(path: &Path, facts: &Metadata, other: Option<u32>) -> Result<(), TrustError> {
     let this = rustix::process::geteuid().as_raw();
-    if facts.uid() == this || facts.uid() == 0 {
+    if [Some(this), Some(0), other].contains(&Some(facts.uid())) {
         return Ok(());
     }
     Err(TrustError::Foreign { path: path.to_owned(), owner: facts.uid() })

@@ -82,6 +82,13 @@ fn a_key_that_another_user_could_replace_is_refused_with_the_remedy() {
     // As /tmp is, where only the owner of a file can replace it.
     fs::set_permissions(folder, Permissions::from_mode(0o1777)).unwrap();
     assert!(Identity::load(&path).is_ok());
+    // Who can rename the folder can replace the key in it.
+    let above = folder.parent().unwrap();
+    fs::set_permissions(above, Permissions::from_mode(0o775)).unwrap();
+    let error = Identity::load(&path).unwrap_err().to_string();
+    assert!(error.ends_with(&format!("run chmod go-w {}", above.display())), "{error}");
+    fs::set_permissions(above, Permissions::from_mode(0o755)).unwrap();
+    assert!(Identity::load(&path).is_ok());
     // Only root may give a file away.
     if std::os::unix::fs::chown(&path, Some(12_345), None).is_ok() {
         let error = Identity::load(&path).unwrap_err();
