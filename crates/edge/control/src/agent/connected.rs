@@ -346,7 +346,9 @@ impl Connected {
                     match report {
                         Report::Hello { version: PROTOCOL_VERSION } => {}
                         Report::Hello { .. } => {
-                            return self.worker_lost("is of another version: install the same");
+                            return self.worker_lost(
+                                "is of another version than the agent: install the same, and restart the agent",
+                            );
                         }
                         report => {
                             if let Some(protocol) = self.protocol() {
