@@ -93,7 +93,8 @@ test: rust
 	@command -v netperf >/dev/null || [ -x $(BUILT)/netperf ] || scripts/netperf || echo 'no netperf: its tests will be skipped'
 	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
-	@cargo deny --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-deny
+	@# Built without optimisation: it is used once, for a second.
+	@cargo deny --version >/dev/null 2>&1 || CARGO_PROFILE_DEV_DEBUG=0 cargo install --locked --quiet --debug cargo-deny
 	@PATH=$(BUILT):$$PATH scripts/test-all
 
 SECONDS = 60
