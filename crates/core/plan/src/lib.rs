@@ -62,7 +62,7 @@ pub use presentation::{
     Chart, ChartKind, Course, CourseChart, CourseOf, Drawing, Presentation, Table,
 };
 pub use problem::{Contradiction, Problem, Problems};
-pub use resolve::{check_order, resolve};
+pub use resolve::{check_order, check_parts, resolve};
 pub use settings::{overlay, settings};
 pub use shop::{Engine, Interaction, Mix, SEGMENTS, Tier};
 pub use slice::CONTROL_RTT_MAX;

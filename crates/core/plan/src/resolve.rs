@@ -257,6 +257,14 @@ fn check_threads(point: &Point) -> Result<(), Contradiction> {
     }
 }
 
+/// Rejects intervals, slices and an amount of bytes with several load threads, which only count whole runs.
+pub fn check_parts(point: &Point, has_parts: bool) -> Result<(), Contradiction> {
+    let Some(threads @ 2..) = point.threads.filter(|_| has_parts) else { return Ok(()) };
+    let message =
+        format!("threads={threads} is not supported with intervals, slices or an amount of bytes");
+    refuse(Factor::Threads, message, "use threads=1, or leave these out")
+}
+
 /// Rejects numbers of flows that the pattern or the way to wait does not support.
 fn check_flows(point: &Point) -> Result<(), Contradiction> {
     let Point { pattern, wait, flows, .. } = *point;

@@ -88,6 +88,24 @@ fn a_steady_run_has_intervals_enough_and_is_no_slice() {
 }
 
 #[test]
+fn several_threads_count_only_whole_runs() {
+    let with = |run: &str| {
+        let threads = SOUND
+            .replace("[settings]", "[settings]\nflows = 2\nthreads = 2\nwait = \"epoll\"")
+            .replace("[run]", &format!("[run]\n{run}"));
+        parse("p.toml", &threads, Size::Full, &["P1 IV"])
+    };
+    assert_eq!(with("").unwrap().points[0].threads, Some(2));
+    for run in ["interval = \"100ms\"", "bytes = 1000", "steady = \"5%\""] {
+        let problems = with(run).unwrap_err().to_string();
+        assert!(
+            problems.contains("threads=2 is not supported with intervals"),
+            "{run}: {problems}"
+        );
+    }
+}
+
+#[test]
 fn a_plan_goes_to_a_host_only_over_links_that_its_packets_cross() {
     let plan = parse("p.toml", SOUND, Size::Full, &["P1 IV"]).unwrap();
     let to_host = |link: &str| plan.clone().to_host("h", Some(link.parse().unwrap()));

@@ -13,6 +13,7 @@ use std::thread;
 
 use fabricmark_plan::{
     INTERVAL_MIN, Operation, Path, Pattern, Point, Role, Timestamps, Transport, Wait, check_order,
+    check_parts,
 };
 use fabricmark_proto::{EndReport, Failure, Prepare, SequenceCounts};
 use fabricmark_rdma::Adapter;
@@ -63,16 +64,10 @@ impl Endpoint {
             check_hardware(prepare.point.device.as_ref().unwrap_or(&prepare.device))
                 .map_err(Failure::Missing)?;
         }
-        if let Some(threads @ 2..) = prepare.point.threads
-            && (prepare.interval_ns.is_some()
-                || prepare.amount.is_some()
-                || prepare.slice_ns.is_some())
-        {
-            return Err(Failure::Missing(format!(
-                "threads={threads} is not supported with intervals, slices or an amount of bytes; use \
-                 threads=1, or leave these out"
-            )));
-        }
+        let has_parts =
+            prepare.interval_ns.is_some() || prepare.amount.is_some() || prepare.slice_ns.is_some();
+        check_parts(&prepare.point, has_parts)
+            .map_err(|refusal| Failure::Missing(refusal.to_string()))?;
         if let Some(interval) = prepare.interval_ns.filter(|&interval| interval < INTERVAL_MIN) {
             let message = format!("an interval of {interval} is below {INTERVAL_MIN}");
             return Err(Failure::Protocol(message));

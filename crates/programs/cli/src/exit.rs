@@ -13,7 +13,7 @@ use fabricmark_lab::LabError;
 use fabricmark_lab::held::HeldError;
 use fabricmark_packet::build::NotBuilt;
 use fabricmark_packet::capture::CaptureError;
-use fabricmark_plan::Invalid;
+use fabricmark_plan::{Contradiction, Invalid};
 use fabricmark_report::NoSuchPaper;
 use fabricmark_settings::JournalError;
 use fabricmark_store::StoreError;
@@ -130,6 +130,7 @@ impl WrongInput for Impossible {}
 impl WrongInput for NoSuchPaper {}
 impl WrongInput for NotBuilt {}
 impl WrongInput for Invalid {}
+impl WrongInput for Contradiction {}
 
 impl<E: WrongInput> From<E> for Failure {
     fn from(error: E) -> Self {

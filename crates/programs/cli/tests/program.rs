@@ -62,6 +62,24 @@ fn wrong_input_is_refused_before_anything_runs() {
         (&["agent", "--listen", "foo:bar"], &["foo:bar"]),
         (&["run", "bad.toml", "--quik"], &["--quick"]),
         (&["dance"], &["dance"]),
+        (
+            &[
+                "measure",
+                "stream",
+                "loopback",
+                "-P",
+                "2",
+                "--vs",
+                "threads=1",
+                "--vs",
+                "threads=2",
+                "-i",
+                "1s",
+            ],
+            &[
+                "threads=2 is not supported with intervals, slices or an amount of bytes; use threads=1",
+            ],
+        ),
         (&["report"], &["no such file", "fabricmark run"]),
         (&["export", "--format", "xml"], &["csv", "json"]),
         (&["compare", "a", "b", "--gate", "2"], &["such as 5%"]),
@@ -85,6 +103,20 @@ fn wrong_input_is_refused_before_anything_runs() {
         expect(here, &["papers", "run", name, "--check", "--quick"], 0, &[quick]);
     }
     assert!(!here.join("fabricmark-results").exists(), "nothing is written");
+}
+
+#[test]
+fn a_terminal_shows_a_run_of_several_threads_without_intervals() {
+    let line = "measure stream loopback -P 2 --threads 2 -t 1200ms";
+    // `script` gives the program a terminal.
+    let output = Command::new("script")
+        .args(["--quiet", "--return", "--command"])
+        .args([&format!("{} {line}", env!("CARGO_BIN_EXE_fabricmark")), "/dev/null"])
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    assert!(shown.contains("goodput"), "{shown}");
 }
 
 #[test]

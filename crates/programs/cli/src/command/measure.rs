@@ -16,7 +16,8 @@ use fabricmark_control::{
 use fabricmark_interop::iperf3::{Credentials, Padding};
 use fabricmark_plan::{
     Amount, Factor, INTERVAL_MIN, INTERVALS_MAX, NONE, Pattern, Plan, Point, Role,
-    STEADY_INTERVALS_MIN, Section, Topology, Transport, Where, overlay, settings, steady_interval,
+    STEADY_INTERVALS_MIN, Section, Topology, Transport, Where, check_parts, overlay, settings,
+    steady_interval,
 };
 use fabricmark_record::{Outcome, Record};
 use fabricmark_report::{Experiment, Kept, Measured, Requirement, measured_json, measured_text};
@@ -260,7 +261,9 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     plan.cpus = options.cpu;
     plan.port = options.port;
     plan.seed = options.seed;
-    plan.interval_ns = interval(options)?;
+    plan.interval_ns = interval(options, &plan.points)?;
+    let has_parts = plan.interval_ns.is_some() || plan.amount.is_some();
+    plan.points.iter().try_for_each(|point| check_parts(point, has_parts))?;
     plan.topology = target.topology.clone();
     if let Some(name) = target.name() {
         let link = plan.points[0].link;
@@ -497,9 +500,11 @@ fn watches(options: &Measure) -> bool {
         && stdout().is_terminal()
 }
 
-fn interval(options: &Measure) -> Result<Option<Nanos>, Failure> {
+fn interval(options: &Measure, points: &[Point]) -> Result<Option<Nanos>, Failure> {
     let Some(asked) = options.interval else {
-        let each_second = watches(options) && options.duration() > INTERVAL_TO_WATCH;
+        let each_second = watches(options)
+            && options.duration() > INTERVAL_TO_WATCH
+            && points.iter().all(|point| check_parts(point, true).is_ok());
         let needed = options.steady.map(|_| steady_interval(options.duration()));
         return Ok(needed.or(each_second.then_some(INTERVAL_TO_WATCH)));
     };

@@ -66,8 +66,8 @@ pub struct Measure {
     /// Runs of each setting [default: 1; with --vs 12 in slices, else 10]
     #[arg(long, visible_alias = "repeat", value_name = "N", value_parser = runs)]
     pub runs: Option<usize>,
-    /// Report every TIME during a run, every 100ms if no TIME is given [default: every 1s for a single setting on a
-    /// terminal, else never]
+    /// Report every TIME during a run, every 100ms if no TIME is given [default: every 1s for a single setting of one
+    /// thread on a terminal, else never]
     #[arg(long, short = 'i', value_name = "TIME", num_args = 0..=1, default_missing_value = "100ms")]
     pub interval: Option<Nanos>,
     /// Setting to compare: levels that override the other options, such as path=gso. Repeat it; the first one is the
