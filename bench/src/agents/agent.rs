@@ -38,7 +38,9 @@ impl Agent {
         if !made.success() {
             return Err("the key was not made".into());
         }
-        let mut agent = command(program, &key, &["agent", "--listen", listen]);
+        // Coordinators of one host have half of the slots.
+        let words = ["agent", "--listen", listen, "--at-once", "2000"];
+        let mut agent = command(program, &key, &words);
         if let Some(namespace) = namespace {
             namespace.enter(&mut agent);
         }

@@ -18,20 +18,28 @@ pub enum FrameError {
     Malformed(#[from] serde_json::Error),
 }
 
-/// Splits a byte stream into messages.
+/// Splits a byte stream into messages. Each byte is looked at once, however the stream is cut.
 #[derive(Debug, Default)]
 pub struct FrameReader {
     bytes: Vec<u8>,
+    /// Where the next message begins, and up to where its end was searched.
+    begin: usize,
     searched: usize,
+    /// Length of the last line, which has no end yet.
+    pending: usize,
 }
 
 impl FrameReader {
     /// Appends received bytes; fails if an unterminated line exceeds the limit.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), FrameError> {
+        self.bytes.drain(..self.begin);
+        self.searched -= std::mem::take(&mut self.begin);
         self.bytes.extend_from_slice(bytes);
-        let pending =
-            self.bytes.len() - self.bytes.iter().rposition(|&b| b == b'\n').map_or(0, |p| p + 1);
-        if pending > FRAME_BYTES_MAX { Err(FrameError::TooLong) } else { Ok(()) }
+        self.pending = match bytes.iter().rposition(|&byte| byte == b'\n') {
+            Some(end) => bytes.len() - end - 1,
+            None => self.pending + bytes.len(),
+        };
+        if self.pending > FRAME_BYTES_MAX { Err(FrameError::TooLong) } else { Ok(()) }
     }
 
     /// Appends received bytes and returns the messages that they complete.
@@ -47,12 +55,11 @@ impl FrameReader {
             return Ok(None);
         };
         let end = self.searched + end;
-        if end >= FRAME_BYTES_MAX {
+        if end - self.begin >= FRAME_BYTES_MAX {
             return Err(FrameError::TooLong);
         }
-        let message = serde_json::from_slice(&self.bytes[..end]);
-        self.bytes.drain(..=end);
-        self.searched = 0;
+        let message = serde_json::from_slice(&self.bytes[self.begin..end]);
+        (self.begin, self.searched) = (end + 1, end + 1);
         Ok(Some(message?))
     }
 }

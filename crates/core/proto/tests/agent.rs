@@ -83,7 +83,7 @@ struct World {
     conversation: Conversation,
     caller: Caller,
     connection: Connection,
-    queue: AdmissionQueue<SessionId>,
+    queue: AdmissionQueue<u8, SessionId>,
     workers: [Worker; 2],
     events: VecDeque<(Instant, Event)>,
     /// Longest time between two requests arriving at the agent.
@@ -143,11 +143,11 @@ impl World {
                     }
                 }
                 AgentAction::Ask => {
-                    let turn = self.queue.ask(self.connection.session(), 1);
+                    let turn = self.queue.ask((1, self.connection.session()), 1);
                     self.connection.on_turn(turn);
                 }
                 AgentAction::Hand(order) => self.order(Role::Server, order),
-                AgentAction::Done => self.queue.done(self.connection.session()),
+                AgentAction::Done => self.queue.done((1, self.connection.session())),
                 AgentAction::Leave => self.queue.leave(1),
                 AgentAction::ListInterfaces => unreachable!("nobody requests the interfaces"),
                 AgentAction::Close => self.freed = Some(self.now),

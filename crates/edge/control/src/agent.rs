@@ -19,6 +19,7 @@ use fabricmark_telemetry::sys;
 use fabricmark_units::{Bytes, Instant};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::process::{Resource, getrlimit};
 use rustls::ServerConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -50,12 +51,14 @@ pub struct Settings {
     pub tls: Arc<ServerConfig>,
     /// Limits for one coordinator.
     pub quota: Quota,
-    /// Largest number of coordinators that measure at once; with 1 none disturbs another's measurement.
+    /// Largest number of coordinators that measure at once; with 1 none disturbs another's measurement. Those of one host
+    /// have at most half of these slots.
     pub slots: usize,
     /// Largest number of connections, of all coordinators together. One host has at most half of them, or
     /// [`Quota::connections_max`] if that is more.
     pub connections_max: usize,
-    /// Most memory for the payloads and buffers of all runs in progress.
+    /// Most memory for the payloads and buffers of all runs in progress. Those of one host have at most half of it, or
+    /// [`Quota::memory_max`] if that is more.
     pub memory_max: Bytes,
     /// This program, which is started as worker.
     pub program: PathBuf,
@@ -84,9 +87,13 @@ pub struct Agent {
     listeners: Vec<TcpListener>,
     epoll: OwnedFd,
     coordinators: BTreeMap<ConnectionId, Connected>,
-    /// Connections whose peers are not authenticated yet, oldest first.
+    /// Connections whose peers are not authenticated yet, oldest first, and how many there may be.
     pending: VecDeque<ConnectionId>,
-    queue: AdmissionQueue<Coordinator>,
+    pending_max: usize,
+    queue: AdmissionQueue<[u8; 32], SessionId>,
+    /// Whether places in the queue may have changed since they were told. They are told at most once per tick: a coordinator
+    /// that comes and goes must not make the agent send to all that wait.
+    is_queue_changed: bool,
     next: ConnectionId,
     /// Connections with an event that is not handled yet.
     stirred: VecDeque<ConnectionId>,
@@ -96,13 +103,19 @@ pub struct Agent {
 
 impl Agent {
     /// Listens at these addresses.
-    pub fn listen(addresses: &[SocketAddr], settings: Settings) -> io::Result<Self> {
+    pub fn listen(addresses: &[SocketAddr], mut settings: Settings) -> io::Result<Self> {
+        // A pending handshake has two descriptors, and a coordinator a third for its worker: these have half of those
+        // that the process may have, and handshakes a quarter.
+        let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) as usize;
+        settings.connections_max = settings.connections_max.min(descriptors / 6).max(1);
         let agent = Self {
             listeners: addresses.iter().copied().map(listen).collect::<Result<_, _>>()?,
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             coordinators: BTreeMap::new(),
             pending: VecDeque::new(),
+            pending_max: PENDING_MAX.min(descriptors / 8).max(1),
             queue: AdmissionQueue::new(settings.slots),
+            is_queue_changed: false,
             next: 0,
             stirred: VecDeque::new(),
             is_deaf: false,
@@ -155,7 +168,7 @@ impl Agent {
     }
 
     fn load(&self) -> Load {
-        let (busy, waiting) = (self.queue.busy(), self.queue.places().count());
+        let (busy, waiting) = (self.queue.busy(), self.queue.waiting());
         Load { connections: self.known(), busy, waiting }
     }
 
@@ -251,7 +264,7 @@ impl Agent {
     }
 
     fn admit(&mut self, tcp: TcpStream, peer: SocketAddr) {
-        if self.pending.len() >= PENDING_MAX {
+        if self.pending.len() >= self.pending_max {
             self.make_room();
         }
         let id = self.next;
@@ -272,6 +285,9 @@ impl Agent {
         });
         if std::mem::take(&mut self.is_deaf) {
             let _ = self.watch_listeners();
+        }
+        if std::mem::take(&mut self.is_queue_changed) {
+            self.tell_places();
         }
     }
 
@@ -322,36 +338,64 @@ impl Agent {
         }
     }
 
-    /// Starts waiting runs whose turn has come, and tells the others their places in the queue.
+    /// Starts waiting runs whose turn has come.
     fn call(&mut self) {
         while let Some(id) = self.queue.call() {
             self.turn(id, Turn::Now);
         }
+        self.is_queue_changed = true;
+    }
+
+    /// Tells connections that wait their places, if these have changed.
+    fn tell_places(&mut self) {
         let places: Vec<(ConnectionId, u32)> = self.queue.places().collect();
         for (id, place) in places {
-            self.turn(id, Turn::Waits { place });
+            if self.coordinators.get(&id).is_some_and(|waiting| waiting.place != place) {
+                self.turn(id, Turn::Waits { place });
+            }
         }
     }
 
-    /// Passes on the queue's answer. A run whose turn it is fails if all runs together would need too much memory.
+    /// Passes on the queue's answer. A run whose turn it is fails if it and other runs would need too much memory.
     fn turn(&mut self, id: ConnectionId, turn: Turn) {
-        let most = self.settings.memory_max;
-        let is_now = turn == Turn::Now;
-        let others = self.coordinators.values().filter(|_| is_now);
-        let used = Bytes(others.map(|other| other.used().0).sum());
-        let Some(protocol) = self.coordinators.get_mut(&id).and_then(Connected::protocol) else {
-            return;
+        let allowed = if turn == Turn::Now { self.check_memory(id) } else { Ok(()) };
+        let Some(coordinator) = self.coordinators.get_mut(&id) else { return };
+        coordinator.place = match turn {
+            Turn::Now => 0,
+            Turn::Waits { place } => place,
         };
-        let needed = protocol.needed();
-        if is_now && used.0.saturating_add(needed.0) > most.0 {
-            protocol.decline(format!(
-                "the agent allows {most} of memory for all runs together, of which {used} are in use, and this run needs \
-                 {needed}: try again later, or use fewer flows or smaller buffers"
-            ));
-        } else {
-            protocol.on_turn(turn);
+        let Some(protocol) = coordinator.protocol() else { return };
+        match allowed {
+            Ok(()) => protocol.on_turn(turn),
+            Err(why) => protocol.decline(why),
         }
         self.stirred.push_back(id);
+    }
+
+    /// Checks that there is memory for a run, of all runs together and of those of its host.
+    fn check_memory(&self, id: ConnectionId) -> Result<(), String> {
+        let most = self.settings.memory_max;
+        let most_of_host = Bytes((most.0 / 2).max(self.settings.quota.memory_max.0)).min(most);
+        let Some(this) = self.coordinators.get(&id) else { return Ok(()) };
+        let needed = this.needed();
+        let used = |is_counted: &dyn Fn(&Connected) -> bool| {
+            let counted = self.coordinators.values().filter(|other| is_counted(other));
+            Bytes(counted.fold(0, |sum, other| sum.saturating_add(other.used().0)))
+        };
+        let host = this.owner().map(|(host, _)| host);
+        let of_host = used(&|other| other.owner().map(|(host, _)| host) == host);
+        for (most, used, whose) in
+            [(most, used(&|_| true), "all runs"), (most_of_host, of_host, "the runs of a host")]
+        {
+            if used.0.saturating_add(needed.0) > most.0 {
+                return Err(format!(
+                    "the agent allows {most} of memory for {whose} together, of which {used} are in use, and this run \
+                     needs {needed}: try again later, use fewer flows or smaller buffers, or start the agent \
+                     with more --memory-total"
+                ));
+            }
+        }
+        Ok(())
     }
 }
 

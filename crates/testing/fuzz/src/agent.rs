@@ -73,7 +73,7 @@ fn serve(requests: &[Request]) {
 /// An agent with one connection, whose worker always succeeds at once.
 struct Agent {
     connection: Connection,
-    queue: AdmissionQueue<SessionId>,
+    queue: AdmissionQueue<u8, SessionId>,
     worker: Worker,
     /// Runs requested so far.
     runs: u32,
@@ -109,7 +109,7 @@ impl Agent {
                 AgentAction::Hand(order) => self.hand(order),
                 AgentAction::Done => {
                     assert!(std::mem::take(&mut self.is_busy), "no run was under way");
-                    self.queue.done(self.connection.session());
+                    self.queue.done((1, self.connection.session()));
                 }
                 AgentAction::ListInterfaces => {
                     assert!(!std::mem::replace(&mut self.has_listed, true), "listed twice");
@@ -127,17 +127,17 @@ impl Agent {
     fn ask(&mut self) {
         self.runs += 1;
         if self.runs.is_multiple_of(2) && !self.stranger_measures {
-            self.stranger_measures = self.queue.ask(STRANGER, SEAT + 1) == Turn::Now;
+            self.stranger_measures = self.queue.ask((2, STRANGER), SEAT + 1) == Turn::Now;
         }
         self.has_asked = true;
-        let turn = self.queue.ask(self.connection.session(), SEAT);
+        let turn = self.queue.ask((1, self.connection.session()), SEAT);
         self.connection.on_turn(turn);
     }
 
     /// Ends the stranger's run.
     fn let_in(&mut self) {
         if std::mem::take(&mut self.stranger_measures) {
-            self.queue.done(STRANGER);
+            self.queue.done((2, STRANGER));
         }
         if self.queue.call() == Some(SEAT) {
             self.connection.on_turn(Turn::Now);
@@ -264,6 +264,29 @@ impl Coordinator {
             if has_begun && self.sends {
                 self.worker.on_finished(Ok(EndReport::default()));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_of_verbs_are_read_and_only_those_that_can_be_carried_out_ask_for_a_turn() {
+        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../fuzz/corpus/agent_request");
+        for (name, is_sound) in
+            [("verbs-rc", true), ("verbs-uc", true), ("verbs-ud", true), ("verbs-ud-wraps", false)]
+        {
+            let requests = messages::<Request>(&std::fs::read(format!("{seeds}/{name}")).unwrap());
+            assert_eq!(requests.len(), 2, "{name}");
+            let mut agent = Agent::new();
+            let hello = Request::Hello { version: PROTOCOL_VERSION, session: OWN };
+            for request in [hello, requests[0].clone()] {
+                agent.connection.on_request(Instant(0), request);
+                agent.act();
+            }
+            assert_eq!(agent.is_busy, is_sound, "{name}");
         }
     }
 }

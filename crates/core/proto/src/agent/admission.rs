@@ -18,29 +18,47 @@ pub enum Turn {
     Waits { place: u32 },
 }
 
-/// Slots, and the queue for them. `C` identifies a coordinator.
+/// Slots, and the queue for them. A coordinator is a session `S` of a host `H`. A host has at most half of the slots,
+/// and at least one: its runs may be long, and it names its sessions itself.
 #[derive(Debug)]
-pub struct AdmissionQueue<C> {
+pub struct AdmissionQueue<H, S> {
     slots: usize,
-    /// Active parts of runs of each coordinator that holds a slot.
-    holders: BTreeMap<C, u32>,
-    queue: VecDeque<(C, ConnectionId)>,
+    holders: BTreeMap<(H, S), Held>,
+    /// Number of slots of each host that has some.
+    hosts: BTreeMap<H, usize>,
+    queue: VecDeque<((H, S), ConnectionId)>,
 }
 
-impl<C: Copy + Ord> AdmissionQueue<C> {
+/// The slot of a coordinator.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    /// Active parts of its run, and how many of them began before an earlier run had ended.
+    parts: u32,
+    older: u32,
+    /// Whether a part has ended. While others wait, no further one may begin then: the coordinator could keep its slot for
+    /// ever.
+    is_ending: bool,
+}
+
+impl<H: Copy + Ord, S: Copy + Ord> AdmissionQueue<H, S> {
     /// With `slots` slots, at least 1.
     pub fn new(slots: usize) -> Self {
-        Self { slots: slots.max(1), holders: BTreeMap::new(), queue: VecDeque::new() }
+        Self {
+            slots: slots.max(1),
+            holders: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            queue: VecDeque::new(),
+        }
     }
 
     /// Requests a slot for a run of this connection.
-    pub fn ask(&mut self, coordinator: C, connection: ConnectionId) -> Turn {
-        if let Some(parts) = self.holders.get_mut(&coordinator) {
-            *parts += 1;
-            return Turn::Now;
-        }
-        if self.holders.len() < self.slots && self.queue.is_empty() {
-            self.holders.insert(coordinator, 1);
+    pub fn ask(&mut self, coordinator: (H, S), connection: ConnectionId) -> Turn {
+        let starts = match self.holders.get(&coordinator) {
+            Some(held) => !held.is_ending || self.queue.is_empty(),
+            None => self.has_slot(&coordinator) && self.next().is_none(),
+        };
+        if starts {
+            self.begin(coordinator);
             return Turn::Now;
         }
         self.queue.push_back((coordinator, connection));
@@ -49,12 +67,21 @@ impl<C: Copy + Ord> AdmissionQueue<C> {
     }
 
     /// Ends an active part of a run.
-    pub fn done(&mut self, coordinator: C) {
-        if let Some(parts) = self.holders.get_mut(&coordinator) {
-            *parts -= 1;
-            if *parts == 0 {
-                self.holders.remove(&coordinator);
-            }
+    pub fn done(&mut self, coordinator: (H, S)) {
+        let Some(held) = self.holders.get_mut(&coordinator) else { return };
+        held.parts -= 1;
+        match held.older {
+            0 => held.is_ending = true,
+            _ => held.older -= 1,
+        }
+        if held.parts > 0 {
+            return;
+        }
+        self.holders.remove(&coordinator);
+        let of_host = self.hosts.entry(coordinator.0).or_default();
+        *of_host -= 1;
+        if *of_host == 0 {
+            self.hosts.remove(&coordinator.0);
         }
     }
 
@@ -65,25 +92,49 @@ impl<C: Copy + Ord> AdmissionQueue<C> {
 
     /// Removes from the queue and returns the next connection whose run may start; its part becomes active.
     pub fn call(&mut self) -> Option<ConnectionId> {
-        let held = |coordinator| self.holders.contains_key(coordinator);
-        let has_slot = self.holders.len() < self.slots;
-        let place = self.queue.iter().position(|(waiting, _)| has_slot || held(waiting))?;
-        let (coordinator, connection) = self.queue.remove(place)?;
-        *self.holders.entry(coordinator).or_default() += 1;
+        let (coordinator, connection) = self.queue.remove(self.next()?)?;
+        self.begin(coordinator);
         Some(connection)
+    }
+
+    /// Place in the queue of the next connection whose run may start.
+    fn next(&self) -> Option<usize> {
+        self.queue.iter().position(|(waiting, _)| match self.holders.get(waiting) {
+            Some(held) => !held.is_ending,
+            None => self.has_slot(waiting),
+        })
+    }
+
+    /// Whether a slot is free that this coordinator's host may have.
+    fn has_slot(&self, (host, _): &(H, S)) -> bool {
+        let each = self.slots.div_ceil(2);
+        self.holders.len() < self.slots && self.hosts.get(host).is_none_or(|&held| held < each)
+    }
+
+    fn begin(&mut self, coordinator: (H, S)) {
+        let held = self.holders.entry(coordinator).or_default();
+        if std::mem::take(&mut held.is_ending) {
+            // Nobody waits, and the next run begins.
+            held.older = held.parts;
+        }
+        held.parts += 1;
+        if held.parts == 1 {
+            *self.hosts.entry(coordinator.0).or_default() += 1;
+        }
     }
 
     /// The waiting connections, each with the position of its coordinator.
     pub fn places(&self) -> impl Iterator<Item = (ConnectionId, u32)> {
-        let mut coordinators: Vec<C> = Vec::new();
+        let mut places: BTreeMap<(H, S), u32> = BTreeMap::new();
         self.queue.iter().map(move |&(coordinator, connection)| {
-            let known = coordinators.iter().position(|&known| known == coordinator);
-            let place = known.unwrap_or_else(|| {
-                coordinators.push(coordinator);
-                coordinators.len() - 1
-            });
-            (connection, u32::try_from(place + 1).unwrap_or(u32::MAX))
+            let next = u32::try_from(places.len() + 1).unwrap_or(u32::MAX);
+            (connection, *places.entry(coordinator).or_insert(next))
         })
+    }
+
+    /// Number of connections that wait.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
     }
 
     /// Number of coordinators that hold a slot.
@@ -98,9 +149,10 @@ mod tests {
     use crate::agent::message::SessionId;
     use proptest::prelude::*;
 
-    const A: SessionId = [1; 16];
-    const B: SessionId = [2; 16];
-    const C: SessionId = [3; 16];
+    /// Sessions of three hosts.
+    const A: (u8, SessionId) = (1, [1; 16]);
+    const B: (u8, SessionId) = (2, [2; 16]);
+    const C: (u8, SessionId) = (3, [3; 16]);
 
     #[test]
     fn runs_of_two_coordinators_take_turns_at_one_slot() {
@@ -132,6 +184,51 @@ mod tests {
     }
 
     #[test]
+    fn a_run_with_an_ended_part_gets_no_further_one_while_others_wait() {
+        let mut queue = AdmissionQueue::new(1);
+        assert_eq!((queue.ask(A, 1), queue.ask(A, 2)), (Turn::Now, Turn::Now));
+        assert_eq!(queue.ask(B, 3), Turn::Waits { place: 1 });
+        queue.done(A);
+        assert_eq!(queue.ask(A, 1), Turn::Waits { place: 2 });
+        assert_eq!(queue.call(), None);
+        queue.done(A);
+        assert_eq!((queue.call(), queue.call()), (Some(3), None));
+        queue.done(B);
+        assert_eq!(queue.call(), Some(1));
+    }
+
+    #[test]
+    fn a_run_that_has_begun_gets_all_its_parts_although_those_of_the_last_end_late() {
+        let mut queue = AdmissionQueue::new(1);
+        assert_eq!((queue.ask(A, 1), queue.ask(A, 2)), (Turn::Now, Turn::Now));
+        queue.done(A);
+        // The first connection is in its next run, the second still in the last one.
+        assert_eq!(queue.ask(A, 1), Turn::Now);
+        assert_eq!(queue.ask(B, 3), Turn::Waits { place: 1 });
+        queue.done(A);
+        assert_eq!(queue.ask(A, 2), Turn::Now);
+        queue.done(A);
+        assert_eq!(queue.ask(A, 1), Turn::Waits { place: 2 });
+        queue.done(A);
+        assert_eq!((queue.call(), queue.call()), (Some(3), None));
+    }
+
+    #[test]
+    fn a_host_has_half_of_the_slots_whatever_sessions_it_names() {
+        let mut queue = AdmissionQueue::new(4);
+        let of = |session: u8| (1, [session; 16]);
+        assert_eq!((queue.ask(of(1), 1), queue.ask(of(2), 2)), (Turn::Now, Turn::Now));
+        assert_eq!(queue.ask(of(3), 3), Turn::Waits { place: 1 });
+        assert_eq!(queue.call(), None);
+        // Others do not wait behind it.
+        assert_eq!((queue.ask(B, 4), queue.ask(C, 5)), (Turn::Now, Turn::Now));
+        queue.done(B);
+        assert_eq!(queue.call(), None);
+        queue.done(of(2));
+        assert_eq!((queue.call(), queue.busy()), (Some(3), 3));
+    }
+
+    #[test]
     fn who_leaves_the_queue_is_not_called() {
         let mut queue = AdmissionQueue::new(1);
         queue.ask(A, 1);
@@ -150,10 +247,11 @@ mod tests {
             actions in prop::collection::vec((0u8..5, 0u8..3), 0..200),
         ) {
             let mut queue = AdmissionQueue::new(slots);
-            let mut runs: Vec<SessionId> = Vec::new();
-            let mut waiting: BTreeMap<ConnectionId, SessionId> = BTreeMap::new();
+            let mut runs: Vec<(u8, u8)> = Vec::new();
+            let mut waiting: BTreeMap<ConnectionId, (u8, u8)> = BTreeMap::new();
             for (connection, (who, action)) in actions.into_iter().enumerate() {
-                let (session, connection) = ([who; 16], connection as ConnectionId);
+                // Two sessions of each host.
+                let (session, connection) = ((who / 2, who), connection as ConnectionId);
                 match action {
                     0 => match queue.ask(session, connection) {
                         Turn::Now => runs.push(session),

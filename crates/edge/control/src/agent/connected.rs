@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -59,8 +60,8 @@ struct Hand {
 }
 
 impl Hand {
-    fn engage(duty: Duty, settings: &Settings) -> io::Result<Self> {
-        let (process, socket) = WorkerProcess::start(duty, &settings.program, None)?;
+    fn engage(duty: Duty, program: &Path) -> io::Result<Self> {
+        let (process, socket) = WorkerProcess::start(duty, program, None)?;
         socket.set_nonblocking(true)?;
         let mut hand = Self {
             process,
@@ -123,6 +124,8 @@ pub(super) struct Connected {
     phase: Phase,
     frames: FrameReader,
     hand: Option<Hand>,
+    /// Place in the queue that the peer was told last; 0 if it does not wait.
+    pub(super) place: u32,
     /// Events registered with epoll.
     watched: EventFlags,
 }
@@ -137,6 +140,7 @@ impl Connected {
             phase: Phase::Silent,
             frames: FrameReader::default(),
             hand: None,
+            place: 0,
             watched: EventFlags::IN,
         }
     }
@@ -158,6 +162,14 @@ impl Connected {
     pub(super) fn used(&self) -> Bytes {
         match &self.phase {
             Phase::Known(_, protocol) => protocol.used(),
+            _ => Bytes(0),
+        }
+    }
+
+    /// Memory that the run which waits needs.
+    pub(super) fn needed(&self) -> Bytes {
+        match &self.phase {
+            Phase::Known(_, protocol) => protocol.needed(),
             _ => Bytes(0),
         }
     }
@@ -191,6 +203,10 @@ impl Connected {
             return Ok(());
         };
         secured.flush()?;
+        if secured.is_behind() {
+            // What the peer asks for next would make the unread answers more.
+            return Ok(());
+        }
         let mut bytes = Vec::new();
         let is_open = secured.receive(&mut bytes)?;
         secured.flush()?;
@@ -311,7 +327,7 @@ impl Connected {
     /// Starts the worker for the first run, and sets the deadline of each run.
     fn engage(&mut self, prepare: &Prepare, settings: &Settings) -> io::Result<()> {
         if self.hand.is_none() {
-            let hand = Hand::engage(Duty::Load, settings)?;
+            let hand = Hand::engage(Duty::Load, &settings.program)?;
             let bytes = Some(settings.quota.memory_max.0.saturating_add(WORKER_BYTES));
             let limit = Rlimit { current: bytes, maximum: bytes };
             let pid = Pid::from_raw(hand.process.id().cast_signed());
@@ -328,7 +344,7 @@ impl Connected {
     fn engage_tier(&mut self, settings: &Settings) -> io::Result<()> {
         if self.hand.as_ref().is_none_or(|hand| hand.process.duty() != Duty::Tier) {
             self.release();
-            self.hand = Some(Hand::engage(Duty::Tier, settings)?);
+            self.hand = Some(Hand::engage(Duty::Tier, &settings.program)?);
         }
         Ok(())
     }
@@ -383,7 +399,8 @@ impl Connected {
     /// Ends the worker. Waiting for it would delay other coordinators.
     fn release(&mut self) {
         if let Some(hand) = self.hand.take() {
-            thread::spawn(|| drop(hand));
+            // If the kernel has no thread left, the closure is dropped here, and the worker with it.
+            let _ = thread::Builder::new().spawn(|| drop(hand));
         }
     }
 
@@ -475,5 +492,23 @@ impl Connected {
             self.phase = Phase::Parting { until: machine_time() + PART_WITHIN };
         }
         !may_read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{Signal, kill_process};
+
+    use super::*;
+
+    #[test]
+    fn orders_for_a_worker_that_does_not_read_wait_up_to_a_limit_and_block_nobody() {
+        // It runs until it is killed, and reads nothing.
+        let mut hand = Hand::engage(Duty::Load, Path::new("/usr/bin/yes")).unwrap();
+        let order = Order::Hello { version: PROTOCOL_VERSION };
+        let error = (0..OUTBOX_MAX).find_map(|_| hand.send(&order).err()).unwrap();
+        assert_eq!(error.to_string(), "too many orders");
+        kill_process(Pid::from_raw(hand.process.id().cast_signed()).unwrap(), Signal::KILL)
+            .unwrap();
     }
 }
