@@ -14,6 +14,13 @@ impl Point {
     /// Largest number of load threads at an end, against typing errors.
     pub(crate) const THREADS_MAX: u64 = 64;
 
+    /// Most datagrams per call of sendmmsg(2) or recvmmsg(2), each with a buffer: beyond some 32, the system call is a
+    /// small part of what the kernel spends on each datagram. If a thread has several flows, fewer: 1,000 flows of 64 KiB
+    /// datagrams then have buffers of 1 GiB.
+    pub fn mmsg_batch(&self) -> u32 {
+        if self.flows > 1 { 16 } else { 64 }
+    }
+
     /// Payloads per burst: WINDOW_SIZE_LARGE of osu_bw.
     pub(crate) const BURST_PAYLOADS: u32 = 64;
 

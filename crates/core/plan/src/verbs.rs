@@ -79,9 +79,18 @@ impl Point {
 
 /// Rejects work requests that are not supported, and more registered memory than an end may have.
 pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
-    let Some(operation) = point.operation else { return Ok(()) };
     let Point { pattern, transport, wait, payload, .. } = *point;
     let carried = transport.traits().operations;
+    let Some(operation) = point.operation else {
+        // The memory that it needs could not be told.
+        return match carried.is_empty() {
+            true => Ok(()),
+            false => {
+                let message = format!("{transport} needs an operation");
+                refuse(Factor::Operation, message, "use operation=send")
+            }
+        };
+    };
     if !carried.contains(&operation) {
         let words: Vec<&str> = carried.iter().map(|operation| operation.word()).collect();
         let message = format!("operation={operation} is not supported with {transport}");

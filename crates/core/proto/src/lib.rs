@@ -36,7 +36,7 @@ pub use agent::caller::{Caller, News};
 pub use agent::clock::ClockFilter;
 pub use agent::connection::{AgentAction, Connection};
 pub use agent::message::{Answer, Request, SessionId, Welcome};
-pub use agent::quota::Quota;
+pub use agent::quota::{BURST_OVER_MAX, Quota};
 pub use apdu::{
     APDU_BYTES, APDU_MULTICAST_BYTES, APDU_PADDED_BYTES, Apdu, ApduCounts, Echo, NotApdu, Peer,
 };

@@ -31,6 +31,45 @@ fn responses_are_limited_to_the_rate_and_those_of_probes_to_one_per_microsecond(
 }
 
 #[test]
+fn a_rate_counts_only_if_the_run_keeps_it_in_each_second() {
+    let quota = Quota { rate_max: Some(BitRate(500_000_000)), ..Quota::default() };
+    let check = |levels: &str| {
+        let minute = Nanos::from_secs(60);
+        quota.check(&Prepare { duration_ns: minute, ..prepare(Role::Server, levels) })
+    };
+    assert_eq!(check("direction=reverse,pace=burst:50MB/1s"), Ok(()));
+    // The same rate on average, but all of it leaves at once.
+    let why = check("direction=reverse,pace=burst:5TB/24h").unwrap_err();
+    assert!(why.contains("the run has 40T: use a lower rate"), "{why}");
+    let paced = |levels: &str| {
+        let mut run = prepare(Role::Server, &format!("{levels},congestion=cubic"));
+        run.point.pacing_rate = Some(BitRate(100_000_000));
+        quota.check(&run)
+    };
+    assert_eq!(paced("transport=tcp,direction=reverse"), Ok(()));
+    // Without fq the kernel does not pace datagrams, and it never paces the first segments of a connection.
+    for unpaced in ["direction=reverse", "pattern=crr,transport=tcp"] {
+        let why = paced(unpaced).unwrap_err();
+        assert!(why.contains("the run has no rate"), "{why}");
+    }
+    let read = "pattern=rr,transport=rc,operation=read,pace=fixed:1/s,link=rocev2:25G";
+    let why = check(read).unwrap_err();
+    assert!(why.contains("but not those of operation=read"), "{why}");
+}
+
+#[test]
+fn each_datagram_of_a_batch_has_a_buffer() {
+    let quota = Quota { memory_max: Bytes(16 << 20), ..Quota::default() };
+    let check = |path: &str| {
+        let levels = format!("payload=60000,flows=20,receive_buffer=1KiB,path={path}");
+        quota.check(&prepare(Role::Server, &levels))
+    };
+    assert_eq!(check("copy"), Ok(()));
+    let why = check("mmsg").unwrap_err();
+    assert!(why.contains("of memory, but the run needs"), "{why}");
+}
+
+#[test]
 fn ports_of_servers_are_those_that_the_owner_allows() {
     let check = |ports, port| {
         let run = Prepare { port, ..prepare(Role::Server, "") };

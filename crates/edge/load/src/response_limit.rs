@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
 use fabricmark_plan::Pace;
-use fabricmark_proto::Prepare;
+use fabricmark_proto::{BURST_OVER_MAX, Prepare};
 use fabricmark_telemetry::clock::now_ns;
 use fabricmark_units::{BitRate, Nanos};
 
@@ -17,6 +17,10 @@ const LATE_MAX: Nanos = Nanos::from_secs(1);
 
 /// Responses that may always leave at once, besides bursts of the pace; an arbitrary choice.
 const AT_ONCE: u64 = 4;
+
+/// Bytes of a flow that the kernel sends before it paces: ten segments (tcp_update_skb_after_send), each as long as the
+/// MTU of loopback allows.
+const UNPACED_BYTES: u64 = 10 << 16;
 
 /// Part of the duration by which the clock of a client may be fast: ten times the 100 ppm of docs/agent.md.
 const CLOCK_SHARE: u64 = 1000;
@@ -33,17 +37,24 @@ pub struct ResponseLimit<'a> {
 }
 
 impl<'a> ResponseLimit<'a> {
-    /// Limit of a server whose responses have `bytes` bytes; `None`: no limit, or the kernel paces the responses.
+    /// Limit of a server whose responses have `bytes` bytes; `None`: no limit.
     pub(crate) fn of(prepare: &Prepare, bytes: usize, control: &'a Control) -> Option<Self> {
-        let rate = prepare.response_rate_max.filter(|_| prepare.point.pacing_rate.is_none())?;
-        let each_ns = 8_000_000_000 * bytes as u128 / u128::from(rate.0.max(1));
-        let each_ns = u64::try_from(each_ns).unwrap_or(u64::MAX);
+        let rate = prepare.response_rate_max?;
+        let time_ns = |bytes: u64| {
+            let ns = 8_000_000_000 * u128::from(bytes) / u128::from(rate.0.max(1));
+            u64::try_from(ns).unwrap_or(u64::MAX)
+        };
+        let each_ns = time_ns(bytes as u64);
         let duration_ns = prepare.duration_ns.0;
         let paced_ns = match prepare.point.pace {
             // Four standard deviations of the number of departures.
             Pace::Poisson(_) => (4.0 * (duration_ns as f64 * each_ns as f64).sqrt()) as u64,
             // A burst is at the rate of its period.
-            Pace::Burst { period, .. } => period.0.min(duration_ns),
+            Pace::Burst { period, .. } => period.min(BURST_OVER_MAX).0.min(duration_ns),
+            // The kernel paces each flow after its first segments.
+            Pace::Closed if prepare.point.pacing_rate.is_some() => {
+                time_ns(UNPACED_BYTES.saturating_mul(prepare.point.flows.into()))
+            }
             _ => 0,
         };
         let limit = Self {
@@ -127,6 +138,14 @@ mod tests {
         let after_a_pause = |pause_ms: u64| [pause_ms * MS].into_iter().cycle().take(3000);
         assert_eq!(passed("fixed:1000", after_a_pause(900)), 900 + AT_THE_START);
         assert_eq!(passed("fixed:1000", after_a_pause(5000)), 1000 + AT_THE_START);
+    }
+
+    #[test]
+    fn a_long_period_or_a_pacing_rate_that_is_not_kept_lifts_no_limit() {
+        let paced = "pacing_rate=1T,transport=tcp,congestion=cubic";
+        // A second's worth, and the first ones.
+        assert_eq!(passed("burst:1B/24h", [0; 3000]), 1000 + AT_THE_START);
+        assert_eq!(passed(&format!("fixed:1000,{paced}"), [0; 100]), AT_THE_START);
     }
 
     #[test]

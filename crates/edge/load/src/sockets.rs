@@ -217,8 +217,9 @@ fn set_options(socket: &Socket, point: &Point) -> Result<(), Failure> {
         socket.set_tcp_mss(mss).map_err(system(format!("set a segment size of {mss}")))?;
     }
     if let Some(BitRate(bps)) = point.pacing_rate {
-        // Kernels before 4.20 read 32 bits of it.
-        sys::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bps / 8)
+        // Kernels before 4.20 read 32 bits of it. With 0 the kernel does not pace.
+        let bytes_per_s = (bps / 8).max(1);
+        sys::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bytes_per_s)
             .map_err(system(format!("set a pacing rate of {bps} bit/s")))?;
     }
     if let Some(dscp) = point.dscp {

@@ -1,6 +1,8 @@
 //! Limits on what one coordinator may request of an agent.
 
-use fabricmark_plan::{Factor, PROBE_BYTES, Pace, Pattern, Point, Rate, Role};
+use fabricmark_plan::{
+    Factor, Operation, PROBE_BYTES, Pace, Path, Pattern, Point, Rate, Role, Transport,
+};
 use fabricmark_record::{ApplicationTier, DatabaseTier, TierOrder};
 use fabricmark_units::{BitRate, Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -13,6 +15,10 @@ const FLOW_BYTES: u64 = 128 << 10;
 /// Limit of a probe's responses, one per microsecond: the shortest RTT over loopback is 4.5 us (docs/bench.md, UDP
 /// exchange of 1 B, spinning).
 const PROBE_RATE: BitRate = BitRate(PROBE_BYTES.0 * 8 * 1_000_000);
+
+/// Longest time over which the bytes of a burst are averaged: of a longer period they might all leave in one run. An
+/// arbitrary choice.
+pub const BURST_OVER_MAX: Nanos = Nanos::from_secs(1);
 
 /// First port that any user may bind (ip(7)): those below are for services.
 const PORT_MIN: u16 = 1024;
@@ -151,7 +157,14 @@ impl Quota {
         let Some(most) = self.rate_max.filter(|_| !is_probe(&prepare.point)) else {
             return Ok(());
         };
-        match rate_of(&prepare.point) {
+        if let Some(operation) = prepare.point.operation.filter(|operation| operation.is_fetch()) {
+            return Err(format!(
+                "the agent limits rates, but not those of operation={operation}, which the adapter answers alone: use \
+                 operation={}, or start the agent without --rate",
+                Operation::Send
+            ));
+        }
+        match rate_of(prepare) {
             Some(rate) if rate <= most => Ok(()),
             Some(rate) => Err(format!(
                 "the agent allows a rate of {most}, but the run has {rate}: \
@@ -206,7 +219,9 @@ impl Quota {
 pub(crate) fn memory_of(prepare: &Prepare) -> Bytes {
     let point = &prepare.point;
     let bytes = |size: Option<Bytes>| size.map_or(0, |Bytes(bytes)| bytes);
-    let messages = point.payload.0.saturating_add(bytes(point.response));
+    let batch = if point.path == Path::Mmsg { point.mmsg_batch() } else { 1 };
+    let payloads = point.payload.0.saturating_mul(batch.into());
+    let messages = payloads.saturating_add(bytes(point.response));
     // Each end sizes both of its socket buffers for the window.
     let window = bytes(point.window_bytes()).saturating_mul(2);
     let buffers = bytes(point.receive_buffer).saturating_add(bytes(point.send_buffer));
@@ -228,7 +243,8 @@ fn is_probe(point: &Point) -> bool {
 }
 
 /// Application bit rate of a run in the direction that has more, all flows together; `None` if it states none.
-fn rate_of(point: &Point) -> Option<BitRate> {
+fn rate_of(prepare: &Prepare) -> Option<BitRate> {
+    let point = &prepare.point;
     let payloads = u64::from(point.payloads_per_request());
     let bits = |rate: &Rate| match *rate {
         Rate::Bits(BitRate(bps)) => bps,
@@ -246,12 +262,14 @@ fn rate_of(point: &Point) -> Option<BitRate> {
     match &point.pace {
         Pace::Fixed(rate) | Pace::Poisson(rate) | Pace::OnOff { rate, .. } => of_both(bits(rate)),
         Pace::Burst { bytes, period } => {
-            let bps = u128::from(bytes.0) * 8 * 1_000_000_000 / u128::from(period.0.max(1));
+            let over = (*period).min(BURST_OVER_MAX).min(prepare.duration_ns);
+            let bps = u128::from(bytes.0) * 8 * 1_000_000_000 / u128::from(over.0.max(1));
             of_both(u64::try_from(bps).unwrap_or(u64::MAX))
         }
-        // The kernel paces both directions of a TCP connection; other transports have no pacing rate.
+        // The kernel paces both directions of a TCP connection after its first segments. UDP is paced only under fq.
         Pace::Closed | Pace::Follow { .. } | Pace::Trace(_) => {
-            let BitRate(bps) = point.pacing_rate?;
+            let is_paced = point.transport == Transport::Tcp && point.pattern != Pattern::Crr;
+            let BitRate(bps) = point.pacing_rate.filter(|_| is_paced)?;
             Some(BitRate(bps.saturating_mul(u64::from(point.flows))))
         }
     }

@@ -9,12 +9,6 @@ use super::sys::Batch;
 use crate::transport::udp::UdpFlow;
 use crate::transport::{Flow, Message, Moved, passes_on};
 
-/// Datagrams per call: beyond some 32, the system call is a small part of what the kernel spends on each datagram.
-const BATCH: usize = 64;
-
-/// Datagrams per call if a thread has several flows: 1,000 flows of 64 KiB datagrams have buffers of 1 GiB.
-const BATCH_OF_MANY: usize = 16;
-
 /// UDP whose stream is sent and received in batches.
 #[derive(Debug)]
 pub struct MmsgFlow {
@@ -25,8 +19,8 @@ pub struct MmsgFlow {
 impl MmsgFlow {
     /// One of the point's flows.
     pub fn new(flow: UdpFlow, point: &Point) -> Self {
-        let count = if point.flows > 1 { BATCH_OF_MANY } else { BATCH };
-        Self { flow, batch: Batch::new(count, point.payload.0 as usize) }
+        let batch = Batch::new(point.mmsg_batch() as usize, point.payload.0 as usize);
+        Self { flow, batch }
     }
 
     /// The plain UDP flow.

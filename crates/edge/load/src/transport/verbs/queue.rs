@@ -278,8 +278,20 @@ impl Queue {
         if prepare.point.cm != Some(Cm::Rdma) {
             return Ok(());
         }
-        let (manager, port) = Manager::listen(SocketAddr::new(prepare.address, 0))
-            .map_err(no_cm("communication manager", prepare))?;
+        let (first, last) = prepare.ports.unwrap_or_default();
+        let is_used = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
+        let mut tried = (first..=last)
+            .map(|port| Manager::listen(SocketAddr::new(prepare.address, port)))
+            .skip_while(|tried| tried.as_ref().is_err_and(is_used));
+        let listening = tried.next().ok_or_else(|| {
+            let message = format!(
+                "no port from {first} to {last} of {} is free for cm=rdma, which needs one for each flow: use a larger \
+                 range",
+                prepare.address
+            );
+            Failure::Missing(message)
+        })?;
+        let (manager, port) = listening.map_err(no_cm("communication manager", prepare))?;
         self.beside.tell(&port.to_be_bytes())?;
         self.manage(manager, prepare, control)
     }
