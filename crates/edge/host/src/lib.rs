@@ -4,20 +4,20 @@
 pub mod doctor;
 mod events;
 pub mod interfaces;
+mod programs;
 mod quota;
 mod stat;
 #[expect(unsafe_code, reason = "system calls that no safe crate offers")]
 mod sys;
 mod usage;
 
-use std::env;
 use std::fs;
-use std::path::PathBuf;
 
 use fabricmark_record::HostFacts;
 use rustix::param::page_size;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
+pub use programs::{output_within, program};
 pub use sys::request;
 pub use usage::UsageMeter;
 
@@ -42,15 +42,6 @@ fn memory_bytes(meminfo: &str, key: &str) -> Option<u64> {
 /// Flags of the first CPU in /proc/cpuinfo; `None` if there is no such line.
 fn flags(cpuinfo: &str) -> Option<Vec<&str>> {
     Some(field(cpuinfo, "flags", ':')?.split_whitespace().collect())
-}
-
-/// Path of a program. Searches also `/usr/sbin` and `/sbin`, which are not in an ordinary user's `PATH`.
-pub fn program(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path)
-        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file())
 }
 
 /// CPUs in this process's affinity mask.

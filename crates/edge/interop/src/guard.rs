@@ -36,6 +36,8 @@ pub struct Guard {
     pub duration_max: Nanos,
     /// Maximum number of clients served at a time.
     pub clients_max: usize,
+    /// First and last port for the data of clients that may name one. `None`: any from 1024 on.
+    pub ports: Option<(u16, u16)>,
 }
 
 impl Default for Guard {
@@ -47,6 +49,7 @@ impl Default for Guard {
             rate_max: BitRate(100_000_000_000),
             duration_max: Nanos::from_secs(3600),
             clients_max: 64,
+            ports: None,
         }
     }
 }

@@ -33,6 +33,9 @@ const STAY_AWAKE: Nanos = Nanos(50_000);
 /// about 50 us, which bounds the lateness behind a busy device.
 const TURN: usize = 4;
 
+/// Longest time for an answer of the thread, which takes microseconds; an arbitrary choice.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
 /// Links between devices, and the thread that forwards packets over them. Dropping it ends the thread and removes
 /// the devices.
 ///
@@ -127,7 +130,7 @@ impl Emulator {
             // The requester may have stopped waiting.
             let _ = to.send(question(worker));
         })?;
-        answer.recv().map_err(|_| LabError::Stopped)
+        answer.recv_timeout(ANSWER_WITHIN).map_err(|_| LabError::Stopped)
     }
 
     fn order(&self, order: impl FnOnce(&mut Worker) + Send + 'static) -> Result<(), LabError> {

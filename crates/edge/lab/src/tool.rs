@@ -1,7 +1,8 @@
 //! The programs `ip` and `tc` of iproute2, and the errors of a lab.
 
-use std::io::{self, Write};
-use std::process::{Command, Output, Stdio};
+use std::io;
+use std::process::{Command, Output};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -41,7 +42,7 @@ pub enum LabError {
         /// Its kind, as `tc` calls it.
         kind: &'static str,
     },
-    /// The thread of the emulator has ended, which only a defect can cause.
+    /// The thread of the emulator has ended or does not answer, which only a defect can cause.
     #[error("the emulator thread has stopped: run `lab down` and `lab up` to restart it")]
     Stopped,
     /// A system call failed.
@@ -64,6 +65,10 @@ impl LabError {
         move |error| Self::System { doing, source: error.into() }
     }
 }
+
+/// Longest time for a call of a program, which takes milliseconds, and seconds for a lab of thousands of nodes; an
+/// arbitrary choice.
+const TOOL_WITHIN: Duration = Duration::from_secs(60);
 
 /// Runs lines of `ip -batch` in a namespace.
 pub(crate) fn ip(namespace: &Namespace, lines: &str) -> Result<String, LabError> {
@@ -96,15 +101,10 @@ pub(crate) fn run(
     })?;
     let mut command = Command::new(file);
     command.args(arguments);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     namespace.enter(&mut command);
-    let mut child = command.spawn().map_err(LabError::system("start a program"))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A program that has stopped reading reports why below.
-        let _ = stdin.write_all(input.as_bytes());
-    }
+    let output = fabricmark_host::output_within(&mut command, input.as_bytes(), TOOL_WITHIN);
     let Output { status, stdout, stderr } =
-        child.wait_with_output().map_err(LabError::system("wait for a program"))?;
+        output.map_err(LabError::system("run a program of iproute2"))?;
     if status.success() {
         return Ok(String::from_utf8_lossy(&stdout).into_owned());
     }

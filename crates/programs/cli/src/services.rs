@@ -35,6 +35,7 @@ impl Services {
             allowed: options.allow.clone(),
             rate_max: options.rate.unwrap_or(usual.rate_max),
             duration_max: usual.duration_max.min(options.duration),
+            ports: options.ports,
             ..usual
         };
         let mut services = Self { stop: Arc::clone(stop), threads: Vec::new() };

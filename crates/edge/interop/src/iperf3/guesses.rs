@@ -20,21 +20,23 @@ const ADDRESSES_MAX: usize = 1024;
 pub(super) struct Guesses(Mutex<BTreeMap<IpAddr, (u32, Instant)>>);
 
 impl Guesses {
-    /// Checks a password by `admits`, unless the address has tried too many.
+    /// Checks a password by `admits`, unless the address has tried too many. It counts as wrong until it is found to be
+    /// right, so that many at once are no more than one after the other; beyond [`GUESSES_MAX`] right ones at once are
+    /// refused, too.
     pub fn admit(&self, now: Instant, address: IpAddr, admits: impl FnOnce() -> bool) -> bool {
         let address = host(address);
-        let tried = self.lock().get(&address).copied();
-        if tried.is_some_and(|(count, since)| count >= GUESSES_MAX && now - since < WITHIN) {
+        if !self.count(now, address) {
             return false;
         }
         let is_admitted = admits();
-        if !is_admitted {
-            self.count(now, address);
+        if is_admitted && let Some((count, _)) = self.lock().get_mut(&address) {
+            *count = count.saturating_sub(1);
         }
         is_admitted
     }
 
-    fn count(&self, now: Instant, address: IpAddr) {
+    /// Counts a guess; false if the address has had its maximum.
+    fn count(&self, now: Instant, address: IpAddr) -> bool {
         let mut wrong = self.lock();
         wrong.retain(|_, (_, since)| now - *since < WITHIN);
         if wrong.len() >= ADDRESSES_MAX && !wrong.contains_key(&address) {
@@ -42,7 +44,10 @@ impl Guesses {
                 wrong.iter().min_by_key(|(_, (_, since))| *since).map(|(&oldest, _)| oldest);
             oldest.map(|oldest| wrong.remove(&oldest));
         }
-        wrong.entry(address).or_insert((0, now)).0 += 1;
+        let (count, _) = wrong.entry(address).or_insert((0, now));
+        let has_more = *count < GUESSES_MAX;
+        *count += u32::from(has_more);
+        has_more
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<IpAddr, (u32, Instant)>> {
@@ -79,6 +84,26 @@ mod tests {
         assert!(!guesses.admit(at(2), a, || panic!("looked at the password")));
         assert!(guesses.admit(at(2), b, || true));
         assert!(guesses.admit(at(61), a, || true));
+    }
+
+    #[test]
+    fn guesses_at_the_same_time_are_no_more_than_one_after_the_other() {
+        let (guesses, address) = (Guesses::default(), "192.0.2.1".parse().unwrap());
+        let looks = std::sync::atomic::AtomicU32::new(0);
+        let all = std::sync::Barrier::new(10);
+        std::thread::scope(|scope| {
+            for _ in 0..20 {
+                scope.spawn(|| {
+                    guesses.admit(at(1), address, || {
+                        looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                        // None has an answer before ten have been asked.
+                        all.wait();
+                        false
+                    })
+                });
+            }
+        });
+        assert_eq!(looks.into_inner(), 10);
     }
 
     #[test]

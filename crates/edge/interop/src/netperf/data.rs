@@ -26,9 +26,23 @@ pub(super) struct Data {
 }
 
 impl Data {
-    /// Opens the data socket of a test at the local address of the control connection. Buffers, traffic class and
-    /// congestion control are best effort: the response tells the client the actual values.
-    pub fn open(test: &Test, local: SocketAddr, peer: SocketAddr) -> io::Result<(Self, Response)> {
+    /// Opens the data socket of a test at the local address of the control connection, and at one of `ports` if the owner
+    /// allows only those.
+    pub fn open(
+        test: &Test,
+        local: SocketAddr,
+        peer: SocketAddr,
+        ports: Option<(u16, u16)>,
+    ) -> io::Result<(Self, Response)> {
+        at_allowed_port(test.server_port, ports, |port| {
+            let mut at = local;
+            at.set_port(port);
+            Self::open_at(test, at, peer)
+        })
+    }
+
+    /// Buffers, traffic class and congestion control are best effort: the response tells the client the actual values.
+    fn open_at(test: &Test, local: SocketAddr, peer: SocketAddr) -> io::Result<(Self, Response)> {
         let kind = match test.transport {
             Transport::Tcp => Type::STREAM,
             Transport::Udp => Type::DGRAM,
@@ -50,9 +64,7 @@ impl Data {
         let class = test.traffic_class.map(u32::from);
         let traffic_class =
             class.filter(|&class| set_traffic_class(&socket, local.is_ipv6(), class).is_ok());
-        let mut at = local;
-        at.set_port(test.server_port);
-        socket.bind(&at.into())?;
+        socket.bind(&local.into())?;
         if test.transport == Transport::Tcp {
             socket.listen(BACKLOG)?;
         }
@@ -90,6 +102,28 @@ impl Data {
         let silence = || io::Error::from_raw_os_error(Refusal::Silence.errno());
         counted.elapsed_s = watch.elapsed().ok_or_else(silence)?.as_secs_f64() as f32;
         Ok(counted)
+    }
+}
+
+/// Tries the port that the client names, or if that is 0 one after the other, among those that the owner allows.
+fn at_allowed_port<S>(
+    named: u16,
+    ports: Option<(u16, u16)>,
+    open: impl Fn(u16) -> io::Result<S>,
+) -> io::Result<S> {
+    match ports {
+        Some((first, last)) if named == 0 => {
+            let is_used = |tried: &io::Result<S>| {
+                tried.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
+            };
+            let mut tried = (first..=last).map(open).skip_while(is_used);
+            let none_is_free = || Err(io::Error::from_raw_os_error(libc::EADDRINUSE));
+            tried.next().unwrap_or_else(none_is_free)
+        }
+        Some((first, last)) if !(first..=last).contains(&named) => {
+            Err(io::Error::from_raw_os_error(Refusal::Port.errno()))
+        }
+        _ => open(named),
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn serve(mut control: &TcpStream, guard: &Guard, stop: &AtomicBool) -
         }
         match action {
             Some(Action::Close) => return Ok(()),
-            Some(Action::Prepare(test)) => match Data::open(&test, local, peer) {
+            Some(Action::Prepare(test)) => match Data::open(&test, local, peer, guard.ports) {
                 Ok((data, prepared)) => {
                     server.on_prepared(now(), Ok(prepared));
                     speak(control, &mut server)?;

@@ -89,6 +89,23 @@ fn a_test_longer_than_allowed_is_refused() {
 }
 
 #[test]
+fn data_ports_are_those_that_the_owner_allows() {
+    // Two free ports, one after the other.
+    let free = |port: u16| UdpSocket::bind(("127.0.0.1", port)).is_ok();
+    let first = (20_000..30_000).step_by(2).find(|&port| free(port) && free(port + 1)).unwrap();
+    let guard = Guard { ports: Some((first, first + 1)), ..Guard::default() };
+    let port = Port::open("127.0.0.1", guard);
+    let asking = |server_port: u16| {
+        Request { server_port: server_port.into(), ..Request::of(&frozen("udp-rr")) }.message()
+    };
+    let [mut one, mut two, mut three] = [(); 3].map(|()| Client::of(&port));
+    assert_eq!(one.ask(&asking(0)).1.port(), first);
+    assert_eq!(two.ask(&asking(0)).1.port(), first + 1);
+    assert_eq!(three.ask_for_any(&asking(0)).second(), 98, "EADDRINUSE (errno(3))");
+    assert_eq!(three.ask_for_any(&asking(first + 2)).second(), Refusal::Port.errno());
+}
+
+#[test]
 fn a_test_without_end_ends_after_the_longest_time() {
     let guard = Guard { duration_max: Nanos::from_millis(200), ..Guard::default() };
     let port = Port::open("127.0.0.1", guard);
