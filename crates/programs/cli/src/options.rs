@@ -239,7 +239,7 @@ pub struct Agent {
     /// Let one coordinator measure at a time; others wait for their turn
     #[arg(long, conflicts_with = "at_once")]
     pub exclusive: bool,
-    /// Number of coordinators that may measure at once; others wait for their turn
+    /// Number of coordinators that may measure at once; others wait for their turn. One host has at most half of them
     #[arg(long, value_name = "N", default_value = "256")]
     pub at_once: usize,
     /// Maximum number of connections, over all coordinators; one host has at most half of them, or 8

@@ -93,7 +93,7 @@ fn new_key(options: &Agent) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Raises the limit of open files: each coordinator needs two, and the default of 1024 is for programs that use
+/// Raises the limit of open files: each coordinator needs three, and the default of 1024 is for programs that use
 /// select(2).
 fn allow_files() {
     let mut limit = getrlimit(Resource::Nofile);

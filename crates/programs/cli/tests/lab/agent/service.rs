@@ -36,6 +36,14 @@ fn systemd_is_told_of_readiness_life_and_stop() {
 }
 
 #[test]
+fn the_unit_limits_memory_and_tasks() {
+    let text = fs::read_to_string(UNIT).unwrap();
+    for line in ["MemoryMax=80%", "TasksMax=8192", "LimitNOFILE=65536"] {
+        assert!(text.lines().any(|one| one == line), "no {line} in {text}");
+    }
+}
+
+#[test]
 fn the_unit_is_one_that_systemd_takes_and_is_well_confined() {
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
         skip("the_unit_is_one_that_systemd_takes_and_is_well_confined", "no systemd-analyze");

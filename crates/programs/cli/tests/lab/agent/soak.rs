@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
@@ -17,10 +18,10 @@ use fabricmark_units as units;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use super::{Agent, Keys};
-use crate::support::expect;
+use crate::support::{children, expect, wait_until};
 
 /// How long it lasts; `FABRICMARK_SOAK=3600` is an hour.
-const SECONDS: u64 = 20;
+const SECONDS: u64 = 60;
 
 /// Most connections that one hostile peer leaves half open.
 const HALF_OPEN_MAX: usize = 100;
@@ -34,7 +35,8 @@ const MEMORY_MAX: u64 = 600 * (64 << 10);
 type Tls = StreamOwned<ClientConnection, TcpStream>;
 
 /// What hostile peers know.
-struct Means {
+struct Means<'a> {
+    keys: &'a Keys,
     tls: Arc<ClientConfig>,
     agent: std::net::SocketAddr,
     /// The orders of a run, its preparation first.
@@ -65,7 +67,14 @@ fn hostile_peers_with_a_valid_key_harm_no_other_coordinator() {
     }
     let tls = client_config(&hostile, Arc::new(Trusted::beside(&others.file()))).unwrap();
     let prepared = AtomicU32::new(0);
-    let means = Means { tls, agent: agent.address, orders: orders(), corpus: corpus(), prepared };
+    let means = Means {
+        keys: &others,
+        tls,
+        agent: agent.address,
+        orders: orders(),
+        corpus: corpus(),
+        prepared,
+    };
     let seconds = std::env::var("FABRICMARK_SOAK").map_or(SECONDS, |text| text.parse().unwrap());
     let until = Instant::now() + Duration::from_secs(seconds);
     let runs = thread::scope(|scope| {
@@ -173,10 +182,11 @@ fn orders() -> Vec<Vec<u8>> {
     orders.map(|order| encode(&Request::Order { order })).to_vec()
 }
 
-/// The corpus of the parser of requests.
+/// The corpus of the parser of requests, without the size of its pieces.
 fn corpus() -> Vec<Vec<u8>> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus/agent_request");
-    fs::read_dir(corpus).unwrap().map(|file| fs::read(file.unwrap().path()).unwrap()).collect()
+    let read = |path| fs::read(path).unwrap().split_off(1);
+    fs::read_dir(corpus).unwrap().map(|file| read(file.unwrap().path())).collect()
 }
 
 /// Whether the agent says that the worker has prepared the run.
@@ -185,13 +195,13 @@ fn is_ready(tls: &mut Tls) -> bool {
     lines.any(|line| line.contains("\"ready\""))
 }
 
-impl Means {
+impl Means<'_> {
     /// Attacks in random ways; which ones, the number decides.
     fn attack(&self, number: u64, until: Instant) {
         let mut random = units::Stream::new(number, "soak");
         let mut half_open = Vec::new();
         while Instant::now() < until {
-            match random.below(4) {
+            match random.below(6) {
                 0 => {
                     // A record that announces 16 KiB and has one byte.
                     let tcp = TcpStream::connect(self.agent).unwrap();
@@ -210,6 +220,32 @@ impl Means {
                     }
                 }
                 2 => {
+                    // It reads less than it asks for.
+                    let request = encode(&Request::Ping { sent_ns: 1, rtt_ns: 1 });
+                    let Some(mut tls) = self.greet(&mut random) else { continue };
+                    let asks = |tls: &mut Tls| (0..50).try_for_each(|_| tls.write_all(&request));
+                    let mut some = [0; 256];
+                    for _ in 0..random.below(500) {
+                        if asks(&mut tls).and_then(|()| tls.read(&mut some)).is_err() {
+                            break;
+                        }
+                    }
+                }
+                3 => {
+                    // A coordinator that is killed.
+                    let words = ["measure", "stream", &self.agent.to_string(), "-t", "1s"];
+                    let mut killed = self.keys.command(&words).spawn().unwrap();
+                    if random.below(2) == 0 {
+                        let has_begun = |killed: &mut Child| {
+                            !children(killed.id()).is_empty()
+                                || killed.try_wait().unwrap().is_some()
+                        };
+                        wait_until(|| has_begun(&mut killed));
+                    }
+                    let _ = killed.kill();
+                    killed.wait().unwrap();
+                }
+                4 => {
                     let Some(mut tls) = self.greet(&mut random) else { continue };
                     if tls.write_all(&self.orders[0]).is_ok() && is_ready(&mut tls) {
                         self.prepared.fetch_add(1, Relaxed);

@@ -2,9 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::{Command, Stdio};
 
 use super::{Agent, Keys, command};
-use crate::support::expect;
+use crate::support::{expect, program};
 
 #[test]
 fn without_a_key_nothing_listens() {
@@ -45,10 +46,13 @@ fn nobody_who_listens_is_an_unreachable_agent() {
 #[test]
 fn strangers_cost_bounded_memory_and_keep_nobody_out() {
     let keys = Keys::new();
-    let agent = Agent::start(&keys, &[]);
+    let agent = Agent::start(&keys, &["--exclusive"]);
     let at = agent.address.to_string();
     expect(&keys.command(&["measure", "stream", &at, "-t", "50ms"]).output().unwrap(), 0, &[]);
     let before = agent.memory_bytes();
+    // It goes on meanwhile, and frees its place.
+    let running = keys.command(&["measure", "ping-pong", &at, "-t", "2s"]).spawn().unwrap();
+    agent.wait_for_workers(1);
     let mut kept = Vec::new();
     for number in 0..3_000u32 {
         let mut stranger = TcpStream::connect(agent.address).unwrap();
@@ -66,6 +70,7 @@ fn strangers_cost_bounded_memory_and_keep_nobody_out() {
     }
     let output = keys.command(&["measure", "stream", &at, "-t", "50ms"]).output().unwrap();
     expect(&output, 0, &[]);
+    expect(&running.wait_with_output().unwrap(), 0, &[]);
     let grown = agent.memory_bytes().saturating_sub(before);
     assert!(grown < 48 << 20, "{grown} bytes");
     // A client that does not speak TLS has been disconnected.
@@ -73,6 +78,28 @@ fn strangers_cost_bounded_memory_and_keep_nobody_out() {
     let mut first = TcpStream::connect(agent.address).unwrap();
     first.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let _ = first.read_to_end(&mut said);
+    drop(kept);
+    agent.ends_well();
+}
+
+/// More half-open connections than the agent may have descriptors.
+#[test]
+fn strangers_leave_descriptors_for_those_who_are_known() {
+    let keys = Keys::new();
+    let mut command = Command::new("sh");
+    let limited = "ulimit -n 64 && exec \"$0\" agent --listen 127.0.0.1:0";
+    command.args(["-c", limited]).arg(program()).env("FABRICMARK_KEY_FILE", keys.file());
+    command.stderr(Stdio::piped());
+    let agent = Agent::start_by(command);
+    let at = agent.address.to_string();
+    let half_open = || {
+        let mut stranger = TcpStream::connect(agent.address).unwrap();
+        stranger.write_all(&[0x16, 0x03, 0x01, 0x3f, 0xff, 0x01]).unwrap();
+        stranger
+    };
+    let kept: Vec<TcpStream> = (0..100).map(|_| half_open()).collect();
+    let output = keys.command(&["measure", "stream", &at, "-t", "50ms"]).output().unwrap();
+    expect(&output, 0, &[]);
     drop(kept);
     agent.ends_well();
 }
