@@ -106,6 +106,27 @@ fn every_command_line_of_the_documents_is_accepted() {
 }
 
 #[test]
+fn the_manual_has_every_command_and_option() {
+    let manual = String::from_utf8(crate::manual::page(Options::command())).unwrap();
+    let sections: BTreeMap<&str, &str> = manual
+        .split(".SH FABRICMARK ")
+        .skip(1)
+        .map(|section| section.split_once('\n').unwrap())
+        .collect();
+    for (path, command) in commands() {
+        let title = path.to_uppercase().replace('-', "\\-");
+        let section = sections.get(title.as_str());
+        assert_eq!(section.is_none(), command.is_hide_set(), "{path}");
+        let Some(section) = section else { continue };
+        for option in command.get_arguments().filter(|one| !one.is_hide_set()) {
+            let Some(name) = option.get_long() else { continue };
+            let name = format!("\\-\\-{}", name.replace('-', "\\-"));
+            assert!(section.contains(&name), "{path}: no {name} in {section}");
+        }
+    }
+}
+
+#[test]
 fn every_option_is_described_in_a_page_of_its_command() {
     let spans: BTreeMap<String, String> = documents()
         .iter()

@@ -234,7 +234,8 @@ fn a_long_path_in_json_has_fractions_where_the_formula_is_one() {
     let hours = answer["reno_recovery"]["ns"].as_f64().unwrap() / 3.6e12;
     assert_eq!(format!("{hours:.1}"), "13.6");
     let tolerated = answer["tolerated_loss"].as_array().unwrap();
-    let of = |law: &str| tolerated.iter().find(|row| row["law"] == law).unwrap()["loss"].as_f64();
+    let of =
+        |law: &str| tolerated.iter().find(|row| row["law"] == law).unwrap()["loss_share"].as_f64();
     assert_eq!(format!("{:.1e}", of("reno").unwrap()), "2.5e-11");
     assert_eq!(format!("{:.1e}", of("cubic").unwrap()), "2.8e-8");
     // At most 30,000 km count.
@@ -248,7 +249,7 @@ fn what_no_loss_allows_is_said() {
     let answer = json("lfn --rate 10G --rtt 100ms --window 1MiB --goodput 1G");
     let tolerated = answer["tolerated_loss"].as_array().unwrap();
     let pftk = tolerated.iter().find(|row| row["law"] == "pftk").unwrap();
-    assert_eq!(pftk["loss"], Value::Null);
+    assert_eq!(pftk["loss_share"], Value::Null);
     let text = printed("lfn --rate 10G --rtt 100ms --window 1MiB --goodput 1G");
     assert!(text.contains("needs a larger window"), "{text}");
     // Light in vacuum needs 2.00 ms over 300 km, in fibre 2.94 ms.

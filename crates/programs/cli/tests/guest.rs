@@ -303,16 +303,21 @@ fn a_lossy_network_costs_datagrams_of_rdma_and_no_connection() {
 
 /// Starts a long stream, injects a fault once data moves, and prints how the stream ended and after how long.
 const FAULTS: &str = r#"
+has_workers() { read -r sender receiver rest </proc/$pid/task/$pid/children && [ -n "$receiver" ]; }
 sent() { cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts; }
 fault() {
     name=$1; inject=$2; shift 2
     before=$(sent)
-    began=$(date +%s%N)
     "$FABRICMARK" measure stream --ends 10.9.0.1,10.9.0.2 --payload $payload --duration $length --warm-up 0s "$@" >/tmp/said 2>&1 &
     pid=$!
-    while [ $(($(sent) - before)) -lt 2000 ] && kill -0 $pid; do sleep 0.05; done
-    read -r sender receiver rest </proc/$pid/task/$pid/children
-    [ "$inject" = : ] || began=$(date +%s%N)
+    # Without a fault to inject, the run begins with its workers.
+    if [ "$inject" = : ]; then
+        while ! has_workers && kill -0 $pid; do sleep 0.05; done
+    else
+        while [ $(($(sent) - before)) -lt 2000 ] && kill -0 $pid; do sleep 0.05; done
+        has_workers
+    fi
+    began=$(date +%s%N)
     $inject
     wait $pid
     code=$?

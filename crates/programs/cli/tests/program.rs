@@ -1,4 +1,4 @@
-//! The built program without a lab: invalid input, help, generated files.
+//! The built program without a lab: invalid input, help, generated files, and the forms of its output.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod schema;
@@ -6,7 +6,7 @@ mod schema;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
@@ -63,6 +63,10 @@ fn wrong_input_is_refused_before_anything_runs() {
         (&["run", "bad.toml", "--quik"], &["--quick"]),
         (&["dance"], &["dance"]),
         (
+            &["measure", "rr", "--ends", "127.0.0.1,192.0.2.7"],
+            &["no device of this machine has the address 192.0.2.7: see `ip address`"],
+        ),
+        (
             &[
                 "measure",
                 "stream",
@@ -105,18 +109,94 @@ fn wrong_input_is_refused_before_anything_runs() {
     assert!(!here.join("fabricmark-results").exists(), "nothing is written");
 }
 
-#[test]
-fn a_terminal_shows_a_run_of_several_threads_without_intervals() {
-    let line = "measure stream loopback -P 2 --threads 2 -t 1200ms";
+/// What a terminal of 40 columns shows of the program with these words, which succeeds.
+fn on_terminal(words: &str, name: &str, value: &str) -> String {
+    let line = format!("stty cols 40; {} {words}", env!("CARGO_BIN_EXE_fabricmark"));
     // `script` gives the program a terminal.
     let output = Command::new("script")
-        .args(["--quiet", "--return", "--command"])
-        .args([&format!("{} {line}", env!("CARGO_BIN_EXE_fabricmark")), "/dev/null"])
+        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+        .env("TERM", "xterm")
+        .env("LC_ALL", "C.UTF-8")
+        .env(name, value)
         .output()
         .unwrap();
-    let shown = String::from_utf8_lossy(&output.stdout);
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{shown}");
+    shown
+}
+
+#[test]
+fn a_terminal_shows_a_run_of_several_threads_without_intervals() {
+    let shown = on_terminal("measure stream loopback -P 2 --threads 2 -t 1200ms", "TERM", "xterm");
     assert!(shown.contains("goodput"), "{shown}");
+}
+
+#[test]
+fn progress_has_the_width_the_abilities_and_the_characters_of_the_terminal() {
+    const LINE: &str = "measure rr loopback --vs flows=1 --vs flows=2 -t 50ms --runs 2";
+    let shown = on_terminal(LINE, "TERM", "xterm");
+    let states: Vec<&str> = shown.split("\r\u{1b}[K").skip(1).collect();
+    // The last one is followed by the results.
+    let (last, states) = states.split_last().unwrap();
+    assert!(states.len() >= 6 && last.contains("verdict"), "{shown}");
+    for state in states {
+        assert!(state.chars().count() <= 40 && state.contains("of 6 runs"), "{state:?}");
+    }
+    assert!(shown.contains('±'), "{shown}");
+    let dumb = on_terminal(LINE, "TERM", "dumb");
+    assert!(!dumb.contains('\u{1b}') && !dumb.contains("of 6 runs"), "{dumb}");
+    let ascii = on_terminal(LINE, "LC_ALL", "C");
+    assert!(ascii.is_ascii() && ascii.contains("+-"), "{ascii}");
+}
+
+#[test]
+fn a_closed_standard_error_is_no_error() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabricmark"));
+    let mut child = command.arg("dance").stderr(Stdio::piped()).spawn().unwrap();
+    // Nobody reads what it will write.
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(64));
+}
+
+#[test]
+fn results_are_text_in_a_unit_of_choice_or_csv_or_json() {
+    let folder = TempDir::new().unwrap();
+    let measured = |words: &str| {
+        let words: Vec<&str> = words.split(' ').collect();
+        let output = fabricmark(folder.path(), &words);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = measured("measure stream loopback -P 2 -t 100ms --cpu 0,0 -f k");
+    for (name, unit) in [
+        ("goodput", "kbit/s"),
+        ("flow 1", "kbit/s"),
+        ("flow 2", "% of all"),
+        ("CPU of client", "% of one CPU"),
+        ("CPU of server", "% of one CPU"),
+    ] {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        assert!(line.contains(unit), "no {unit} after {name}: {text}");
+    }
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let note = "1 run: both ends ran on one CPU (measure --cpu A,B names one for each)";
+    assert!(words.contains(note) && words.contains("CPUs 0 and 0"), "{text}");
+    let csv = measured("measure rr loopback -t 50ms --runs 2 --csv");
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(lines[0].starts_with("plan_digest,seed,block,"), "{csv}");
+    let column = |name: &str| lines[0].split(',').position(|one| one == name).unwrap();
+    // A warm-up and two runs.
+    assert_eq!(lines.len(), 4, "{csv}");
+    for line in &lines[1..] {
+        let cells: Vec<&str> = line.split(',').collect();
+        assert_eq!(cells[column("outcome")], "completed");
+        assert!(cells[column("rtt_mean_ns")].parse::<f64>().unwrap() > 0.0, "{line}");
+    }
+    let json: serde_json::Value = measured("measure rr loopback -t 50ms -J").parse().unwrap();
+    Published::named("measure").holds(&json);
+    let datagrams = "measure stream loopback -u -b 1M -t 200ms --require jitter<=1s";
+    assert!(measured(datagrams).contains("jitter<=1s: kept"));
 }
 
 #[test]
@@ -146,6 +226,8 @@ fn every_shipped_plan_is_sound_and_says_what_it_would_run() {
     let told =
         ["336 points in 168 comparison groups", "\n  family: 4, 6\n", "\n  transport: tcp, udp\n"];
     expect(Path::new(ROOT), &["run", plan, "--check"], 0, &told);
+    let late = ["run", "plans/late-flow.toml", "--check"];
+    expect(Path::new(ROOT), &late, 0, &["6 runs of 5s each, at least 55 s"]);
     let control = ["run", plan, "--check", "--control", "node2"];
     expect(Path::new(ROOT), &control, 64, &["--control needs the host of the server, --to HOST"]);
     let port = ["run", plan, "--check", "--to", "node2:99999", "--link", "ethernet:1G"];
@@ -224,31 +306,7 @@ fn help_manual_and_completions_come_from_one_definition() {
 }
 
 #[test]
-fn the_manual_has_every_command_and_option_and_a_closed_pipe_is_no_error() {
-    let folder = TempDir::new().unwrap();
-    let page = fabricmark(folder.path(), &["man"]);
-    let page = String::from_utf8(page.stdout).unwrap();
-    let help = fabricmark(folder.path(), &["--help"]);
-    let help = String::from_utf8(help.stdout).unwrap();
-    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let commands = commands.take_while(|line| !line.is_empty());
-    // Further lines of a description are indented more.
-    let names = commands.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
-    let names: Vec<&str> = names.filter(|name| !name.is_empty() && *name != "help").collect();
-    assert!(names.len() > 15, "{names:?}");
-    for name in names {
-        let section = format!(".SH FABRICMARK {}", name.to_uppercase());
-        assert!(page.contains(&section), "no {section}");
-    }
-    for part in [
-        ".SH FABRICMARK LAB UP",
-        ".SH FABRICMARK SHOP LOAD",
-        "\\-\\-allow\\-shop",
-        "\\-\\-tcp\\-window",
-    ] {
-        assert!(page.contains(part), "no {part}");
-    }
-    assert!(!page.contains("FABRICMARK WORKER"));
+fn a_closed_pipe_or_a_full_disk_behind_standard_output_is_no_panic() {
     for words in ["man", "completions bash"] {
         let line = format!("\"$0\" {words} | head -n 1; \"$0\" {words} >/dev/full; echo $?");
         let output = Command::new("sh")

@@ -72,6 +72,38 @@ fn packets_that_a_link_was_asked_to_lose_are_counted_as_its_own() {
     }
 }
 
+#[test]
+fn losses_jitter_drops_and_fairness_are_figures_of_tables_and_charts() {
+    let Some(bench) = bench("tables of losses") else { return };
+    let factors = "pattern = 'stream'\ntransport = 'udp'\nfamily = 4\npayload = 512\nlink = 'veth'\n\
+                   emulate = 'loss=10%'\npace = 'fixed:5000/s'\nflows = 2";
+    let figures = ["loss", "jitter", "link-drops"];
+    let tables = figures.map(|figure| {
+        format!("[[table]]\nfigure = '{figure}'\ntitle = '{figure}'\ncolumns = ['family']\n")
+    });
+    let chart = "[[chart]]\nfigure = 'fairness'\ntitle = 'fairness'\nseries = ['family']\n";
+    bench.plan(&format!("{}{}{chart}", plan(factors, "200ms"), tables.concat()));
+    let output = bench.run(&["run", "plan.toml"]);
+    expect(&output, 0, &["report.html"]);
+    let (records, shown) = (bench.records(), stdout(&output));
+    let units = ["%", "µs", "packets dropped by the link, a run"];
+    for (figure, unit) in figures.into_iter().zip(units) {
+        assert!(shown.contains(&format!("{figure} ({unit})\n")), "no {figure} in {shown}");
+    }
+    for record in counted(&records) {
+        let loss = record.figures.value(Figure::Loss).unwrap();
+        let fairness = record.figures.value(Figure::Fairness).unwrap();
+        // 2,000 datagrams; five standard deviations of a binomial share.
+        assert!((loss - 0.1).abs() < 5.0 * (0.1 * 0.9 / 2000.0_f64).sqrt(), "{loss}");
+        assert!((0.99..=1.0).contains(&fairness), "{fairness}");
+        let table = shown.split_once("loss (%)\n").unwrap().1;
+        let table = table.split_once("jitter (").unwrap().0;
+        assert!(table.chars().any(|c| c.is_ascii_digit()), "{shown}");
+    }
+    let charts = fs::read_dir(bench.out().join("plan-1/charts")).unwrap();
+    assert_eq!(charts.count(), 1);
+}
+
 /// One packet of 1500 bytes each millisecond for half a second, then two.
 #[test]
 fn a_plan_runs_over_a_link_with_a_mahimahi_trace() {
@@ -433,7 +465,8 @@ fn groups_that_start_one_after_the_other_count_the_time_in_which_all_run() {
         fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../plans/late-flow.toml"));
     let plan = text.unwrap().replace("\"3s\"", "\"600ms\"").replace("\"5s\"", "\"1s\"");
     let plan = plan.replace("\"100ms\"", "\"50ms\"").replace("runs = 6", "runs = 2");
-    bench.plan(&plan.replace("\"bbr\"", "\"cubic\""));
+    // Unlike BBR, every kernel has it.
+    bench.plan(&plan.replace("\"bbr\"", "\"reno\""));
     expect(&bench.run(&["run", "plan.toml"]), 0, &["2 groups of flows at once"]);
     let records = bench.records();
     for run in counted(&records).chunks(2) {
@@ -441,6 +474,8 @@ fn groups_that_start_one_after_the_other_count_the_time_in_which_all_run() {
         assert_eq!(early.place.block, late.place.block);
         let [ramp, apart] = [late.omit_ns.0, late.start_ns.0];
         assert_eq!((early.start_ns.0, apart), (0, 600_000_000));
+        let congestion = [early, late].map(|run| run.point.congestion.as_deref());
+        assert_eq!(congestion, [Some("cubic"), Some("reno")]);
         assert_eq!(early.omit_ns.0, apart + ramp);
         let alignment = early.alignment.unwrap();
         assert!(alignment.starts_apart_ns < ramp, "{alignment:?}");

@@ -62,6 +62,13 @@ fn hosts_on_two_switches_are_in_one_network_and_a_link_between_may_change() {
     let text = stdout(&bench.lab(&["show"]));
     assert!(text.contains("left     switch\n"), "{text}");
     assert!(text.contains("forwarding=cut-through delay=500ns"), "{text}");
+    let tree = stdout(&bench.lab(&["show", "--tree"]));
+    expect(&bench.lab(&["show", "--svg", "lab.svg"]), 0, &[]);
+    let drawing = std::fs::read_to_string(bench.folder.path().join("lab.svg")).unwrap();
+    assert!(drawing.starts_with("<svg"), "{drawing}");
+    for node in ["client1", "client2", "left", "right", "server1", "server2"] {
+        assert!(tree.contains(node) && drawing.contains(node), "{node}: {tree}{drawing}");
+    }
     expect(&bench.lab(&["down"]), 0, &[]);
 }
 

@@ -19,6 +19,56 @@ fn two_hosts() -> Lab {
 }
 
 #[test]
+fn several_addresses_of_a_host_are_those_of_its_families() {
+    let keys = Keys::new();
+    let agent = Agent::start_at("[::]:0", &keys, &[], None);
+    let at = format!("127.0.0.1:{0},[::1]:{0}", agent.address.port());
+    let families = ["--vs", "family=4", "--vs", "family=6"];
+    let words = [&["measure", "rr", &at, "-t", "50ms", "--runs", "2", "--json"][..], &families];
+    let output = keys.command(&words.concat()).output().unwrap();
+    expect(&output, 0, &[]);
+    let told: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    for record in told["records"].as_array().unwrap() {
+        let expected = if record["point"]["family"] == 4 { "127.0.0.1" } else { "::1" };
+        assert_eq!(record["nodes"][1]["address"], expected, "{record}");
+    }
+    agent.ends_well();
+}
+
+/// The server's host drops what arrives for these ports and says nothing, as a firewall does.
+#[test]
+fn data_ports_behind_a_filter_are_named_with_the_remedy() {
+    let keys = Keys::new();
+    let lab = two_hosts();
+    let [client, server] = ["client", "server"].map(|name| lab.namespace(name).unwrap());
+    // Rules apply in their order, and the first one is that of local addresses.
+    let rules = "set -e
+        ip rule add pref 2 table local
+        ip rule del pref 0
+        for protocol in tcp udp; do
+            ip rule add pref 1 ipproto $protocol dport 7500-7509 blackhole
+        done";
+    let mut filter = Command::new("sh");
+    filter.args(["-c", rules]);
+    server.enter(&mut filter);
+    assert!(filter.status().unwrap().success());
+    let words = ["--ports", "7500-7509"];
+    let agent = Agent::start_at("10.71.0.2:7477", &keys, &words, Some(server));
+    for transport in [&["--connect-timeout", "300ms"][..], &["-u", "-b", "1M"]] {
+        let words = [&["measure", "stream", "10.71.0.2", "-t", "100ms"], transport].concat();
+        let mut command = keys.command(&words);
+        client.enter(&mut command);
+        let remedy = "a firewall may drop packets to this port: let the agent use ports that it passes (agent --ports)";
+        expect(&command.output().unwrap(), 65, &["10.71.0.2:75", remedy]);
+    }
+    let mut command = keys.command(&["measure", "stream", "10.71.0.2", "--port", "22"]);
+    client.enter(&mut command);
+    let why = "the agent allows ports 7500 to 7509, but the run asks for port 22";
+    expect(&command.output().unwrap(), 66, &[why]);
+    agent.ends_well();
+}
+
+#[test]
 fn interfaces_of_a_host_are_those_of_its_agent() {
     let Some(bench) = bench("interfaces_of_a_host_are_those_of_its_agent") else { return };
     let keys = Keys::more();

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Output, Stdio};
 
 use super::{Agent, Keys};
-use crate::support::{PLAN, bench, expect, program, signal, stderr, wait_until};
+use crate::support::{PLAN, bench, expect, program, signal, stderr, stdout, wait_until};
 
 #[test]
 fn with_exclusive_the_second_client_waits_and_is_told_its_place() {
@@ -89,6 +89,27 @@ fn an_agent_whose_program_was_replaced_starts_workers_of_its_own_version() {
 }
 
 #[test]
+fn a_run_that_is_lost_with_its_agent_is_repeated_and_listed() {
+    let keys = Keys::new();
+    let agent = Agent::start(&keys, &[]);
+    let at = agent.address.to_string();
+    let words = ["measure", "ping-pong", &at, "-t", "1s", "--warm-up", "0s", "--runs", "2"];
+    let client = keys.command(&words).spawn().unwrap();
+    agent.wait_for_workers(1);
+    signal(agent.id(), "KILL");
+    drop(agent);
+    let agent = Agent::start_at(&at, &keys, &[], None);
+    let output = client.wait_with_output().unwrap();
+    expect(&output, 0, &["this run is lost; trying to connect again for up to 30 s"]);
+    let shown = stdout(&output);
+    let invalid = shown.lines().find(|line| line.starts_with("invalid")).unwrap_or_default();
+    let words: Vec<&str> = invalid.split_whitespace().collect();
+    assert_eq!(words[..5], ["invalid", "1", "of", "3", "runs"], "{shown}");
+    assert!(invalid.contains("the agent at"), "{shown}");
+    agent.ends_well();
+}
+
+#[test]
 fn a_plan_goes_on_when_its_agent_was_killed_and_started_anew() {
     let Some(bench) = bench("a_plan_goes_on_when_its_agent_was_killed_and_started_anew") else {
         return;
@@ -99,13 +120,14 @@ fn a_plan_goes_on_when_its_agent_was_killed_and_started_anew() {
     let plan = bench.plan(&PLAN.replace("duration = \"30ms\"", "duration = \"100ms\""));
     let words = ["run", plan.to_str().unwrap(), "--to", &at, "--link", "loopback"];
     let mut command = bench.command(&words);
-    let mut client = command.env("FABRICMARK_KEY_FILE", keys.file()).spawn().unwrap();
+    command.env("FABRICMARK_KEY_FILE", keys.file()).stderr(Stdio::piped());
+    let mut client = command.spawn().unwrap();
     bench.wait_for_records(&mut client, 4);
     signal(agent.id(), "KILL");
     drop(agent);
     let agent = Agent::start_at(&at, &keys, &[], None);
-    let status = client.wait().unwrap();
-    assert_eq!(status.code(), Some(0));
+    let said = client.wait_with_output().unwrap();
+    expect(&said, 0, &["this run is lost; trying to connect again for up to 30 s"]);
     let lost = bench.records().iter().filter(|record| {
         matches!(&record.outcome, fabricmark_record::Outcome::Invalid(why) if why.contains("the agent at"))
     }).count();

@@ -120,7 +120,7 @@ struct ToleratedLoss {
     /// Name of the response function.
     law: &'static str,
     /// Lost packets as a share of those sent; `null` if no loss rate is small enough.
-    loss: Option<f64>,
+    loss_share: Option<f64>,
     /// The same as a fraction.
     #[serde(skip_serializing_if = "Option::is_none")]
     exact: Option<String>,
@@ -335,7 +335,7 @@ fn tolerated((law, found): &(Law, Option<(Figure, Figure)>)) -> ToleratedLoss {
     let loss = found.as_ref().map(|(loss, _)| loss);
     ToleratedLoss {
         law: name(*law),
-        loss: loss.map(|loss| loss.value.as_f64()),
+        loss_share: loss.map(|loss| loss.value.as_f64()),
         exact: loss.and_then(exact),
         between_losses_ns: found.as_ref().map(|(_, apart)| apart.value.as_f64()),
         kind: loss.map_or(Kind::Estimate, |loss| loss.kind),
