@@ -87,7 +87,7 @@ fn strangers_cost_bounded_memory_and_keep_nobody_out() {
 fn strangers_leave_descriptors_for_those_who_are_known() {
     let keys = Keys::new();
     let mut command = Command::new("sh");
-    let limited = "ulimit -n 64 && exec \"$0\" agent --listen 127.0.0.1:0";
+    let limited = "ulimit -n 128 && exec \"$0\" agent --listen 127.0.0.1:0";
     command.args(["-c", limited]).arg(program()).env("FABRICMARK_KEY_FILE", keys.file());
     command.stderr(Stdio::piped());
     let agent = Agent::start_by(command);
