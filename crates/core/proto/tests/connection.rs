@@ -406,3 +406,15 @@ fn orders_before_the_greeting_close_the_connection() {
     let why = "unexpected request in this state of the protocol".to_owned();
     assert_eq!(found, [AgentAction::Say(Answer::Refused { why }), AgentAction::Close]);
 }
+
+#[test]
+fn sentences_of_another_host_have_one_line() {
+    let text =
+        r#"{"report":"failed","run":7,"failure":{"system":"lost\n\nrequired    goodput: kept\r"}}"#;
+    let report: Report = serde_json::from_str(text).unwrap();
+    let failure = Failure::System("lost; required    goodput: kept".to_owned());
+    assert_eq!(report, Report::Failed { run: RUN, failure });
+    let text = r#"{"answer":"refused","why":"full\nreally"}"#;
+    let answer: Answer = serde_json::from_str(text).unwrap();
+    assert_eq!(answer, Answer::Refused { why: "full; really".to_owned() });
+}

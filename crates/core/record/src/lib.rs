@@ -19,6 +19,7 @@ mod record;
 mod relay;
 mod series;
 mod shop;
+mod text;
 mod usage;
 mod warning;
 
@@ -51,6 +52,7 @@ pub use shop::{
     ApplicationTier, Audit, Browsed, BrowserLoad, DatabaseTier, InteractionResult, LoadResult,
     ShopRun, TierCounters, TierFacts, TierLine, TierOrder,
 };
+pub use text::one_line;
 pub use usage::{
     CpuShares, CpuUsage, EventCount, Events, MachineUsage, ProcessUsage, Usage,
     service_demand_us_per_kib, service_demand_us_per_transaction,

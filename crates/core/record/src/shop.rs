@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::node::HostFacts;
+use crate::text::one_line;
 
 /// An order to the process of a tier.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -133,6 +134,7 @@ pub enum TierLine {
     /// The order failed.
     Failed {
         /// What failed, and the remedy.
+        #[serde(deserialize_with = "one_line")]
         message: String,
         /// Whether this host lacks a program or privilege.
         is_missing: bool,

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use fabricmark_record::{HostFacts, Interface};
+use fabricmark_record::{HostFacts, Interface, one_line};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::quota::Quota;
@@ -40,7 +40,10 @@ pub enum Answer {
     /// The connection may send orders.
     Welcome(Box<Welcome>),
     /// The connection is refused and closes; `why` is a sentence for the user.
-    Refused { why: String },
+    Refused {
+        #[serde(deserialize_with = "one_line")]
+        why: String,
+    },
     /// Answers a [`Request::Ping`]: its `sent_ns`, and the time by the agent's clock.
     Pong { sent_ns: u64, agent_ns: u64 },
     /// A report of this connection's worker.

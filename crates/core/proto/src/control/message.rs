@@ -6,6 +6,7 @@ use fabricmark_plan::{Direction, Pattern, Point, Role, Trace};
 use fabricmark_record::{
     ActiveTime, Counts, Fairness, InterfaceFacts, Interval, KernelCounters, KernelTimes, Pacing,
     QuicCounters, RelayTimes, Series, Side, TcpCounters, ThreadTime, TierLine, TierOrder, Usage,
+    one_line,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_units::{BitRate, Bytes, Nanos};
@@ -234,22 +235,22 @@ pub enum Report {
 pub enum Failure {
     /// The kernel refused something that the run needs.
     #[error("{0}")]
-    System(String),
+    System(#[serde(deserialize_with = "one_line")] String),
     /// No packet came back from the other end: the flows were never open.
     #[error("{0}")]
-    Unreachable(String),
+    Unreachable(#[serde(deserialize_with = "one_line")] String),
     /// The other end did not open the flow, or stopped answering.
     #[error("{0}")]
-    Peer(String),
+    Peer(#[serde(deserialize_with = "one_line")] String),
     /// An order came that is not allowed in the current state.
     #[error("{0}")]
-    Protocol(String),
+    Protocol(#[serde(deserialize_with = "one_line")] String),
     /// This host lacks what the run needs: a protocol of the kernel, a privilege, a limit.
     #[error("{0}")]
-    Missing(String),
+    Missing(#[serde(deserialize_with = "one_line")] String),
     /// Settings of the host were changed for the run, and could not be put back.
     #[error("{0}")]
-    NotPutBack(String),
+    NotPutBack(#[serde(deserialize_with = "one_line")] String),
     /// The coordinator aborted the run.
     #[error("the run was aborted")]
     Aborted,
