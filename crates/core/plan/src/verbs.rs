@@ -82,7 +82,7 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     let Point { pattern, transport, wait, payload, .. } = *point;
     let carried = transport.traits().operations;
     let Some(operation) = point.operation else {
-        // The memory that it needs could not be told.
+        // Without one the memory of the run cannot be computed.
         return match carried.is_empty() {
             true => Ok(()),
             false => {

@@ -40,7 +40,11 @@ fn a_rate_counts_only_if_the_run_keeps_it_in_each_second() {
     assert_eq!(check("direction=reverse,pace=burst:50MB/1s"), Ok(()));
     // The same rate on average, but all of it leaves at once.
     let why = check("direction=reverse,pace=burst:5TB/24h").unwrap_err();
-    assert!(why.contains("the run has 40T: use a lower rate"), "{why}");
+    assert!(
+        why.contains("the run has 40T: bursts count over their period, at most a second"),
+        "{why}"
+    );
+    assert!(why.contains("here 60s; use smaller bursts, or a longer run"), "{why}");
     let paced = |levels: &str| {
         let mut run = prepare(Role::Server, &format!("{levels},congestion=cubic"));
         run.point.pacing_rate = Some(BitRate(100_000_000));

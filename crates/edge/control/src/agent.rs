@@ -346,7 +346,7 @@ impl Agent {
         self.is_queue_changed = true;
     }
 
-    /// Tells connections that wait their places, if these have changed.
+    /// Tells waiting connections their places in the queue, where these have changed.
     fn tell_places(&mut self) {
         let places: Vec<(ConnectionId, u32)> = self.queue.places().collect();
         for (id, place) in places {

@@ -24,7 +24,7 @@ pub enum Turn {
 pub struct AdmissionQueue<H, S> {
     slots: usize,
     holders: BTreeMap<(H, S), Held>,
-    /// Number of slots of each host that has some.
+    /// Number of slots that each host holds; hosts without a slot are absent.
     hosts: BTreeMap<H, usize>,
     queue: VecDeque<((H, S), ConnectionId)>,
 }
@@ -35,8 +35,8 @@ struct Held {
     /// Active parts of its run, and how many of them began before an earlier run had ended.
     parts: u32,
     older: u32,
-    /// Whether a part has ended. While others wait, no further one may begin then: the coordinator could keep its slot for
-    /// ever.
+    /// Whether a part has ended. From then on no further part begins while others wait, or the coordinator could keep its
+    /// slot for ever.
     is_ending: bool,
 }
 

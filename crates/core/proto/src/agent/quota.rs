@@ -166,6 +166,11 @@ impl Quota {
         }
         match rate_of(prepare) {
             Some(rate) if rate <= most => Ok(()),
+            Some(rate) if matches!(prepare.point.pace, Pace::Burst { .. }) => Err(format!(
+                "the agent allows a rate of {most}, but the run has {rate}: bursts count over their period, at most a \
+                 second and the duration of the run or warm-up, here {}; use smaller bursts, or a longer run",
+                prepare.duration_ns
+            )),
             Some(rate) => Err(format!(
                 "the agent allows a rate of {most}, but the run has {rate}: \
                                        use a lower rate"

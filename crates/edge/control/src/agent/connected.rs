@@ -166,7 +166,7 @@ impl Connected {
         }
     }
 
-    /// Memory that the run which waits needs.
+    /// Memory that the waiting run needs; 0 if none waits.
     pub(super) fn needed(&self) -> Bytes {
         match &self.phase {
             Phase::Known(_, protocol) => protocol.needed(),
@@ -204,7 +204,7 @@ impl Connected {
         };
         secured.flush()?;
         if secured.is_behind() {
-            // What the peer asks for next would make the unread answers more.
+            // Further requests would add to the answers that the peer has not read.
             return Ok(());
         }
         let mut bytes = Vec::new();
