@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use fabricmark_plan::{Pattern, RAMP_SHARE, STEADY_INTERVALS_MIN};
-use fabricmark_record::{Flow, Interval, Record, Steady};
+use fabricmark_record::{Counts, Flow, Interval, Record, Steady};
 use fabricmark_units::Nanos;
 
 /// Compares the change of a run's rate with the largest share that is allowed; `None` for a run without intervals.
@@ -53,11 +53,26 @@ fn of_flow(record: &Record, flow: &Flow, most: f64) -> Option<Steady> {
     let is_stream = record.point.pattern == Pattern::Stream;
     let series = if is_stream { &flow.received_series } else { &flow.sent_series };
     let series = series.as_ref()?;
+    // A receiver whose ramp ends in a recovery counts from the end of the recovery on (`Counts::elapsed_ns`).
+    let (ramp_bytes, counted_to) = match flow.received {
+        Counts { bytes, ramp_bytes, tail_bytes, .. } if is_stream => {
+            (ramp_bytes, bytes.saturating_sub(tail_bytes))
+        }
+        _ => (0, u64::MAX),
+    };
     let begins = begins(record);
-    // The last interval is cut short by the end.
-    let is_whole = |one: &&Interval| 2 * one.length_ns() > series.interval_ns;
-    let counted: Vec<&Interval> =
-        series.intervals.iter().filter(|one| one.start_ns >= begins.0).filter(is_whole).collect();
+    let mut counted: Vec<&Interval> = Vec::new();
+    let mut before = 0_u64;
+    for one in &series.intervals {
+        let after = before.saturating_add(one.bytes);
+        // The last interval is cut short by the end.
+        let is_whole = 2 * one.length_ns() > series.interval_ns;
+        let is_counted = before >= ramp_bytes && before < counted_to && after <= counted_to;
+        if one.start_ns >= begins.0 && is_counted && is_whole {
+            counted.push(one);
+        }
+        before = after;
+    }
     let fewest = STEADY_INTERVALS_MIN as usize;
     let is_steady = |from: &usize| drift(&counted[*from..]).abs() <= most;
     let since = (0..(counted.len() + 1).saturating_sub(fewest)).find(is_steady);
@@ -114,7 +129,8 @@ mod tests {
         };
         let intervals = rates.iter().enumerate().map(interval).collect();
         let series = Series { interval_ns: 100_000_000, intervals };
-        record.flows.push(Flow { received_series: Some(series), ..testkit::flow() });
+        let received = Counts { bytes: rates.iter().sum(), ..Counts::default() };
+        record.flows.push(Flow { received, received_series: Some(series), ..testkit::flow() });
         record
     }
 
@@ -144,6 +160,17 @@ mod tests {
         let (found, violation) = judged(&[9, 100, 90, 80, 70, 60, 50, 40, 30, 20], 0.05);
         assert_eq!(found.since_ns, None);
         assert!(violation.unwrap().starts_with("the rate fell by 150.0 %"), "{found:?}");
+    }
+
+    #[test]
+    fn a_recovery_before_the_first_counted_byte_and_after_the_last_is_not_judged() {
+        // The third interval ends the recovery of a loss: what follows is counted, up to the last arrival in order.
+        let mut record = record(&[10, 0, 700, 100, 100, 100, 100, 100, 100, 100, 0, 300]);
+        let received = &mut record.flows[0].received;
+        (received.ramp_bytes, received.tail_bytes) = (750, 340);
+        let found = steady(&record, 0.05).unwrap();
+        let expected = (Some(0.0), Some(Nanos(400_000_000)));
+        assert_eq!((found.drift, found.since_ns), expected, "the intervals from 0.4 to 0.9 s");
     }
 
     #[test]
