@@ -91,3 +91,20 @@ fn the_real_netperf_runs_with_options_of_flent_and_others() {
         ],
     );
 }
+
+#[test]
+fn the_real_netperf_is_told_which_of_its_tests_are_refused() {
+    if !has_netperf("the_real_netperf_is_told_which_of_its_tests_are_refused") {
+        return;
+    }
+    // TCP_SENDFILE refuses a file that is smaller than its ring of buffers.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(8 << 20).unwrap();
+    let port = Port::open("127.0.0.1", Guard::default());
+    for test in ["TCP_CC", "TCP_SENDFILE"] {
+        let output = netperf(&port, &format!("-t {test} -l 1 -F {}", file.path().display()));
+        let told = [output.stdout, output.stderr].concat();
+        let told = String::from_utf8_lossy(&told);
+        assert!(!output.status.success() && told.contains("remote error 95"), "{test}: {told}");
+    }
+}
