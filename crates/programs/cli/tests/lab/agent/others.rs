@@ -115,8 +115,13 @@ fn a_client_of_iperf3_prints_its_own_intervals_in_both_directions_at_once() {
     let text = stdout(&output);
     for direction in ["forward", "reverse"] {
         // 0.4, 0.8 and 1 s.
-        let lines = text.lines().filter(|line| line.contains(" s  ") && line.contains(direction));
-        assert_eq!(lines.count(), 3, "{direction}: {text}");
+        let of = |line: &&str| line.contains(" s  ") && line.contains(direction);
+        let lines: Vec<&str> = text.lines().filter(of).collect();
+        assert_eq!(lines.len(), 3, "{direction}: {text}");
+        // This host knows its own sockets.
+        let has_tcp =
+            |line: &&str| ["retransmits", "srtt", "cwnd"].iter().all(|word| line.contains(word));
+        assert_eq!(lines.iter().all(has_tcp), direction == "forward", "{text}");
         assert!(text.contains(&format!("{direction} goodput")), "{text}");
     }
     let host = format!("{target} (unknown); ");
