@@ -98,6 +98,20 @@ pub fn command(program: &Path, key: &Path, words: &[&str]) -> Command {
     command
 }
 
+/// Prints a goal and how the interval of a figure lies to it. The exit code: 0 if the whole interval meets the goal, 1 if
+/// none of it does, otherwise 2.
+pub fn judged(found: Option<&Estimate>, goal: &str, meets: impl Fn(f64) -> bool) -> u8 {
+    let interval = found.and_then(|found| found.interval.as_ref());
+    let ends = interval.map(|interval| (meets(interval.low), meets(interval.high)));
+    let (word, code) = match ends {
+        Some((true, true)) => ("met", 0),
+        Some((false, false)) => ("missed", 1),
+        _ => ("inconclusive", 2),
+    };
+    println!("goal: {goal}: {word}");
+    code
+}
+
 pub fn told(estimate: Option<&Estimate>) -> String {
     match estimate {
         Some(&Estimate { value, interval: Some(interval), .. }) => {

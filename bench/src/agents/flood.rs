@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fabricmark_stats::geometric_mean;
 use serde_json::Value;
 
-use crate::agent::{Agent, CONFIDENCE, command, told};
+use crate::agent::{Agent, CONFIDENCE, command, judged, told};
 
 /// First bytes of a TLS handshake that never continues.
 const GREETING: [u8; 6] = [0x16, 0x03, 0x01, 0x02, 0x00, 0x01];
@@ -19,8 +19,11 @@ const GREETING: [u8; 6] = [0x16, 0x03, 0x01, 0x02, 0x00, 0x01];
 /// Connections that each flooder keeps open; beyond that, it closes the oldest.
 const KEPT: usize = 200;
 
+/// Goal: strangers take at most 2 % of a measurement more than they take from any host whose port they flood.
+const RATIO_MIN: f64 = 0.98;
+
 /// Compares the goodput of a measurement during a flood of the agent's port and during a flood of a plain listener.
-pub fn flood(program: &Path, rate: u32, pairs: usize, seconds: f64) -> Result<(), Box<dyn Error>> {
+pub fn flood(program: &Path, rate: u32, pairs: usize, seconds: f64) -> Result<u8, Box<dyn Error>> {
     let agent = Agent::start(program, "127.0.0.1:0", None)?;
     let bare = TcpListener::bind("127.0.0.1:0")?;
     let bare_at = bare.local_addr()?;
@@ -58,13 +61,15 @@ pub fn flood(program: &Path, rate: u32, pairs: usize, seconds: f64) -> Result<()
         ratios.push(flooded / bare);
     }
     let without = quiet.iter().sum::<f64>() / quiet.len().max(1) as f64;
+    let ratio = geometric_mean(&ratios, CONFIDENCE);
     println!(
         "agent's port flooded / bare listener flooded: {}; without a flood {:.0} Mbit/s; {} connections",
-        told(geometric_mean(&ratios, CONFIDENCE).as_ref()),
+        told(ratio.as_ref()),
         without / 1e6,
         count.load(Relaxed),
     );
-    Ok(())
+    let goal = format!("a ratio of at least {RATIO_MIN}");
+    Ok(judged(ratio.as_ref(), &goal, |ratio| ratio >= RATIO_MIN))
 }
 
 /// Opens connections at a rate until told to stop.

@@ -7,13 +7,16 @@ use std::time::Instant;
 
 use fabricmark_stats::mean;
 
-use crate::agent::{Agent, CONFIDENCE, command, told};
+use crate::agent::{Agent, CONFIDENCE, command, judged, told};
 
 /// Runs per command: enough that the start of the program is a small part of the time.
 const RUNS: u32 = 50;
 
+/// Goal: a tenth of the duration of these runs.
+const ADDED_MS_MAX: f64 = 1.0;
+
 /// Compares the time of commands with many short runs on loopback, with and without an agent.
-pub fn latency(program: &Path, pairs: usize) -> Result<(), Box<dyn Error>> {
+pub fn latency(program: &Path, pairs: usize) -> Result<u8, Box<dyn Error>> {
     let agent = Agent::start(program, "127.0.0.1:0", None)?;
     let at = agent.address.to_string();
     let (mut local, mut remote) = (Vec::new(), Vec::new());
@@ -35,6 +38,8 @@ pub fn latency(program: &Path, pairs: usize) -> Result<(), Box<dyn Error>> {
     println!("ms beside a run of 10 ms, the start of the program shared by {RUNS} runs:");
     println!("  workers here      {}", told(mean(&local, CONFIDENCE).as_ref()));
     println!("  worker of agent   {}", told(mean(&remote, CONFIDENCE).as_ref()));
-    println!("  added             {}", told(mean(&added, CONFIDENCE).as_ref()));
-    Ok(())
+    let added = mean(&added, CONFIDENCE);
+    println!("  added             {}", told(added.as_ref()));
+    let goal = format!("at most {ADDED_MS_MAX} ms added");
+    Ok(judged(added.as_ref(), &goal, |ms| ms <= ADDED_MS_MAX))
 }

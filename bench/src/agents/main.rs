@@ -28,7 +28,7 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Question {
-    /// How fast coordinators connect, and what each costs
+    /// How fast coordinators connect, and what each costs; exit code 1 if the goal is missed
     Connect {
         /// Coordinators
         #[arg(long, default_value_t = 1000)]
@@ -43,7 +43,8 @@ enum Question {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
-    /// What strangers who flood the agent's port take from a measurement
+    /// What strangers who flood the agent's port take from a measurement; exit code 1 if the goal is missed, 2 if the
+    /// result is inconclusive
     Flood {
         /// Connections a second
         #[arg(long, default_value_t = 500)]
@@ -55,7 +56,8 @@ enum Question {
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
     },
-    /// What orders through an agent add to the time that a run takes
+    /// What orders through an agent add to the time that a run takes; exit code 1 if the goal is missed, 2 if the result
+    /// is inconclusive
     Latency {
         /// Interleaved pairs
         #[arg(long, default_value_t = 10)]
@@ -91,15 +93,14 @@ fn answer(options: &Options) -> Result<u8, Box<dyn Error>> {
     let beside = here.parent().ok_or("this program has no folder")?.join("fabricmark");
     let program = options.program.clone().unwrap_or(beside);
     match &options.question {
-        Question::Connect { clients } => crowd::connect(&program, *clients)?,
-        Question::Measure { clients, seconds } => crowd::measure(&program, *clients, *seconds)?,
-        Question::Flood { rate, pairs, seconds } => {
-            flood::flood(&program, *rate, *pairs, *seconds)?;
+        Question::Connect { clients } => crowd::connect(&program, *clients),
+        Question::Measure { clients, seconds } => {
+            crowd::measure(&program, *clients, *seconds).map(|()| 0)
         }
-        Question::Latency { pairs } => latency::latency(&program, *pairs)?,
-        Question::Hosts { pairs, seconds } => return hosts::hosts(&program, *pairs, *seconds),
+        Question::Flood { rate, pairs, seconds } => flood::flood(&program, *rate, *pairs, *seconds),
+        Question::Latency { pairs } => latency::latency(&program, *pairs),
+        Question::Hosts { pairs, seconds } => hosts::hosts(&program, *pairs, *seconds),
     }
-    Ok(0)
 }
 
 #[cfg(test)]
