@@ -162,6 +162,11 @@ pub struct Instrument {
 }
 
 impl Record {
+    /// Whether the run counts: it was carried out, is valid, and no warm-up.
+    pub fn counts(&self) -> bool {
+        self.outcome == Outcome::Completed && !self.place.warm_up
+    }
+
     /// Flows of the load, without probes.
     pub fn load(&self) -> impl Iterator<Item = &Flow> {
         let probes = [Purpose::ProbeIdle.word(), Purpose::Probe.word()];

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fabricmark_logp::{Line, Model, Piece, predictions};
 use fabricmark_plan::{Action, Benchmark, Buffers, Figure, Point, Root, Sync};
-use fabricmark_record::{Outcome, Provenance, Record};
+use fabricmark_record::{Provenance, Record};
 use fabricmark_stats::{Estimate, StopRule};
 
 use crate::grid::PlainTable;
@@ -81,7 +81,7 @@ fn counts(record: &Record) -> bool {
         && point.in_place != Some(true)
         && point.datatype == Some(point.default_datatype())
         && point.sync.is_none_or(|sync| sync == Sync::Barrier);
-    record.outcome == Outcome::Completed && !record.place.warm_up && is_default
+    record.counts() && is_default
 }
 
 /// Name of the network between the ranks.

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_fails_only_if_no_run_of_any_point_counts() {
+    fn a_plan_fails_at_its_end_only_if_no_run_measured_anything() {
         let plan = plan();
         let end = |good: usize| {
             let records = carried_out(&plan, &[], |_, point| {

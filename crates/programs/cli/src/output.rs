@@ -5,11 +5,11 @@ use std::io::{IsTerminal, Write, stdout};
 use std::path::{Component, Path, PathBuf};
 
 use fabricmark_plan::{Plan, Problems, Size};
-use fabricmark_record::Record;
+use fabricmark_record::{Outcome, Record};
 use fabricmark_report as report;
 use fabricmark_store::{Experiment, Store};
 
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
 use crate::locale;
 use crate::options::Place;
 
@@ -71,6 +71,18 @@ impl Loaded {
     /// Confidence level of the plan, as a fraction.
     pub fn confidence(&self) -> f64 {
         self.plan.stop.confidence
+    }
+
+    /// Fails if none of its runs counts, with the reason of the last one.
+    pub fn require_valid_run(&self) -> Result<(), Failure> {
+        let last = self.records.iter().rfind(|record| !record.place.warm_up);
+        match last.map(|record| &record.outcome) {
+            _ if self.records.iter().any(Record::counts) => Ok(()),
+            Some(Outcome::Skipped(reason) | Outcome::Invalid(reason)) => {
+                Err(Failure::new(Code::RunFailed, format!("no valid run: {reason}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Input of the reports.

@@ -34,10 +34,7 @@ impl Figures {
     /// has its own column.
     pub fn measured(records: &[Record], rule: &StopRule) -> Self {
         let spoiled = spoiled(records);
-        let counts = |r: &&Record| {
-            let is_counted = !r.place.warm_up && r.outcome == Outcome::Completed;
-            is_counted && !spoiled.contains(&r.point.key())
-        };
+        let counts = |r: &&Record| r.counts() && !spoiled.contains(&r.point.key());
         let records: Vec<&Record> = records.iter().filter(counts).collect();
         let varying = varying(&records);
         let mut columns: Vec<Column> = Vec::new();

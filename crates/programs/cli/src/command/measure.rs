@@ -110,7 +110,7 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     let names: Vec<String> = names(options);
     let failure = failure(&plan, &names, &records).filter(|_| !is_interrupted);
     if let (Some(failure), false) = (&failure, options.json)
-        && !records.iter().any(is_counted)
+        && !records.iter().any(Record::counts)
     {
         return Err(Failure::new(failed, failure));
     }
@@ -148,17 +148,13 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     })
 }
 
-fn is_counted(record: &Record) -> bool {
-    !record.place.warm_up && record.outcome == Outcome::Completed
-}
-
 /// Names the first setting without a valid run, and the reason why its last run is invalid.
 fn failure(plan: &Plan, names: &[String], records: &[Record]) -> Option<String> {
     plan.points.iter().zip(names).find_map(|(point, name)| {
         let runs = || records.iter().filter(|record| record.point == *point);
         let last = runs().rfind(|record| !record.place.warm_up);
         match last.map(|record| &record.outcome) {
-            _ if runs().any(is_counted) => None,
+            _ if runs().any(Record::counts) => None,
             Some(Outcome::Skipped(reason) | Outcome::Invalid(reason)) => {
                 Some(format!("no valid run of {name}: {reason}"))
             }

@@ -92,7 +92,8 @@ fn run(options: &RunPaper) -> Result<(), Failure> {
     let both = || json!({ "results": report::summary_json(&view), "claims": claims.json() });
     let text = || format!("{}\n{}", report::text(&view, width()), claims.text(width()));
     answer(options.how.json, both, text)?;
-    write(&loaded, &options.how.place.out)
+    write(&loaded, &options.how.place.out)?;
+    loaded.require_valid_run()
 }
 
 fn no_plan(paper: &str) -> Failure {

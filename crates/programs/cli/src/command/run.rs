@@ -59,7 +59,10 @@ pub fn run(options: &Run) -> Result<(), Failure> {
         how: &options.how,
     };
     match carry_out(&job)? {
-        Some(found) => output::show(&found, &options.how.place.out, options.how.json),
+        Some(found) => {
+            output::show(&found, &options.how.place.out, options.how.json)?;
+            found.require_valid_run()
+        }
         None => Ok(()),
     }
 }

@@ -144,5 +144,6 @@ fn load(options: &Load) -> Result<(), Failure> {
     let view = loaded.view();
     let text = || fabricmark_report::text(&view, width());
     answer(options.json, || fabricmark_report::summary_json(&view), text)?;
-    write(&loaded, &options.place.out)
+    write(&loaded, &options.place.out)?;
+    loaded.require_valid_run()
 }

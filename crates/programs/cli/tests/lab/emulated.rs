@@ -28,7 +28,7 @@ fn what_an_emulated_link_did_is_in_the_record() {
     let factors = "pattern = ['stream', 'ping-pong']\ntransport = ['udp', 'tcp']\nfamily = [4, 6]\n\
                    payload = 512\nlink = 'ethernet:100M'\nrtt = '4ms'";
     bench.plan(&plan(factors, "300ms"));
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    bench.carries_out(&["run", "plan.toml"], &["report.html"]);
     let records = bench.records();
     let is_flood = |key: &str| key.contains("pattern=stream transport=udp");
     for record in counted(&records) {
@@ -61,7 +61,7 @@ fn packets_that_a_link_was_asked_to_lose_are_counted_as_its_own() {
     let factors = "pattern = 'stream'\ntransport = 'udp'\nfamily = 4\npayload = 512\nlink = 'veth'\n\
                    emulate = 'loss=10%'\npace = 'fixed:5000/s'";
     bench.plan(&plan(factors, "200ms"));
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    bench.carries_out(&["run", "plan.toml"], &["report.html"]);
     for record in counted(&bench.records()) {
         let (emulation, drops) = (record.emulation.as_ref().unwrap(), record.flows[0].drops);
         assert!(!emulation.offloaded);
@@ -83,8 +83,7 @@ fn losses_jitter_drops_and_fairness_are_figures_of_tables_and_charts() {
     });
     let chart = "[[chart]]\nfigure = 'fairness'\ntitle = 'fairness'\nseries = ['family']\n";
     bench.plan(&format!("{}{}{chart}", plan(factors, "200ms"), tables.concat()));
-    let output = bench.run(&["run", "plan.toml"]);
-    expect(&output, 0, &["report.html"]);
+    let output = bench.carries_out(&["run", "plan.toml"], &["report.html"]);
     let (records, shown) = (bench.records(), stdout(&output));
     let units = ["%", "µs", "packets dropped by the link, a run"];
     for (figure, unit) in figures.into_iter().zip(units) {
@@ -115,7 +114,7 @@ fn a_plan_runs_over_a_link_with_a_mahimahi_trace() {
     let factors = "pattern = 'stream'\ntransport = 'tcp'\nfamily = 4\npayload = 65536\nlink = 'veth'\n\
                    emulate = 'trace=cell.up queue=50ms'";
     bench.plan(&plan(factors, "2s"));
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    bench.carries_out(&["run", "plan.toml"], &["report.html"]);
     let records = bench.records();
     for record in counted(&records) {
         // Of 1500 bytes 1448 are payload. At least the slower half counts; at most the two faster halves of the run do,
@@ -130,6 +129,38 @@ fn a_plan_runs_over_a_link_with_a_mahimahi_trace() {
     expect(&bench.run(&["run", "plan.toml", "--fresh"]), 64, &["cannot read the trace", "cell.up"]);
 }
 
+/// The delay of a packet is 0.8 % above that of the one before it, so that it grows by 4 ms in each second: from 1 ms at the
+/// start of the first run on.
+#[test]
+fn a_plan_that_asks_for_a_steady_state_fails_if_the_rate_of_each_run_falls() {
+    let Some(bench) = bench("a steady state") else { return };
+    let delays = (0..600).map(|packet| format!("{:.0}us\n", 1e3 * 1.008_f64.powi(packet)));
+    fs::write(bench.folder.path().join("delays"), delays.collect::<String>()).unwrap();
+    let factors = "pattern = 'rr'\ntransport = 'udp'\nfamily = 4\npayload = 200\nlink = 'veth'\n\
+                   emulate = 'delay=trace:delays'";
+    let plan = plan(factors, "1s").replace("[run]\n", "[run]\nsteady = '5%'\n");
+    bench.plan(&plan);
+    let output = bench.run(&["run", "plan.toml"]);
+    expect(
+        &output,
+        67,
+        &["report.html", "no valid run: ", "the rate fell by", "of a steady state"],
+    );
+    assert!(stdout(&output).contains("the rate fell by"), "{}", stdout(&output));
+    for record in bench.records().iter().filter(|record| !record.place.warm_up) {
+        let drift = record.steady.unwrap().drift.unwrap();
+        assert!(drift < -0.05 && !record.counts(), "{drift}");
+    }
+    // The report of a plan without a valid run can be had again.
+    expect(&bench.run(&["report", "latest"]), 0, &["report.html"]);
+    fs::write(bench.folder.path().join("delays"), "2ms\n").unwrap();
+    bench.plan(&plan.replace("5%", "90%"));
+    bench.carries_out(&["run", "plan.toml", "--fresh"], &["report.html"]);
+    for record in counted(&bench.records()) {
+        assert!(record.steady.unwrap().drift.unwrap().abs() <= 0.9);
+    }
+}
+
 /// Requests are further apart than the longest RTT, so that none waits for another: over a link that keeps the order it
 /// would take longer than the trace says.
 #[test]
@@ -141,7 +172,7 @@ fn traces_of_delays_and_losses_are_those_of_the_packets() {
     let factors = "pattern = ['stream', 'rr']\ntransport = 'udp'\nfamily = 4\npayload = 200\nlink = 'veth'\n\
                    pace = 'fixed:80/s'\nemulate = ['delay=trace:delays', 'loss=trace:fates']";
     bench.plan(&plan(factors, "1s"));
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    bench.carries_out(&["run", "plan.toml"], &["report.html"]);
     let records = bench.records();
     let mut shortest_ns: Option<f64> = None;
     for record in counted(&records) {
@@ -185,7 +216,7 @@ fn a_window_beyond_that_of_tcp_is_skipped_once_with_the_reason() {
                    link = 'ethernet:100G'\nrtt = ['1ms', '400ms']\nwindow = '1bdp'";
     let text = plan(factors, "50ms");
     bench.plan(&text);
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    bench.carries_out(&["run", "plan.toml"], &["report.html"]);
     let records = bench.records();
     let reasons: Vec<&String> = records
         .iter()
@@ -218,7 +249,7 @@ fn a_window_beyond_the_defaults_is_had_by_root_and_by_an_ordinary_user() {
             assert!(goodput_bps > 400e6, "{goodput_bps}");
         }
     };
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    bench.carries_out(&["run", "plan.toml"], &["report.html"]);
     let records = bench.records();
     is_wide(&records);
     for record in counted(&records) {
@@ -245,7 +276,7 @@ fn a_receiver_offers_the_window_that_was_asked_for_and_no_more() {
     let factors = "pattern = 'stream'\ntransport = 'tcp'\nfamily = [4, 6]\npayload = 65536\n\
                    link = 'ethernet:1G,mtu=9000'\nrtt = '20ms'\nemulate = 'queue=350p'\nwindow = '2bdp'";
     bench.plan(&plan(factors, "300ms"));
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    bench.carries_out(&["run", "plan.toml"], &["report.html"]);
     for record in counted(&bench.records()) {
         let there = record.emulation.as_ref().unwrap().there;
         assert_eq!((there.dropped, there.missed), (0, 0), "{}", record.point.key());
@@ -260,7 +291,7 @@ fn a_bus_of_the_starting_host_bounds_what_its_wire_would_carry() {
     let factors = "pattern = 'stream'\ntransport = 'tcp'\nfamily = [4, 6]\npayload = 65536\n\
                    link = 'ethernet:1G'\nbus = ['none', '100M']\nrtt = '0ms'";
     bench.plan(&plan(factors, "300ms"));
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    bench.carries_out(&["run", "plan.toml"], &["report.html"]);
     for record in counted(&bench.records()) {
         let goodput_bps = record.figures.get(Figure::Goodput).unwrap().value;
         // ACKs cross the bus, too.
@@ -275,7 +306,7 @@ fn quic_leaves_no_more_to_a_slow_link_at_the_end_of_a_run_than_its_congestion_wi
     let factors = "pattern = 'stream'\ntransport = 'quic'\nfamily = 4\npayload = 4096\nflows = 4\ndirection = 'both'\n\
                    link = 'ethernet:10M'\nrtt = '80ms'\nemulate = 'loss=5e-3'";
     bench.plan(&plan(factors, "400ms"));
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["1 point in 1 comparison group"]);
+    bench.carries_out(&["run", "plan.toml"], &["1 point in 1 comparison group"]);
     let records = bench.records();
     for record in counted(&records) {
         assert_eq!(record.outcome, Outcome::Completed, "{:?}", record.warnings);
@@ -297,7 +328,7 @@ fn a_stream_that_recovers_from_a_loss_is_not_credited_with_what_crossed_the_wire
                    link = ['ethernet:10M,mtu=1500', 'ethernet:100M,mtu=1500']\nrtt = '200ms'\n\
                    emulate = 'queue=500ms'";
     bench.plan(&plan(factors, "500ms"));
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    bench.carries_out(&["run", "plan.toml"], &["report.html"]);
     let records = bench.records();
     for record in counted(&records) {
         let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
@@ -312,7 +343,7 @@ fn a_run_shorter_than_the_way_of_its_datagrams_waits_for_them() {
     let factors = "pattern = 'stream'\ntransport = 'udp'\nfamily = 4\npayload = 1000\n\
                    link = 'ethernet:100M'\nrtt = '400ms'\npace = 'fixed:1000/s'";
     bench.plan(&plan(factors, "50ms"));
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    bench.carries_out(&["run", "plan.toml"], &["report.html"]);
     for record in counted(&bench.records()) {
         assert_eq!(record.outcome, Outcome::Completed);
         // One departs at 0 and then one per millisecond. The sender may be descheduled for the last, and the clock that
@@ -331,7 +362,7 @@ fn steps_of_ping_ping_take_one_way_whichever_end_begins_first() {
     let factors = "pattern = 'ping-ping'\ntransport = 'tcp'\nfamily = 4\npayload = 64\n\
                    link = 'ethernet:100M'\nrtt = '100ms'";
     bench.plan(&plan(factors, "1s"));
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    bench.carries_out(&["run", "plan.toml"], &["report.html"]);
     for record in counted(&bench.records()) {
         assert_eq!(record.figures.get(Figure::RttP50), None);
         let [median, high] =
@@ -348,7 +379,7 @@ fn a_stream_of_mptcp_that_recovers_from_a_loss_is_counted_by_the_connection_belo
     let factors = "pattern = 'stream'\ntransport = 'mptcp'\nfamily = 4\npayload = '64KiB'\n\
                    link = 'ethernet:100M,mtu=1500'\nrtt = '100ms'";
     bench.plan(&plan(factors, "1s"));
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    bench.carries_out(&["run", "plan.toml"], &["report.html"]);
     let records = bench.records();
     for record in counted(&records) {
         let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
@@ -388,8 +419,7 @@ fn a_plan_runs_over_the_way_between_two_nodes_of_a_topology() {
          [[table]]\ntitle = 'goodput'\nfigure = 'goodput'\nrows = 'transport'\ncolumns = 'family'\n"
     );
     bench.plan(&plan);
-    let output = bench.run(&["run", "plan.toml"]);
-    expect(&output, 0, &["plan-1"]);
+    let output = bench.carries_out(&["run", "plan.toml"], &["plan-1"]);
     let shown = stdout(&output);
     assert!(shown.contains("dumbbell.toml from client1 to server2"), "{shown}");
     let records = bench.records();
@@ -422,8 +452,10 @@ fn two_groups_of_flows_run_at_once_over_the_wires_of_a_plan() {
         fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../plans/three-nodes.toml"));
     let plan = text.unwrap().replace("\"2s\"", "\"600ms\"").replace("runs = 6", "runs = 2");
     bench.plan(&plan);
-    let output = bench.run(&["run", "plan.toml"]);
-    expect(&output, 0, &["4 points in 1 comparison group", "2 groups of flows at once"]);
+    let output = bench.carries_out(
+        &["run", "plan.toml"],
+        &["4 points in 1 comparison group", "2 groups of flows at once"],
+    );
     let shown = stdout(&output);
     for words in ["bulk", "requests", "the links of the plan"] {
         assert!(shown.contains(words), "no {words} in {shown}");
@@ -453,8 +485,7 @@ fn two_groups_of_flows_run_at_once_over_the_wires_of_a_plan() {
             }
         }
     }
-    let again = bench.run(&["run", "plan.toml"]);
-    expect(&again, 0, &["already has all"]);
+    bench.carries_out(&["run", "plan.toml"], &["already has all"]);
 }
 
 /// The shipped plan in which one flow joins another, with shorter times.
@@ -467,7 +498,7 @@ fn groups_that_start_one_after_the_other_count_the_time_in_which_all_run() {
     let plan = plan.replace("\"100ms\"", "\"50ms\"").replace("runs = 6", "runs = 2");
     // Unlike BBR, every kernel has it.
     bench.plan(&plan.replace("\"bbr\"", "\"reno\""));
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["2 groups of flows at once"]);
+    bench.carries_out(&["run", "plan.toml"], &["2 groups of flows at once"]);
     let records = bench.records();
     for run in counted(&records).chunks(2) {
         let [early, late] = run else { panic!("two groups in each run") };
@@ -514,7 +545,7 @@ fn groups_with_different_windows_and_rtts_have_the_shares_that_the_model_predict
          [factors]\npattern = 'stream'\ntransport = 'tcp'\npayload = 65536\nfamily = 4\n\
          [settings]\ncongestion = 'cubic'\n[run]\nduration = '5s'\n[stop]\nruns = 2\n",
     );
-    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    bench.carries_out(&["run", "plan.toml"], &[]);
     let windowed =
         |window, rtt_ms| Windowed { window: Bytes(window), rtt: Nanos::from_millis(rtt_ms) };
     // 1,448 bytes of payload in a frame of 1,538.
@@ -565,8 +596,7 @@ fn two_networks_at_once_get_the_bus_of_their_host_and_each_alone_its_own_ceiling
          [factors]\npattern = 'stream'\ntransport = 'tcp'\nfamily = 4\npayload = '64KiB'\n\
          [settings]\ncongestion = 'cubic'\n[run]\nduration = '500ms'\n[stop]\nruns = 3\n",
     );
-    let output = bench.run(&["run", "plan.toml"]);
-    expect(&output, 0, &["2 groups of flows at once"]);
+    let output = bench.carries_out(&["run", "plan.toml"], &["2 groups of flows at once"]);
     let text = stdout(&output);
     let records = bench.records();
     let holds =
@@ -619,7 +649,7 @@ fn groups_that_share_a_part_of_their_ways_count() {
          [factors]\npattern = 'stream'\ntransport = 'udp'\nfamily = 6\npayload = 1000\npace = 'fixed:1000/s'\n\
          [run]\nduration = '400ms'\nwarm_up = '50ms'\n[stop]\nruns = 2\n"
     ));
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["3 groups of flows at once"]);
+    bench.carries_out(&["run", "plan.toml"], &["3 groups of flows at once"]);
     let records = bench.records();
     for record in counted(&records) {
         let key = record.point.key();

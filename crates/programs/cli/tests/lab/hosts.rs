@@ -11,7 +11,7 @@ use fabricmark_record::Outcome;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{bench, expect, program};
+use crate::support::{bench, program};
 
 /// The answer of a command in a namespace as JSON.
 fn json(namespace: &Namespace, command: &mut Command) -> Value {
@@ -185,7 +185,7 @@ fn a_setting_that_a_device_refuses_skips_its_level_with_the_reason() {
          transport = 'tcp'\nfamily = 4\npayload = 65536\n[settings]\nlink = 'veth'\ncongestion = 'cubic'\n\
          [run]\nduration = '200ms'\nwarm_up = '0s'\n[stop]\nruns = 2\n",
     );
-    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    bench.carries_out(&["run", "plan.toml"], &[]);
     let records = bench.records();
     let goodput = |level: &str| -> Vec<f64> {
         let of_level = records

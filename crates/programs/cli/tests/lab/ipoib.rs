@@ -4,7 +4,7 @@ use fabricmark_plan::{Figure, Pattern};
 use fabricmark_record::{Outcome, Provenance, Record, Warning};
 use fabricmark_wire::Kind;
 
-use crate::support::{Bench, above_the_wire, bench, expect, stdout};
+use crate::support::{Bench, above_the_wire, bench, stdout};
 
 /// In datagram mode (MTU 2044) 1,988 bytes fit one packet; 32,768 fit one only in connected mode.
 const PLAN: &str = r#"
@@ -31,7 +31,7 @@ columns = ["link", "family"]
 
 fn records(bench: &Bench, plan: &str) -> Vec<Record> {
     bench.plan(plan);
-    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    bench.carries_out(&["run", "plan.toml"], &[]);
     bench.records()
 }
 

@@ -19,8 +19,10 @@ fn a_plan_ends_with_tables_a_page_charts_and_records() {
     let Some(bench) = bench("main job") else { return };
     // Longer runs: on a busy machine a receiver may be descheduled for a whole short run.
     bench.plan(&PLAN.replace("30ms", "100ms").replace("10ms", "100ms"));
-    let output = bench.run(&["run", "plan.toml"]);
-    expect(&output, 0, &["16 points in 8 comparison groups", "report ", "report.html"]);
+    let output = bench.carries_out(
+        &["run", "plan.toml"],
+        &["16 points in 8 comparison groups", "report ", "report.html"],
+    );
     let tables = stdout(&output);
     for word in ["TCP goodput", "IPv6 against IPv4", "ethernet:1G (emulated)", "null transport"] {
         assert!(tables.contains(word), "no {word:?} in {tables}");
@@ -60,7 +62,7 @@ fn no_payload_beats_its_bound_and_no_loss_is_unexplained() {
         .replace("30ms", "100ms")
         .replace("runs = 3", "runs = 2");
     bench.plan(&plan);
-    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    bench.carries_out(&["run", "plan.toml"], &[]);
     let records = bench.records();
     // Invalid runs are repeated.
     assert!(records.len() >= 2 * 2 * 14 * 2 * 3);
@@ -80,7 +82,7 @@ fn a_large_write_fills_the_emulated_wire() {
         .replace("[\"veth\", \"ethernet:1G\"]", "[\"ethernet:100M\"]")
         .replace("30ms", "800ms");
     bench.plan(&plan);
-    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    bench.carries_out(&["run", "plan.toml"], &[]);
     let link: Link = "ethernet:100M".parse().unwrap();
     // The best of three runs of a point, because a pause of the machine slows single runs: a token bucket does not catch
     // up.
@@ -105,7 +107,7 @@ fn a_large_write_fills_the_emulated_wire() {
 fn an_experiment_is_shown_exported_and_compared_again() {
     let Some(bench) = bench("show again") else { return };
     bench.plan(PLAN);
-    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    bench.carries_out(&["run", "plan.toml"], &[]);
     let shown = bench.run(&["report", "plan-1"]);
     expect(&shown, 0, &["report.html"]);
     assert!(stdout(&shown).contains("TCP goodput"));
@@ -132,7 +134,7 @@ fn an_experiment_is_shown_exported_and_compared_again() {
 fn each_record_follows_the_published_schema() {
     let Some(bench) = bench("schema of records") else { return };
     bench.plan(PLAN);
-    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    bench.carries_out(&["run", "plan.toml"], &[]);
     let schema = Published::named("record");
     let lines = stdout(&bench.run(&["export", "--format", "json"]));
     lines.lines().for_each(|line| schema.holds(&line.parse().unwrap()));
@@ -165,7 +167,7 @@ fn the_null_transport_can_be_planned_like_any_other() {
         .replace("congestion = \"cubic\"", "")
         .replace("transport = \"tcp\"", "transport = \"null\"");
     bench.plan(&plan);
-    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    bench.carries_out(&["run", "plan.toml"], &[]);
     let records = bench.records();
     assert!(counted(&records).len() >= POINTS / 2 * 2);
     for record in counted(&records) {
@@ -181,7 +183,7 @@ fn a_run_keeps_what_it_used_and_its_intervals_where_they_are_asked_for() {
         .replace("runs = 3", "runs = 2")
         .replace("duration = \"30ms\"", "duration = \"100ms\"\ninterval = \"10ms\"");
     bench.plan(&plan);
-    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    bench.carries_out(&["run", "plan.toml"], &[]);
     let records = bench.records();
     assert!(counted(&records).len() >= POINTS);
     for record in counted(&records) {

@@ -14,7 +14,7 @@ fn the_page_is_read_offline_in_a_browser_at_1280_and_400_pixels_light_and_dark()
     let Some(mut browser) = playwright(test, &script, &folder) else { return };
     let Some(bench) = bench(test) else { return };
     bench.plan(PLAN);
-    expect(&bench.run(&["run", "plan.toml"]), 0, &[]);
+    bench.carries_out(&["run", "plan.toml"], &[]);
     let output = browser.arg(bench.out().join("plan-1/report.html")).output().unwrap();
     expect(&output, 0, &[]);
     let read = "read at 1280 and 400 px, light and dark";

@@ -55,8 +55,7 @@ fn a_killed_coordinator_loses_at_most_the_run_in_flight() {
     child.wait().unwrap();
     let kept = bench.records().len();
     assert!((5..POINTS * 4).contains(&kept));
-    let output = bench.run(&["run", "plan.toml"]);
-    expect(&output, 0, &["resuming plan-1", "runs of this plan are stored"]);
+    bench.carries_out(&["run", "plan.toml"], &["resuming plan-1", "runs of this plan are stored"]);
     assert_in_order(&bench, PLAN);
 }
 
@@ -69,7 +68,7 @@ fn ctrl_c_keeps_what_is_finished_and_says_how_to_go_on() {
     signal(child.id(), "INT");
     let output = child.wait_with_output().unwrap();
     expect(&output, 130, &["interrupted", "are stored", "run the same command to continue"]);
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["resuming plan-1"]);
+    bench.carries_out(&["run", "plan.toml"], &["resuming plan-1"]);
     assert_in_order(&bench, PLAN);
 }
 
@@ -86,7 +85,7 @@ fn an_adaptive_stopping_rule_goes_on_with_the_values_before_an_interrupt() {
     expect(&child.wait_with_output().unwrap(), 130, &["are stored"]);
     let stored = bench.records().len();
     assert!(stored < 4 * POINTS, "{stored}: the rule has decided before the interrupt");
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["resuming plan-1"]);
+    bench.carries_out(&["run", "plan.toml"], &["resuming plan-1"]);
     assert_in_order(&bench, &plan);
 }
 
@@ -94,11 +93,11 @@ fn an_adaptive_stopping_rule_goes_on_with_the_values_before_an_interrupt() {
 fn a_finished_plan_is_shown_and_measured_anew_only_on_request() {
     let Some(bench) = bench("finished plan") else { return };
     bench.plan(&PLAN.replace("runs = 3", "runs = 2"));
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["plan-1:"]);
+    bench.carries_out(&["run", "plan.toml"], &["plan-1:"]);
     let again = bench.run(&["run", "plan.toml"]);
     let all = format!("already has all {} runs", bench.records().len());
     expect(&again, 0, &[&all, "--fresh"]);
-    expect(&bench.run(&["run", "plan.toml", "--fresh"]), 0, &["plan-2:"]);
+    bench.carries_out(&["run", "plan.toml", "--fresh"], &["plan-2:"]);
 }
 
 /// The store was written by a version with another digest and other names of patterns and keys.
@@ -110,24 +109,23 @@ fn an_experiment_begun_by_an_earlier_version_goes_on_where_it_was() {
     fs::copy(stores.join("digest-1.sqlite"), bench.out().join("store.sqlite")).unwrap();
     let text = fs::read_to_string(stores.join("digest-1.toml")).unwrap();
     bench.plan(&text);
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["resuming old-1: 24 runs"]);
+    bench.carries_out(&["run", "plan.toml"], &["resuming old-1: 24 runs"]);
     let records = bench.records();
     let plan = parse("plan.toml", &text, Size::Full, &[]).unwrap();
     assert_eq!(records.len(), 32);
     for record in &records {
         assert_eq!(record.point, plan.points[record.place.point as usize]);
     }
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["old-1 already has all 32 runs"]);
+    bench.carries_out(&["run", "plan.toml"], &["old-1 already has all 32 runs"]);
 }
 
 #[test]
 fn a_plan_that_runs_anothers_points_is_not_resumed() {
     let Some(bench) = bench("other plan") else { return };
     bench.plan(&PLAN.replace("runs = 3", "runs = 2"));
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["plan-1:"]);
+    bench.carries_out(&["run", "plan.toml"], &["plan-1:"]);
     bench.plan(&PLAN.replace("runs = 3", "runs = 2").replace("[512]", "[513]"));
-    let output = bench.run(&["run", "plan.toml"]);
-    expect(&output, 0, &["plan-2:"]);
+    let output = bench.carries_out(&["run", "plan.toml"], &["plan-2:"]);
     assert!(!stderr(&output).contains("resuming"));
 }
 

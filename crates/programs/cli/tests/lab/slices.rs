@@ -6,7 +6,7 @@ use fabricmark_plan::Factor;
 use fabricmark_record::{Outcome, Record};
 use fabricmark_units::Nanos;
 
-use crate::support::{Bench, assert_unless_slowed, bench, expect};
+use crate::support::{Bench, assert_unless_slowed, bench};
 
 /// A plan that compares two levels of a factor in slices and ends when it is decided.
 fn plan(factors: &str, factor: &str, levels: [&str; 2]) -> String {
@@ -28,7 +28,7 @@ fn blocks(records: &[Record], has: impl Fn(&Record) -> bool) -> BTreeSet<u32> {
 
 fn records(bench: &Bench, plan: &str) -> Vec<Record> {
     bench.plan(plan);
-    expect(&bench.run(&["run", "plan.toml"]), 0, &["report.html"]);
+    bench.carries_out(&["run", "plan.toml"], &["report.html"]);
     bench.records()
 }
 
@@ -72,8 +72,7 @@ fn a_budget_ends_a_run_and_the_same_command_continues_it() {
         plan(factors, "family", ["4", "6"]).replace("min = 3, max = 6", "min = 64, max = 64");
     bench.plan(&plan.replace("goodput", "half-rtt").replace("'4'", "4").replace("'6'", "6"));
     let run = || {
-        let output = bench.run(&["run", "plan.toml", "--budget", "1s"]);
-        expect(&output, 0, &["report.html"]);
+        let output = bench.carries_out(&["run", "plan.toml", "--budget", "1s"], &["report.html"]);
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(
             text.contains("1 comparison is undecided; run the same command to continue"),

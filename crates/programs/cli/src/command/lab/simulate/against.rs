@@ -6,7 +6,7 @@ mod print;
 use std::path::Path;
 
 use fabricmark_plan::{Figure, Plan, Point, RAMP_SHARE, Testbed};
-use fabricmark_record::{Outcome, Record, Series};
+use fabricmark_record::{Record, Series};
 use fabricmark_stats::Estimate;
 use fabricmark_store::Store;
 use fabricmark_units::Nanos;
@@ -89,10 +89,7 @@ impl Answer {
 }
 
 fn counts(record: &Record, point: &Point) -> bool {
-    record.point == *point
-        && record.outcome == Outcome::Completed
-        && !record.place.warm_up
-        && record.testbed == Testbed::Lab
+    record.point == *point && record.counts() && record.testbed == Testbed::Lab
 }
 
 impl Row {
