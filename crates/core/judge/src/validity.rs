@@ -137,8 +137,16 @@ fn wire(record: &Record, bucket_bytes: u64) -> Option<String> {
         exceeds(goodput_bps, bound_bps, bucket_bytes, seconds).then(|| {
             let beyond = 100.0 * (goodput_bps / bound_bps - 1.0);
             let [goodput, bound] = [goodput_bps, bound_bps].map(|bps| bps / 1e6);
+            // What it delayed before the counted time arrives within it.
+            let excess_ns = (goodput_bps / bound_bps - 1.0) * seconds * 1e9;
+            let waited_ns =
+                record.emulation.as_ref().and_then(|emulation| waited_ns(record, emulation));
             let remedy = match bucket_bytes {
-                0 => String::new(),
+                0 => waited_ns
+                    .filter(|&waited_ns| waited_ns >= excess_ns)
+                    .map_or_else(String::new, |waited_ns| {
+                        format!(": the emulator {}", waited_for_a_cpu(waited_ns))
+                    }),
                 bytes => format!(
                     ": the token bucket passes {bytes} bytes at once; use a longer \
                                   duration"
@@ -239,8 +247,7 @@ fn emulator(record: &Record) -> Vec<String> {
     // Why, if it waited for a CPU for at least this time.
     let by_others = |least_ns: f64| {
         let waited_ns = waited_ns.filter(|&waited_ns| waited_ns >= least_ns)?;
-        let milliseconds = waited_ns / 1e6;
-        Some(format!(": it waited for a CPU for {milliseconds:.0} ms; stop other processes"))
+        Some(format!(": it {}", waited_for_a_cpu(waited_ns)))
     };
     if missed as f64 > MISSED_MAX * all as f64 && !is_flood(record) {
         let too_slow = ": this machine is too slow for the link; use a lower rate";
@@ -304,6 +311,11 @@ fn emulator(record: &Record) -> Vec<String> {
         }
     }
     found
+}
+
+/// That the emulator waited so long for a CPU, and what to do.
+fn waited_for_a_cpu(waited_ns: f64) -> String {
+    format!("waited for a CPU for {:.0} ms; stop other processes", waited_ns / 1e6)
 }
 
 /// Time in which the emulator waited for a CPU that other processes had, in nanoseconds; `None` if it is not known.

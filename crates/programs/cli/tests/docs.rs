@@ -230,6 +230,13 @@ impl<'a> Session<'a> {
         let answers = if text.contains(" compare ") { 0..=2 } else { 0..=0 };
         let code = output.status.code().unwrap_or(-1);
         let error = said(&output.stderr);
+        // One block of a plan may lack CPU time on a busy machine.
+        if code == 67 && error.contains("no valid run: the emulator waited for a CPU") {
+            return skip(
+                "every_command_that_a_document_shows_succeeds",
+                &format!("{place}: no CPU for the emulator"),
+            );
+        }
         assert!(answers.contains(&code), "{place}: {text}: exit code {code}: {error}");
     }
 

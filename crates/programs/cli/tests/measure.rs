@@ -302,7 +302,7 @@ fn an_amount_ends_a_run_before_its_time() {
 fn what_is_omitted_does_not_count_and_is_added_to_the_run() {
     for pattern in ["stream", "rr", "crr", "burst", "rr --pace fixed:2000/s"] {
         let (pattern, rest) = pattern.split_once(' ').unwrap_or((pattern, ""));
-        let line = format!("{pattern} loopback {rest} -O 200ms -t 100ms --warm-up 0s");
+        let line = format!("{pattern} loopback {rest} -O 200ms -t 500ms --warm-up 0s");
         let answer = json(&line);
         let flow = &answer["records"][0]["flows"][0];
         let counting = if pattern == "stream" { &flow["received"] } else { &flow["sent"] };

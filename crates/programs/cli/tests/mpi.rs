@@ -134,7 +134,9 @@ fn a_library_that_silently_used_another_transport_has_no_valid_run() {
         "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n\
          exec env OMPI_MCA_btl=self,vader mpirun.openmpi \"$@\"",
     );
-    for record in records_of(folder.path(), &["--launcher", &launcher]) {
+    let output = run(folder.path(), &["--launcher", &launcher]);
+    assert_eq!(output.status.code(), Some(67), "{}", said(&output));
+    for record in records(folder.path()) {
         let Outcome::Invalid(reason) = &record.outcome else { panic!("{:?}", record.outcome) };
         assert!(reason.starts_with("MPI did not use tcp: network devices sent "), "{reason}");
     }
