@@ -121,7 +121,7 @@ impl Counts {
 }
 
 impl AddAssign for Counts {
-    /// Adds the counts of consecutive intervals.
+    /// Adds the counts of consecutive intervals. They may be those of another host, so that no sum overflows.
     fn add_assign(&mut self, other: Self) {
         let Self {
             calls,
@@ -134,15 +134,15 @@ impl AddAssign for Counts {
             uncertain_bytes,
             waiting_bytes,
         } = other;
-        self.calls += calls;
-        self.bytes += bytes;
-        self.elapsed_ns += elapsed_ns;
-        self.ramp_bytes += ramp_bytes;
-        self.ramp_calls += ramp_calls;
-        self.tail_bytes += tail_bytes;
-        self.tail_calls += tail_calls;
-        self.uncertain_bytes += uncertain_bytes;
-        self.waiting_bytes += waiting_bytes;
+        self.calls = self.calls.saturating_add(calls);
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.elapsed_ns = self.elapsed_ns.saturating_add(elapsed_ns);
+        self.ramp_bytes = self.ramp_bytes.saturating_add(ramp_bytes);
+        self.ramp_calls = self.ramp_calls.saturating_add(ramp_calls);
+        self.tail_bytes = self.tail_bytes.saturating_add(tail_bytes);
+        self.tail_calls = self.tail_calls.saturating_add(tail_calls);
+        self.uncertain_bytes = self.uncertain_bytes.saturating_add(uncertain_bytes);
+        self.waiting_bytes = self.waiting_bytes.saturating_add(waiting_bytes);
     }
 }
 
@@ -210,9 +210,10 @@ pub struct ThreadTime {
 
 impl AddAssign for ThreadTime {
     fn add_assign(&mut self, other: Self) {
-        self.cpu_ns += other.cpu_ns;
-        self.elapsed_ns += other.elapsed_ns;
-        self.run_delay_ns = self.run_delay_ns.zip(other.run_delay_ns).map(|(a, b)| a + b);
+        self.cpu_ns = self.cpu_ns.saturating_add(other.cpu_ns);
+        self.elapsed_ns = self.elapsed_ns.saturating_add(other.elapsed_ns);
+        let delays = self.run_delay_ns.zip(other.run_delay_ns);
+        self.run_delay_ns = delays.map(|(one, other)| one.saturating_add(other));
     }
 }
 
@@ -347,14 +348,14 @@ impl QuicCounters {
     pub fn of(connections: impl Iterator<Item = Self>) -> Option<Self> {
         let mut count = 0;
         let sum = |all: Self, each: Self| Self {
-            sent_packets: all.sent_packets + each.sent_packets,
-            lost_packets: all.lost_packets + each.lost_packets,
-            lost_bytes: all.lost_bytes + each.lost_bytes,
-            congestion_events: all.congestion_events + each.congestion_events,
-            cwnd_bytes: all.cwnd_bytes + each.cwnd_bytes,
-            srtt_ns: all.srtt_ns + each.srtt_ns,
+            sent_packets: all.sent_packets.saturating_add(each.sent_packets),
+            lost_packets: all.lost_packets.saturating_add(each.lost_packets),
+            lost_bytes: all.lost_bytes.saturating_add(each.lost_bytes),
+            congestion_events: all.congestion_events.saturating_add(each.congestion_events),
+            cwnd_bytes: all.cwnd_bytes.saturating_add(each.cwnd_bytes),
+            srtt_ns: all.srtt_ns.saturating_add(each.srtt_ns),
             mtu_bytes: all.mtu_bytes.min(each.mtu_bytes),
-            black_holes: all.black_holes + each.black_holes,
+            black_holes: all.black_holes.saturating_add(each.black_holes),
         };
         let all = connections.inspect(|_| count += 1).reduce(sum)?;
         Some(Self { srtt_ns: all.srtt_ns / count, ..all })
@@ -456,20 +457,31 @@ impl KernelTimes {
         self.access_ns.merge(&other.access_ns);
         self.packetisation_ns.merge(&other.packetisation_ns);
         self.reassembly_ns.merge(&other.reassembly_ns);
-        self.unstamped += other.unstamped;
+        self.unstamped = self.unstamped.saturating_add(other.unstamped);
         self
     }
 
     /// A warning if more than 1 % of RTTs lack a timestamp: the 99th percentile may be among them.
     pub fn warning(&self) -> Option<Warning> {
-        let (count, of) = (self.unstamped, self.unstamped + self.rtt_ns.len());
-        (count * 100 > of).then_some(Warning::Unstamped { count, of })
+        let (count, of) = (self.unstamped, self.unstamped.saturating_add(self.rtt_ns.len()));
+        (count > of / 100).then_some(Warning::Unstamped { count, of })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_another_host_overflow_no_sum() {
+        let most = Counts { calls: u64::MAX, bytes: u64::MAX, elapsed_ns: 1, ..Counts::default() };
+        let mut sum = most;
+        sum += most;
+        assert_eq!((sum.calls, sum.bytes, sum.elapsed_ns), (u64::MAX, u64::MAX, 2));
+        let most = KernelTimes { unstamped: u64::MAX, ..KernelTimes::default() };
+        let all = Warning::Unstamped { count: u64::MAX, of: u64::MAX };
+        assert_eq!(most.clone().merged(&most).warning(), Some(all));
+    }
 
     #[test]
     fn a_receiver_does_not_count_bytes_that_came_before_its_interval() {

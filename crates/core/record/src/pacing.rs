@@ -64,11 +64,11 @@ impl Pacing {
 
 impl AddAssign<&Self> for Pacing {
     fn add_assign(&mut self, other: &Self) {
-        self.departures += other.departures;
-        self.late += other.late;
+        self.departures = self.departures.saturating_add(other.departures);
+        self.late = self.late.saturating_add(other.late);
         self.slip_ns.merge(&other.slip_ns);
-        self.elapsed_ns += other.elapsed_ns;
-        self.covered_ns += other.covered_ns;
+        self.elapsed_ns = self.elapsed_ns.saturating_add(other.elapsed_ns);
+        self.covered_ns = self.covered_ns.saturating_add(other.covered_ns);
     }
 }
 

@@ -62,25 +62,25 @@ impl Series {
 
     /// Application bytes of all intervals.
     pub fn bytes(&self) -> u64 {
-        self.intervals.iter().map(|interval| interval.bytes).sum()
+        self.intervals.iter().map(|interval| interval.bytes).fold(0, u64::saturating_add)
     }
 
     /// When `bytes` had been moved, in nanoseconds since the start of the series, at a constant rate within each
     /// interval; `None` if never.
     pub fn moved_ns(&self, bytes: u64) -> Option<u64> {
-        let mut before = 0;
+        let mut before = 0_u64;
         self.intervals.iter().find_map(|interval| {
             let here = bytes.checked_sub(before)?;
-            before += interval.bytes;
-            let share = here as f64 / interval.bytes as f64;
+            before = before.saturating_add(interval.bytes);
+            let into_ns = interval.length_ns() as f64 * here as f64 / interval.bytes as f64;
             (before >= bytes && interval.bytes > 0)
-                .then(|| interval.start_ns + (interval.length_ns() as f64 * share) as u64)
+                .then(|| interval.start_ns.saturating_add(into_ns as u64))
         })
     }
 
     /// Calls of all intervals.
     pub fn calls(&self) -> u64 {
-        self.intervals.iter().map(|interval| interval.calls).sum()
+        self.intervals.iter().map(|interval| interval.calls).fold(0, u64::saturating_add)
     }
 }
 
@@ -181,5 +181,18 @@ mod tests {
         let series = Series { interval_ns: 100, intervals };
         let moments = [0, 5, 10, 55, 100, 101].map(|bytes| series.moved_ns(bytes));
         assert_eq!(moments, [Some(100), Some(150), Some(200), Some(250), Some(300), None]);
+    }
+
+    #[test]
+    fn numbers_of_another_host_overflow_no_sum() {
+        let most = Interval {
+            start_ns: u64::MAX,
+            bytes: u64::MAX,
+            calls: u64::MAX,
+            ..Interval::default()
+        };
+        let series = Series { interval_ns: 1, intervals: vec![most.clone(), most] };
+        assert_eq!((series.bytes(), series.calls()), (u64::MAX, u64::MAX));
+        assert_eq!(series.moved_ns(u64::MAX), Some(u64::MAX));
     }
 }
