@@ -189,8 +189,9 @@ pub mod state {
     pub const RTS: c_uint = 3;
 }
 
-/// `enum ibv_access_flags`: local write, remote write, remote read, remote atomic.
-pub const ACCESS_ALL: c_int = 0b1111;
+/// `enum ibv_access_flags`: local write and remote write; also remote read and remote atomic.
+pub const ACCESS_WRITE: c_int = 0b0011;
+pub const ACCESS_FETCH: c_int = 0b1111;
 
 /// `enum ibv_send_flags`.
 pub mod flag {

@@ -4,7 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::abi::PortAttr;
+use crate::abi::{self, PortAttr};
 use crate::sys::{self, Context, Domain, Region};
 use crate::sysfs::{Gid, GidKind, LinkLayer, Port, ports};
 
@@ -90,9 +90,15 @@ impl Adapter {
         self.attributes.max_msg_sz.into()
     }
 
-    /// Registers `bytes` bytes of new memory, all 0.
+    /// Registers `bytes` bytes of new memory, all 0, which the other end may write.
     pub fn region(&self, bytes: usize) -> io::Result<Region> {
-        Region::new(Arc::clone(&self.domain), bytes)
+        Region::new(Arc::clone(&self.domain), bytes, abi::ACCESS_WRITE)
+    }
+
+    /// As [`Self::region`], for memory that the other end may also read, by READ and atomics. The adapter answers these
+    /// alone, at any rate.
+    pub fn region_to_fetch(&self, bytes: usize) -> io::Result<Region> {
+        Region::new(Arc::clone(&self.domain), bytes, abi::ACCESS_FETCH)
     }
 }
 

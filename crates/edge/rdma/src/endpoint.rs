@@ -132,7 +132,7 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// What the other end must know. It may read and write `region`, if there is one.
+    /// What the other end must know. It may access `region`, if there is one, as far as that allows it.
     pub fn identity(&self, region: Option<&Region>) -> Identity {
         match region {
             Some(region) => Identity {

@@ -193,18 +193,13 @@ pub struct Region {
 unsafe impl Send for Region {}
 
 impl Region {
-    /// Registers `length` bytes of new memory, all 0.
-    pub(crate) fn new(domain: Arc<Domain>, length: usize) -> io::Result<Self> {
+    /// Registers `length` bytes of new memory, all 0, with this access.
+    pub(crate) fn new(domain: Arc<Domain>, length: usize, access: c_int) -> io::Result<Self> {
         let mut memory = memmap2::MmapMut::map_anon(length.max(1))?;
         let start = NonNull::new(memory.as_mut_ptr()).ok_or(io::ErrorKind::OutOfMemory)?;
         // SAFETY: the memory has this length and exists until the registration has ended.
         let mr = made(unsafe {
-            (loaded().ibv_reg_mr)(
-                domain.pd.as_ptr(),
-                start.as_ptr().cast(),
-                length.max(1),
-                abi::ACCESS_ALL,
-            )
+            (loaded().ibv_reg_mr)(domain.pd.as_ptr(), start.as_ptr().cast(), length.max(1), access)
         })?;
         Ok(Self { mr, memory: Some(memory), start, length, _domain: domain })
     }

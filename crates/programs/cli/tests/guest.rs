@@ -444,6 +444,12 @@ fn inside_a_guest_requests_that_may_not_be_fail_with_their_names() {
     from.pair.post(2, Request::Read(unknown), &own, 0..64, told).unwrap();
     assert_eq!(done(&from), Err(Failed::Flushed));
 
+    // An agent that limits rates refuses runs that read: others must not.
+    let [(from, own), (_to, there)] = pair();
+    let place = Place { address: there.address(), key: there.remote_key() };
+    from.pair.post(1, Request::Read(place), &own, 0..64, told).unwrap();
+    assert_eq!(done(&from), Err(Failed::RemoteAccess));
+
     let [(from, own), (to, there)] = pair();
     to.pair.post_receive(1, &there, 0..32).unwrap();
     from.pair.post(1, Request::Send, &own, 0..64, told).unwrap();

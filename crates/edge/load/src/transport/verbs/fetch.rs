@@ -48,7 +48,7 @@ impl FetchFlow {
         let (longest, depth) = prepare.point.verbs_slots();
         let (slot_bytes, bytes) = (longest as usize, longest as usize * depth as usize);
         let fetched = adapter.region(bytes).map_err(system(MEMORY))?;
-        let mut slots = adapter.region(bytes).map_err(system(MEMORY))?;
+        let mut slots = adapter.region_to_fetch(bytes).map_err(system(MEMORY))?;
         let does_verify = prepare.point.verify == Some(true) && !operation.is_atomic();
         let mut verifier = does_verify.then(Verifier::default);
         for slot in 0..depth as usize {
