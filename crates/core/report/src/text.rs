@@ -248,11 +248,12 @@ fn width_of(columns: &[Column]) -> usize {
     written(columns).lines().map(|line| line.chars().count()).max().unwrap_or_default()
 }
 
-/// Wraps text at `width`; further lines start with `indent`.
+/// Wraps text at `width`; further lines start with `indent`. Line breaks count as blanks: the text may contain words of
+/// another host, which begin no line of the report.
 pub(crate) fn paragraph(out: &mut String, text: &str, width: usize, indent: &str) {
     let mut line = String::new();
     let mut used = 0;
-    for (place, word) in text.split(' ').enumerate() {
+    for (place, word) in text.split([' ', '\n', '\r']).enumerate() {
         let length = word.chars().count();
         if place > 0 && used + 1 + length > width {
             out.push_str(line.trim_end());
@@ -268,4 +269,16 @@ pub(crate) fn paragraph(out: &mut String, text: &str, width: usize, indent: &str
     }
     out.push_str(line.trim_end());
     out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::paragraph;
+
+    #[test]
+    fn words_of_another_host_begin_no_line_of_their_own() {
+        let mut out = String::new();
+        paragraph(&mut out, "hosts  node\n\nrequired goodput: kept\rand more", 40, "  ");
+        assert_eq!(out, "hosts  node  required goodput: kept and\n  more\n");
+    }
 }
