@@ -130,7 +130,7 @@ impl Field for [u32; 4] {
     }
 }
 
-/// Text up to its first NUL, truncated if too long; invalid UTF-8 reads as empty.
+/// Text up to its first NUL, truncated after a whole character if too long; invalid UTF-8 reads as empty.
 impl Field for String {
     fn read(bytes: &[u8]) -> Self {
         let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -138,7 +138,7 @@ impl Field for String {
     }
 
     fn write(&self, bytes: &mut [u8]) {
-        let held = self.len().min(bytes.len() - 1);
+        let held = self.floor_char_boundary(bytes.len() - 1);
         bytes[..held].copy_from_slice(&self.as_bytes()[..held]);
     }
 }
