@@ -186,13 +186,13 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
         ),
         (
             "pace=fixed:1G,receive_buffer=16MiB",
-            "the agent allows 16MiB of memory, but the run needs 32897KiB: use fewer flows, or \
+            "the agent allows 16MiB of memory, but the run needs 34945KiB: use fewer flows, or \
              smaller payloads or buffers",
         ),
         (
             // Both buffers of an end, each doubled by the kernel.
             "pace=fixed:1G,transport=tcp,congestion=cubic,window=16MiB",
-            "the agent allows 16MiB of memory, but the run needs 65665KiB: use fewer flows, or \
+            "the agent allows 16MiB of memory, but the run needs 67713KiB: use fewer flows, or \
              smaller payloads or buffers",
         ),
     ] {

@@ -62,6 +62,33 @@ fn a_rate_counts_only_if_the_run_keeps_it_in_each_second() {
 }
 
 #[test]
+fn what_leaves_at_the_start_of_a_run_or_slice_is_within_the_rate() {
+    let quota = Quota { rate_max: Some(BitRate(80_000_000)), ..Quota::default() };
+    let check = |levels: &str, ms| {
+        let run = prepare(Role::Server, &format!("transport=tcp,congestion=cubic,{levels}"));
+        quota.check(&Prepare { duration_ns: Nanos::from_millis(ms), ..run })
+    };
+    // 1 MB takes 100 ms.
+    for levels in ["direction=reverse,payload=1MB", "pattern=rr,payload=64,response=1MB"] {
+        assert_eq!(check(&format!("{levels},pace=fixed:1/s"), 100), Ok(()), "{levels}");
+        let why = check(&format!("{levels},pace=fixed:1/s"), 99).unwrap_err();
+        assert!(why.contains("at which 1000000 B take longer than the run, 99ms"), "{why}");
+    }
+    assert_eq!(check("direction=reverse,payload=1000,pace=fixed:1/s", 1), Ok(()));
+    let sliced = |levels: &str| {
+        let mut run = prepare(Role::Server, &format!("transport=tcp,congestion=cubic,{levels}"));
+        (run.slice_ns, run.duration_ns) = (Some(Nanos::from_millis(40)), Nanos::from_secs(1));
+        run.point.pacing_rate = Some(BitRate(1_000_000));
+        quota.check(&run)
+    };
+    let why = sliced("direction=reverse,pace=burst:1MB/1s").unwrap_err();
+    assert!(why.contains("each slice begins with a departure: use whole runs"), "{why}");
+    for kept in ["direction=reverse", "direction=forward,pace=fixed:1/s"] {
+        assert_eq!(sliced(kept), Ok(()), "{kept}");
+    }
+}
+
+#[test]
 fn each_datagram_of_a_batch_has_a_buffer() {
     let quota = Quota { memory_max: Bytes(16 << 20), ..Quota::default() };
     let check = |path: &str| {
@@ -71,6 +98,16 @@ fn each_datagram_of_a_batch_has_a_buffer() {
     assert_eq!(check("copy"), Ok(()));
     let why = check("mmsg").unwrap_err();
     assert!(why.contains("of memory, but the run needs"), "{why}");
+}
+
+#[test]
+fn lists_and_threads_of_a_run_are_bounded() {
+    let quota = Quota { memory_max: Bytes(560 << 20), ..Quota::default() };
+    let many = Prepare { more_cpus: vec![0; 1025], ..prepare(Role::Server, "") };
+    assert_eq!(quota.check(&many), Err("a run may list 1024 addresses, CPUs and settings".into()));
+    let threads = |count| quota.check(&prepare(Role::Server, &format!("flows=64,threads={count}")));
+    assert_eq!(threads(8), Ok(()));
+    assert!(threads(33).unwrap_err().contains("of memory, but the run needs"));
 }
 
 #[test]
@@ -86,6 +123,10 @@ fn ports_of_servers_are_those_that_the_owner_allows() {
     let why = check(Some((7500, 7509)), 22).unwrap_err();
     assert!(why.starts_with("the agent allows ports 7500 to 7509, but the run asks for"), "{why}");
     let why = check(None, 53).unwrap_err();
+    assert!(why.starts_with("the agent does not allow port 53"), "{why}");
+    let privileged = prepare(Role::Client, "source_port=53");
+    let allowed = Quota { allows_clients: true, ..Quota::default() };
+    let why = allowed.check(&privileged).unwrap_err();
     assert!(why.starts_with("the agent does not allow port 53"), "{why}");
     let client = Prepare { port: 22, ..prepare(Role::Client, "") };
     let allowing = Quota { allows_clients: true, ..Quota::default() };

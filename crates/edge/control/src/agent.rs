@@ -248,25 +248,23 @@ impl Agent {
 
     /// Suspends accepting until the next tick, and drops the oldest pending handshake.
     fn hush(&mut self) {
-        self.make_room();
+        self.make_room(1);
         for listener in &self.listeners {
             let _ = epoll::delete(&self.epoll, listener);
         }
         self.is_deaf = true;
     }
 
-    /// Drops the oldest connection whose peer is not authenticated.
-    fn make_room(&mut self) {
+    /// Drops the oldest connection whose peer is not authenticated, if there are at least so many.
+    fn make_room(&mut self, least: usize) {
         let is_known = |id| self.coordinators.get(&id).is_some_and(Connected::is_known);
-        if let Some(oldest) = oldest_unauthenticated(&mut self.pending, is_known) {
+        if let Some(oldest) = oldest_unauthenticated(&mut self.pending, least, is_known) {
             self.coordinators.remove(&oldest);
         }
     }
 
     fn admit(&mut self, tcp: TcpStream, peer: SocketAddr) {
-        if self.pending.len() >= self.pending_max {
-            self.make_room();
-        }
+        self.make_room(self.pending_max);
         let id = self.next;
         let coordinator = Connected::new(tcp, peer, machine_time());
         if epoll::add(&self.epoll, &coordinator.tcp, EventData::new_u64(2 * id), EventFlags::IN)
@@ -399,18 +397,17 @@ impl Agent {
     }
 }
 
-/// Removes and returns the oldest connection whose peer is still not authenticated. Older ones that have been authenticated
-/// meanwhile are removed from the list.
+/// Removes and returns the oldest connection whose peer is still not authenticated, if at least `least` may be so. Those
+/// that have been authenticated meanwhile are removed from the list until there are fewer.
 fn oldest_unauthenticated(
     pending: &mut VecDeque<ConnectionId>,
+    least: usize,
     is_known: impl Fn(ConnectionId) -> bool,
 ) -> Option<ConnectionId> {
-    while let Some(oldest) = pending.pop_front() {
-        if !is_known(oldest) {
-            return Some(oldest);
-        }
+    if pending.len() >= least {
+        pending.retain(|&id| !is_known(id));
     }
-    None
+    if pending.len() >= least { pending.pop_front() } else { None }
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
@@ -434,8 +431,9 @@ mod tests {
     #[test]
     fn strangers_take_no_place_of_one_that_was_authenticated_meanwhile() {
         let mut pending = VecDeque::from([1, 2, 3, 4]);
-        assert_eq!(oldest_unauthenticated(&mut pending, |id| id <= 2), Some(3));
-        assert_eq!(pending, [4]);
-        assert_eq!(oldest_unauthenticated(&mut pending, |_| true), None);
+        assert_eq!(oldest_unauthenticated(&mut pending, 4, |id| id <= 2), None, "two are left");
+        assert_eq!(pending, [3, 4]);
+        assert_eq!(oldest_unauthenticated(&mut pending, 2, |_| false), Some(3));
+        assert_eq!(oldest_unauthenticated(&mut pending, 1, |_| true), None);
     }
 }

@@ -22,6 +22,9 @@ const AT_ONCE: u64 = 4;
 /// MTU of loopback allows.
 const UNPACED_BYTES: u64 = 10 << 16;
 
+/// Largest send buffer of a flow that states none (tcp(7), tcp_wmem).
+const SEND_BUFFER_BYTES: u64 = 4 << 20;
+
 /// Part of the duration by which the clock of a client may be fast: ten times the 100 ppm of docs/agent.md.
 const CLOCK_SHARE: u64 = 1000;
 
@@ -51,17 +54,26 @@ impl<'a> ResponseLimit<'a> {
             Pace::Poisson(_) => (4.0 * (duration_ns as f64 * each_ns as f64).sqrt()) as u64,
             // A burst is at the rate of its period.
             Pace::Burst { period, .. } => period.min(BURST_OVER_MAX).0.min(duration_ns),
-            // The kernel paces each flow after its first segments.
-            Pace::Closed if prepare.point.pacing_rate.is_some() => {
-                time_ns(UNPACED_BYTES.saturating_mul(prepare.point.flows.into()))
+            // The kernel paces what it has buffered, after the first segments of each flow.
+            Pace::Closed | Pace::Follow { .. } | Pace::Trace(_)
+                if prepare.point.pacing_rate.is_some() =>
+            {
+                let point = &prepare.point;
+                let buffer = point.window_bytes().or(point.send_buffer);
+                let buffer_bytes =
+                    buffer.map_or(SEND_BUFFER_BYTES, |buffer| buffer.0.saturating_mul(2));
+                let bytes = buffer_bytes.saturating_add(UNPACED_BYTES);
+                time_ns(bytes.saturating_mul(point.flows.into()))
             }
             _ => 0,
         };
+        // Not several that take most of the run.
+        let at_once_ns = AT_ONCE.saturating_mul(each_ns).min(each_ns.max(duration_ns / AT_ONCE));
         let limit = Self {
             rate,
             each_ns,
             ahead_max_ns: paced_ns
-                .saturating_add(AT_ONCE.saturating_mul(each_ns))
+                .saturating_add(at_once_ns)
                 .saturating_add(duration_ns / CLOCK_SHARE),
             control,
         };
@@ -146,6 +158,14 @@ mod tests {
         // A second's worth, and the first ones.
         assert_eq!(passed("burst:1B/24h", [0; 3000]), 1000 + AT_THE_START);
         assert_eq!(passed(&format!("fixed:1000,{paced}"), [0; 100]), AT_THE_START);
+    }
+
+    #[test]
+    fn what_the_kernel_paces_may_wait_in_the_send_buffer() {
+        let paced = "closed,pacing_rate=8M,transport=tcp,congestion=cubic";
+        // 4 MiB and ten segments of 64 KiB.
+        assert_eq!(passed(paced, [0; 9000]), 4849 + AT_THE_START);
+        assert_eq!(passed(&format!("{paced},window=1MiB"), [0; 9000]), 2752 + AT_THE_START);
     }
 
     #[test]

@@ -142,6 +142,10 @@ impl Connection {
             ));
             return;
         }
+        // Zeros stand for no session, which no limit of connections holds for.
+        if session == [0; 16] {
+            return self.refuse("the session of a coordinator may not be zero".to_owned());
+        }
         self.session = session;
         self.state = State::Idle;
         if let Some(welcome) = self.welcome.take() {

@@ -12,6 +12,12 @@ use crate::control::message::Prepare;
 /// Buffers of a flow besides its payloads: a stream receiver has 128 KiB.
 const FLOW_BYTES: u64 = 128 << 10;
 
+/// Stack of a load thread (`std::thread`), which limits the threads of all runs with their memory.
+const STACK_BYTES: u64 = 2 << 20;
+
+/// Most entries of each list of an order; an arbitrary choice, above the addresses and CPUs of any host.
+const LISTED_MAX: usize = 1024;
+
 /// Limit of a probe's responses, one per microsecond: the shortest RTT over loopback is 4.5 us (docs/bench.md, UDP
 /// exchange of 1 B, spinning).
 const PROBE_RATE: BitRate = BitRate(PROBE_BYTES.0 * 8 * 1_000_000);
@@ -19,6 +25,10 @@ const PROBE_RATE: BitRate = BitRate(PROBE_BYTES.0 * 8 * 1_000_000);
 /// Longest time over which the bytes of a burst are averaged: of a longer period they might all leave in one run. An
 /// arbitrary choice.
 pub const BURST_OVER_MAX: Nanos = Nanos::from_secs(1);
+
+/// Shortest time over which a payload that leaves at the start of a run is averaged: with its preparation a run takes 6 ms
+/// (docs/agent.md).
+const RUN_LEAST: Nanos = Nanos::from_millis(10);
 
 /// First port that any user may bind (ip(7)): those below are for services.
 const PORT_MIN: u16 = 1024;
@@ -86,6 +96,10 @@ impl Quota {
                 ));
             }
         }
+        let listed = [prepare.from.len(), prepare.more_cpus.len(), prepare.host_settings.len()];
+        if listed.iter().any(|&count| count > LISTED_MAX) {
+            return Err(format!("a run may list {LISTED_MAX} addresses, CPUs and settings"));
+        }
         if !prepare.host_settings.is_empty() && !self.allows_settings {
             let why = "the agent does not allow host_settings: start it with --allow-settings";
             return Err(why.to_owned());
@@ -134,9 +148,13 @@ impl Quota {
         Some(if is_probe(point) { rate.max(PROBE_RATE) } else { rate })
     }
 
-    /// Checks the port that a run names for its server.
-    fn check_port(&self, &Prepare { role, port, .. }: &Prepare) -> Result<(), String> {
-        if role == Role::Client || port == 0 {
+    /// Checks the port that a run names for its end.
+    fn check_port(&self, prepare: &Prepare) -> Result<(), String> {
+        let port = match prepare.role {
+            Role::Client => prepare.point.source_port.unwrap_or(0),
+            Role::Server => prepare.port,
+        };
+        if port == 0 {
             return Ok(());
         }
         match self.ports {
@@ -164,7 +182,23 @@ impl Quota {
                 Operation::Send
             ));
         }
+        let point = &prepare.point;
+        let is_kernels = matches!(point.pace, Pace::Closed | Pace::Follow { .. } | Pace::Trace(_));
+        if prepare.slice_ns.is_some() && prepare.is_active() && !is_kernels {
+            let why = "the agent limits rates, and each slice begins with a departure: use whole runs, or start the \
+                       agent without --rate";
+            return Err(why.to_owned());
+        }
+        // The schedule of a run begins with one, however long it takes at the rate.
+        let first = point.payload.max(point.response.unwrap_or(Bytes(0)));
+        let over = prepare.duration_ns.max(RUN_LEAST);
+        let takes = u128::from(first.0) * 8_000_000_000 / u128::from(most.0.max(1));
         match rate_of(prepare) {
+            Some(rate) if rate <= most && takes > u128::from(over.0) => Err(format!(
+                "the agent allows a rate of {most}, at which {} B take longer than the run, {}: use smaller payloads or \
+                 responses, or a longer run",
+                first.0, prepare.duration_ns
+            )),
             Some(rate) if rate <= most => Ok(()),
             Some(rate) if matches!(prepare.point.pace, Pace::Burst { .. }) => Err(format!(
                 "the agent allows a rate of {most}, but the run has {rate}: bursts count over their period, at most a \
@@ -236,7 +270,8 @@ pub(crate) fn memory_of(prepare: &Prepare) -> Bytes {
     let messages = messages.saturating_add(relay);
     let flow = FLOW_BYTES.saturating_add(messages).saturating_add(buffers.saturating_mul(2));
     let flows = flow.saturating_mul(u64::from(point.flows));
-    Bytes(flows.saturating_add(point.registered_bytes().0))
+    let stacks = STACK_BYTES.saturating_mul(point.threads.unwrap_or(1).into());
+    Bytes(flows.saturating_add(stacks).saturating_add(point.registered_bytes().0))
 }
 
 /// Whether a run is like the probe of a load: one small payload under way, which waits for its answer as ping(8) does.

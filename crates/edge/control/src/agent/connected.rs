@@ -29,6 +29,9 @@ const PROVE_WITHIN: Nanos = Nanos::from_secs(60);
 /// Limit of received bytes until then: a ClientHello, a certificate of 400 bytes and a signature take 2 KB.
 const PROVE_BYTES: u64 = 16 << 10;
 
+/// Most requests besides pings that may arrive together: a coordinator sends one and waits. An arbitrary choice.
+const ORDERS_AT_ONCE: usize = 64;
+
 /// Time for the peer to read why the connection ends.
 const PART_WITHIN: Nanos = Nanos::from_secs(2);
 
@@ -219,7 +222,7 @@ impl Connected {
         }
         let requests: Vec<Request> = self.frames.messages(&bytes).map_err(io::Error::other)?;
         if let Some(protocol) = self.protocol() {
-            requests.into_iter().for_each(|request| protocol.on_request(machine_time(), request));
+            on_requests(protocol, requests);
         }
         if is_open { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
@@ -483,6 +486,7 @@ impl Connected {
     /// before.
     pub(super) fn close(&mut self) -> bool {
         self.release();
+        self.frames = FrameReader::default();
         let Phase::Known(mut secured, _) = std::mem::replace(&mut self.phase, Phase::Over) else {
             return true;
         };
@@ -492,6 +496,23 @@ impl Connected {
             self.phase = Phase::Parting { until: machine_time() + PART_WITHIN };
         }
         !may_read
+    }
+}
+
+/// Handles requests that have arrived together. One read has room for 1500 pings: of several in a row only the last is
+/// answered, or the answers would delay other coordinators.
+fn on_requests(protocol: &mut Connection, requests: Vec<Request>) {
+    let is_ping = |request: &Request| matches!(request, Request::Ping { .. });
+    let orders = requests.iter().filter(|request| !is_ping(request)).count();
+    if orders > ORDERS_AT_ONCE {
+        protocol.refuse(format!("more than {ORDERS_AT_ONCE} orders arrived together"));
+        return;
+    }
+    let mut requests = requests.into_iter().peekable();
+    while let Some(request) = requests.next() {
+        if !(is_ping(&request) && requests.peek().is_some_and(is_ping)) {
+            protocol.on_request(machine_time(), request);
+        }
     }
 }
 

@@ -120,6 +120,29 @@ fn a_host_has_half_of_the_connections_whatever_sessions_it_names() {
 }
 
 #[test]
+fn of_many_pings_the_last_is_answered_and_many_orders_at_once_are_refused() {
+    let keys = Keys::new();
+    let agent = Agent::start(&keys, &[]);
+    let mut said = String::new();
+    let mut eager = BufReader::new(greeted(&keys, &agent, 1));
+    eager.read_line(&mut said).unwrap();
+    assert!(said.contains("welcome"), "{said}");
+    let ping = |sent_ns| encode(&Request::Ping { sent_ns, rtt_ns: 0 });
+    let pings: Vec<u8> = (1..=200).flat_map(ping).collect();
+    eager.get_mut().write_all(&pings).unwrap();
+    said.clear();
+    eager.read_line(&mut said).unwrap();
+    assert!(said.contains("\"sent_ns\":200"), "200 pings in one TLS record: {said}");
+    let abort = encode(&Request::Order { order: Order::Abort { run: 1 } });
+    eager.get_mut().write_all(&abort.repeat(65)).unwrap();
+    said.clear();
+    eager.read_to_string(&mut said).unwrap();
+    assert!(said.contains("more than 64 orders arrived together"), "{said}");
+    drop(eager);
+    agent.ends_well();
+}
+
+#[test]
 fn a_client_faster_than_it_stated_gets_no_more_responses_than_the_agent_allows() {
     let keys = Keys::new();
     let agent = Agent::start(&keys, &["--rate", "8M"]);
