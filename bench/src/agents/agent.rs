@@ -98,8 +98,8 @@ pub fn command(program: &Path, key: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Prints a goal and how the interval of a figure lies to it. The exit code: 0 if the whole interval meets the goal, 1 if
-/// none of it does, otherwise 2.
+/// Prints whether a figure meets its goal. Returns the exit code: 0 if the whole confidence interval meets the goal, 1 if
+/// neither end of it does, otherwise 2.
 pub fn judged(found: Option<&Estimate>, goal: &str, meets: impl Fn(f64) -> bool) -> u8 {
     let interval = found.and_then(|found| found.interval.as_ref());
     let ends = interval.map(|interval| (meets(interval.low), meets(interval.high)));

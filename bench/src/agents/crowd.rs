@@ -20,7 +20,7 @@ const THREADS: usize = 16;
 
 type Held = StreamOwned<ClientConnection, TcpStream>;
 
-/// Goal for 1000 coordinators, and in proportion for others.
+/// Goal: time in which 1000 coordinators connect, in proportion for other numbers. An arbitrary choice.
 const CONNECT_1000_S: f64 = 10.0;
 
 /// Measures the cost of coordinators that connect, are accepted and stay connected.

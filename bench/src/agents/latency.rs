@@ -12,7 +12,7 @@ use crate::agent::{Agent, CONFIDENCE, command, judged, told};
 /// Runs per command: enough that the start of the program is a small part of the time.
 const RUNS: u32 = 50;
 
-/// Goal: a tenth of the duration of these runs.
+/// Goal: a tenth of the duration of these runs, an arbitrary choice.
 const ADDED_MS_MAX: f64 = 1.0;
 
 /// Compares the time of commands with many short runs on loopback, with and without an agent.

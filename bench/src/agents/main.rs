@@ -43,8 +43,8 @@ enum Question {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
-    /// What strangers who flood the agent's port take from a measurement; exit code 1 if the goal is missed, 2 if the
-    /// result is inconclusive
+    /// How much goodput a measurement loses while unauthenticated connections flood the agent's port; exit code 1 if the
+    /// goal is missed, 2 if the result is inconclusive
     Flood {
         /// Connections a second
         #[arg(long, default_value_t = 500)]
@@ -56,7 +56,7 @@ enum Question {
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
     },
-    /// What orders through an agent add to the time that a run takes; exit code 1 if the goal is missed, 2 if the result
+    /// How much time an agent adds to a run; exit code 1 if the goal is missed, 2 if the result
     /// is inconclusive
     Latency {
         /// Interleaved pairs

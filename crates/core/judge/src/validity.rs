@@ -137,7 +137,7 @@ fn wire(record: &Record, bucket_bytes: u64) -> Option<String> {
         exceeds(goodput_bps, bound_bps, bucket_bytes, seconds).then(|| {
             let beyond = 100.0 * (goodput_bps / bound_bps - 1.0);
             let [goodput, bound] = [goodput_bps, bound_bps].map(|bps| bps / 1e6);
-            // What it delayed before the counted time arrives within it.
+            // Packets that a late emulator held back before the counted time arrive within it.
             let excess_ns = (goodput_bps / bound_bps - 1.0) * seconds * 1e9;
             let waited_ns =
                 record.emulation.as_ref().and_then(|emulation| waited_ns(record, emulation));

@@ -17,10 +17,10 @@ fn prepare(role: Role, levels: &str) -> Prepare {
     Prepare { run: RUN, duration_ns: Nanos::from_secs(10), token: [1; 16], ..prepare }
 }
 
-fn hello(version: u16) -> Vec<AgentAction> {
+fn hello(version: u16, session: [u8; 16]) -> Vec<AgentAction> {
     let welcome = Welcome { version: PROTOCOL_VERSION, ..Welcome::default() };
     let mut connection = Connection::new(Instant(0), welcome, Nanos(0));
-    connection.on_request(Instant(0), Request::Hello { version, session: SESSION });
+    connection.on_request(Instant(0), Request::Hello { version, session });
     std::iter::from_fn(|| connection.poll_output()).collect()
 }
 
@@ -32,9 +32,12 @@ fn other_versions_are_refused_with_the_side_that_has_to_be_updated() {
         let why = format!(
             "the agent uses protocol version {ours}, this program version {theirs}: update {update}"
         );
-        assert_eq!(hello(theirs), [AgentAction::Say(Answer::Refused { why }), AgentAction::Close]);
+        assert_eq!(
+            hello(theirs, SESSION),
+            [AgentAction::Say(Answer::Refused { why }), AgentAction::Close]
+        );
     }
-    assert!(matches!(hello(ours).as_slice(), [AgentAction::Say(Answer::Welcome(_))]));
+    assert!(matches!(hello(ours, SESSION).as_slice(), [AgentAction::Say(Answer::Welcome(_))]));
 }
 
 /// A connection whose hello has been answered.
@@ -417,4 +420,11 @@ fn sentences_of_another_host_have_one_line() {
     let text = r#"{"answer":"refused","why":"full\nreally"}"#;
     let answer: Answer = serde_json::from_str(text).unwrap();
     assert_eq!(answer, Answer::Refused { why: "full; really".to_owned() });
+}
+
+#[test]
+fn a_session_of_zeros_is_refused() {
+    let why = "a session of zeros is reserved: use a random one".to_owned();
+    let refused = [AgentAction::Say(Answer::Refused { why }), AgentAction::Close];
+    assert_eq!(hello(PROTOCOL_VERSION, [0; 16]), refused);
 }

@@ -82,7 +82,7 @@ fn what_leaves_at_the_start_of_a_run_or_slice_is_within_the_rate() {
         quota.check(&run)
     };
     let why = sliced("direction=reverse,pace=burst:1MB/1s").unwrap_err();
-    assert!(why.contains("each slice begins with a departure: use whole runs"), "{why}");
+    assert!(why.contains("each slice sends its first payload or burst at once"), "{why}");
     for kept in ["direction=reverse", "direction=forward,pace=fixed:1/s"] {
         assert_eq!(sliced(kept), Ok(()), "{kept}");
     }
@@ -104,7 +104,10 @@ fn each_datagram_of_a_batch_has_a_buffer() {
 fn lists_and_threads_of_a_run_are_bounded() {
     let quota = Quota { memory_max: Bytes(560 << 20), ..Quota::default() };
     let many = Prepare { more_cpus: vec![0; 1025], ..prepare(Role::Server, "") };
-    assert_eq!(quota.check(&many), Err("a run may list 1024 addresses, CPUs and settings".into()));
+    assert_eq!(
+        quota.check(&many),
+        Err("a run may list at most 1024 addresses, CPUs or settings: use fewer".into())
+    );
     let threads = |count| quota.check(&prepare(Role::Server, &format!("flows=64,threads={count}")));
     assert_eq!(threads(8), Ok(()));
     assert!(threads(33).unwrap_err().contains("of memory, but the run needs"));

@@ -162,7 +162,7 @@ pub struct Instrument {
 }
 
 impl Record {
-    /// Whether the run counts: it was carried out, is valid, and no warm-up.
+    /// Whether the run counts: it was completed and is not a warm-up.
     pub fn counts(&self) -> bool {
         self.outcome == Outcome::Completed && !self.place.warm_up
     }

@@ -255,7 +255,7 @@ impl Agent {
         self.is_deaf = true;
     }
 
-    /// Drops the oldest connection whose peer is not authenticated, if there are at least so many.
+    /// Drops the oldest connection whose peer is not authenticated, if there are at least `least` of them.
     fn make_room(&mut self, least: usize) {
         let is_known = |id| self.coordinators.get(&id).is_some_and(Connected::is_known);
         if let Some(oldest) = oldest_unauthenticated(&mut self.pending, least, is_known) {
@@ -397,8 +397,8 @@ impl Agent {
     }
 }
 
-/// Removes and returns the oldest connection whose peer is still not authenticated, if at least `least` may be so. Those
-/// that have been authenticated meanwhile are removed from the list until there are fewer.
+/// Removes and returns the oldest connection whose peer is not authenticated, if there are at least `least` of them. `pending`
+/// may still list some that were authenticated meanwhile: these are removed from it first.
 fn oldest_unauthenticated(
     pending: &mut VecDeque<ConnectionId>,
     least: usize,

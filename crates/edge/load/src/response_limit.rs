@@ -55,9 +55,7 @@ impl<'a> ResponseLimit<'a> {
             // A burst is at the rate of its period.
             Pace::Burst { period, .. } => period.min(BURST_OVER_MAX).0.min(duration_ns),
             // The kernel paces what it has buffered, after the first segments of each flow.
-            Pace::Closed | Pace::Follow { .. } | Pace::Trace(_)
-                if prepare.point.pacing_rate.is_some() =>
-            {
+            ref pace if !pace.states_rate() && prepare.point.pacing_rate.is_some() => {
                 let point = &prepare.point;
                 let buffer = point.window_bytes().or(point.send_buffer);
                 let buffer_bytes =
@@ -67,7 +65,7 @@ impl<'a> ResponseLimit<'a> {
             }
             _ => 0,
         };
-        // Not several that take most of the run.
+        // At the limit these take at most a quarter of the run, unless a single response takes longer.
         let at_once_ns = AT_ONCE.saturating_mul(each_ns).min(each_ns.max(duration_ns / AT_ONCE));
         let limit = Self {
             rate,

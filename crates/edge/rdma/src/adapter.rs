@@ -95,8 +95,8 @@ impl Adapter {
         Region::new(Arc::clone(&self.domain), bytes, abi::ACCESS_WRITE)
     }
 
-    /// As [`Self::region`], for memory that the other end may also read, by READ and atomics. The adapter answers these
-    /// alone, at any rate.
+    /// As [`Self::region`], for memory that is also the target of RDMA READ and atomics. The adapter responds to these
+    /// without the program, which cannot limit their rate.
     pub fn region_to_fetch(&self, bytes: usize) -> io::Result<Region> {
         Region::new(Arc::clone(&self.domain), bytes, abi::ACCESS_FETCH)
     }

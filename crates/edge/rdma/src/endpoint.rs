@@ -132,7 +132,7 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// What the other end must know. It may access `region`, if there is one, as far as that allows it.
+    /// What the other end needs to connect, and to access `region`, if there is one, with the access rights of that.
     pub fn identity(&self, region: Option<&Region>) -> Identity {
         match region {
             Some(region) => Identity {

@@ -73,6 +73,11 @@ impl Lengths {
 }
 
 impl Pace {
+    /// Whether the pace states the rate at which payloads depart.
+    pub fn states_rate(&self) -> bool {
+        matches!(self, Self::Fixed(_) | Self::Poisson(_) | Self::OnOff { .. } | Self::Burst { .. })
+    }
+
     /// The intended departures of payloads of one size; `None` for a closed loop, which has none.
     ///
     /// `stream` is the random stream of this flow; equal streams give equal departures. `trace` holds the

@@ -142,9 +142,9 @@ impl Connection {
             ));
             return;
         }
-        // Zeros stand for no session, which no limit of connections holds for.
+        // Zeros mean that no hello has arrived: such connections do not count towards the limit of a coordinator.
         if session == [0; 16] {
-            return self.refuse("the session of a coordinator may not be zero".to_owned());
+            return self.refuse("a session of zeros is reserved: use a random one".to_owned());
         }
         self.session = session;
         self.state = State::Idle;

@@ -98,7 +98,9 @@ impl Quota {
         }
         let listed = [prepare.from.len(), prepare.more_cpus.len(), prepare.host_settings.len()];
         if listed.iter().any(|&count| count > LISTED_MAX) {
-            return Err(format!("a run may list {LISTED_MAX} addresses, CPUs and settings"));
+            return Err(format!(
+                "a run may list at most {LISTED_MAX} addresses, CPUs or settings: use fewer"
+            ));
         }
         if !prepare.host_settings.is_empty() && !self.allows_settings {
             let why = "the agent does not allow host_settings: start it with --allow-settings";
@@ -148,7 +150,7 @@ impl Quota {
         Some(if is_probe(point) { rate.max(PROBE_RATE) } else { rate })
     }
 
-    /// Checks the port that a run names for its end.
+    /// Checks the port that a run names: the one where a server listens, or the source port of a client.
     fn check_port(&self, prepare: &Prepare) -> Result<(), String> {
         let port = match prepare.role {
             Role::Client => prepare.point.source_port.unwrap_or(0),
@@ -183,13 +185,12 @@ impl Quota {
             ));
         }
         let point = &prepare.point;
-        let is_kernels = matches!(point.pace, Pace::Closed | Pace::Follow { .. } | Pace::Trace(_));
-        if prepare.slice_ns.is_some() && prepare.is_active() && !is_kernels {
-            let why = "the agent limits rates, and each slice begins with a departure: use whole runs, or start the \
-                       agent without --rate";
+        if prepare.slice_ns.is_some() && prepare.is_active() && point.pace.states_rate() {
+            let why = "the agent limits rates, but each slice sends its first payload or burst at once: compare whole \
+                       runs (slices = false), or start the agent without --rate";
             return Err(why.to_owned());
         }
-        // The schedule of a run begins with one, however long it takes at the rate.
+        // The first payload leaves at the start of the run, and the first response as soon as it is requested.
         let first = point.payload.max(point.response.unwrap_or(Bytes(0)));
         let over = prepare.duration_ns.max(RUN_LEAST);
         let takes = u128::from(first.0) * 8_000_000_000 / u128::from(most.0.max(1));
