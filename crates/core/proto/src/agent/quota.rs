@@ -196,8 +196,8 @@ impl Quota {
         let takes = u128::from(first.0) * 8_000_000_000 / u128::from(most.0.max(1));
         match rate_of(prepare) {
             Some(rate) if rate <= most && takes > u128::from(over.0) => Err(format!(
-                "the agent allows a rate of {most}, at which {} B take longer than the run, {}: use smaller payloads or \
-                 responses, or a longer run",
+                "the agent allows a rate of {most}, at which {} B take longer than the run or warm-up, here {}: use smaller \
+                 payloads or responses, or a longer run",
                 first.0, prepare.duration_ns
             )),
             Some(rate) if rate <= most => Ok(()),

@@ -31,7 +31,7 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
     for (words, says) in [
         (vec!["-P", "5"], "the agent allows 4 flows, but the run has 5"),
         (
-            vec!["-t", "2s", "-b", "1M"],
+            vec!["-t", "2s", "-b", "1M", "-l", "1KiB"],
             "the agent allows runs of 1s, but this one takes 2s: use a \
                                         shorter duration",
         ),
@@ -40,6 +40,10 @@ fn a_run_beyond_the_quota_is_refused_with_the_quota() {
             vec!["-t", "100ms", "-b", "11M"],
             "the agent allows a rate of 10M, but the run has 11M: \
                                             use a lower rate",
+        ),
+        (
+            vec!["-t", "1s", "-b", "1M", "-l", "128KiB", "--warm-up", "100ms"],
+            "131072 B take longer than the run or warm-up, here 100ms: use smaller payloads",
         ),
     ] {
         let mut command = keys.command(&["measure", "stream", &at]);
