@@ -288,22 +288,26 @@ fn emulator(record: &Record) -> Vec<String> {
     }
     let late_ns: u64 = ways.iter().filter_map(|way| way.late_mean_ns).sum();
     let late_ns = late_ns as f64;
-    // It reads packets late if it waits for a CPU. Each wait delays at least one exchange.
-    let exchanges: u64 = record.load().map(|flow| flow.sent.calls).sum();
+    // It reads packets late if it waits for a CPU. Each wait delays at least one exchange, and at most all under way.
+    let exchanges = record.load().map(|flow| flow.sent.calls).sum::<u64>().max(1) as f64;
     // Of several groups at once, the wait may have delayed another.
-    let waited_ns = waited_ns.filter(|_| record.point.group.is_none());
-    let waited_ns = waited_ns.unwrap_or(0.0) / exchanges.max(1) as f64;
+    let waited_ns = waited_ns.filter(|_| record.point.group.is_none()).unwrap_or(0.0);
     if let Some(mean_ns) = record.figures.time_mean().map(|mean| mean.value) {
         let is_long = |ns: f64| ns > LATE_MIN_NS.max(LATENCY_TIE * mean_ns);
         let step = if record.point.pattern == Pattern::PingPing { "step" } else { "RTT" };
         let of_mean = format!("too much for a mean {step} of {:.0} us", mean_ns / 1e3);
-        if is_long(waited_ns) {
+        if is_long(waited_ns / exchanges) {
             found.push(format!(
                 "{THE_EMULATOR} waited for a CPU for {:.0} us in each {step}, {of_mean}; stop other processes",
-                waited_ns / 1e3
+                waited_ns / exchanges / 1e3
             ));
         } else if is_long(late_ns) {
-            let cause = by_others(late_ns).unwrap_or_default();
+            let without_waits_ns = late_ns - waited_ns * slots(&record.point) / exchanges;
+            let cause = if is_long(without_waits_ns) {
+                String::new()
+            } else {
+                format!(": it {}", waited_for_a_cpu(waited_ns))
+            };
             found.push(format!(
                 "{THE_EMULATOR} was {:.0} us late (mean), {of_mean}{cause}",
                 late_ns / 1e3
@@ -311,6 +315,12 @@ fn emulator(record: &Record) -> Vec<String> {
         }
     }
     found
+}
+
+/// Requests that may be under way at once.
+fn slots(point: &Point) -> f64 {
+    let outstanding = point.outstanding.filter(|_| point.pattern == Pattern::Rr).unwrap_or(1);
+    f64::from(outstanding) * f64::from(point.flows)
 }
 
 /// That the emulator waited so long for a CPU, and what to do.
@@ -538,8 +548,7 @@ fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
     if point.pattern == Pattern::Stream {
         return None;
     }
-    let outstanding = point.outstanding.filter(|_| point.pattern == Pattern::Rr).unwrap_or(1);
-    let slots = f64::from(outstanding) * f64::from(point.flows);
+    let slots = slots(point);
     let (rate_per_s, mean_ns) =
         (figures.value(Figure::TransactionRate)?, figures.time_mean().map(|mean| mean.value)?);
     let rtt_ns = flow.rtt_ns.as_ref()?;

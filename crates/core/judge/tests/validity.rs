@@ -514,6 +514,25 @@ fn what_cannot_be_is_said_with_its_numbers() {
     }
 }
 
+#[test]
+fn waits_for_a_cpu_are_a_cause_only_if_the_emulator_would_not_have_been_too_late_without_them() {
+    for (waited_ns, is_cause) in [(20_000, false), (100_000, true)] {
+        let mut record = ping_pong();
+        record.nodes[0].usage = Some(usage_of_cpu(1, 1.0));
+        let exchanges = record.flows[0].sent.calls;
+        let emulation = record.emulation.as_mut().unwrap();
+        emulation.back.late_mean_ns = Some(400_000);
+        (emulation.cpu, emulation.cpu_ns) = (Some(1), Some(0));
+        emulation.run_delay_ns = Some(waited_ns * exchanges);
+        let found = violations(&record, 0).join("; ");
+        assert!(
+            found.contains("was 405 us late (mean), too much for a mean RTT of 10500 us"),
+            "{found}"
+        );
+        assert_eq!(found.contains("waited for a CPU"), is_cause, "{found}");
+    }
+}
+
 /// Others had the emulator's CPU in 20 % of the run, while it waited.
 fn cpu_of_the_emulator_had_others(record: &mut Record) {
     let usage = usage_of_cpu(1, 1.0);

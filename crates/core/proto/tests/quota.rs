@@ -72,7 +72,10 @@ fn what_leaves_at_the_start_of_a_run_or_slice_is_within_the_rate() {
     for levels in ["direction=reverse,payload=1MB", "pattern=rr,payload=64,response=1MB"] {
         assert_eq!(check(&format!("{levels},pace=fixed:1/s"), 100), Ok(()), "{levels}");
         let why = check(&format!("{levels},pace=fixed:1/s"), 99).unwrap_err();
-        assert!(why.contains("at which 1000000 B take longer than the run or warm-up, here 99ms"), "{why}");
+        assert!(
+            why.contains("at which 1000000 B take longer than the run or warm-up, here 99ms"),
+            "{why}"
+        );
     }
     assert_eq!(check("direction=reverse,payload=1000,pace=fixed:1/s", 1), Ok(()));
     let sliced = |levels: &str| {
