@@ -290,13 +290,13 @@ fn emulator(record: &Record) -> Vec<String> {
     let late_ns = late_ns as f64;
     // It reads packets late if it waits for a CPU. Each wait delays at least one exchange, and at most all under way.
     let exchanges = record.load().map(|flow| flow.sent.calls).sum::<u64>().max(1) as f64;
-    // Of several groups at once, the wait may have delayed another.
-    let waited_ns = waited_ns.filter(|_| record.point.group.is_none()).unwrap_or(0.0);
+    let waited_ns = waited_ns.unwrap_or(0.0);
     if let Some(mean_ns) = record.figures.time_mean().map(|mean| mean.value) {
         let is_long = |ns: f64| ns > LATE_MIN_NS.max(LATENCY_TIE * mean_ns);
         let step = if record.point.pattern == Pattern::PingPing { "step" } else { "RTT" };
         let of_mean = format!("too much for a mean {step} of {:.0} us", mean_ns / 1e3);
-        if is_long(waited_ns / exchanges) {
+        // Of several groups at once, the wait may have delayed another.
+        if record.point.group.is_none() && is_long(waited_ns / exchanges) {
             found.push(format!(
                 "{THE_EMULATOR} waited for a CPU for {:.0} us in each {step}, {of_mean}; stop other processes",
                 waited_ns / exchanges / 1e3

@@ -516,8 +516,19 @@ fn what_cannot_be_is_said_with_its_numbers() {
 
 #[test]
 fn waits_for_a_cpu_are_a_cause_only_if_the_emulator_would_not_have_been_too_late_without_them() {
-    for (waited_ns, is_cause) in [(20_000, false), (100_000, true)] {
-        let mut record = ping_pong();
+    let of_a_group = |mut record: Record| {
+        record.point.group = Some("requests".to_owned());
+        record
+    };
+    let cases = [
+        (ping_pong(), 20_000, false),
+        (ping_pong(), 100_000, true),
+        // Of several groups at once, the wait may have delayed another: it is no fault of its own, but a cause.
+        (of_a_group(ping_pong()), 20_000, false),
+        (of_a_group(ping_pong()), 100_000, true),
+        (of_a_group(ping_pong()), 400_000, true),
+    ];
+    for (mut record, waited_ns, is_cause) in cases {
         record.nodes[0].usage = Some(usage_of_cpu(1, 1.0));
         let exchanges = record.flows[0].sent.calls;
         let emulation = record.emulation.as_mut().unwrap();
