@@ -1,7 +1,7 @@
 //! Admission of runs at an agent: slots, and the queue for them.
 //!
 //! A coordinator holds a slot from the start of a run to the end of its last part. With one slot, coordinators do
-//! not disturb each other's measurements, and their runs take turns.
+//! not disturb each other's measurements, and runs of their hosts take turns.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -61,9 +61,28 @@ impl<H: Copy + Ord, S: Copy + Ord> AdmissionQueue<H, S> {
             self.begin(coordinator);
             return Turn::Now;
         }
-        self.queue.push_back((coordinator, connection));
-        let place = self.places().last().map_or(1, |(_, place)| place);
+        let behind = self.behind(coordinator);
+        self.queue.insert(behind, (coordinator, connection));
+        let place =
+            self.places().find(|&(waiting, _)| waiting == connection).map_or(1, |(_, place)| place);
         Turn::Waits { place }
+    }
+
+    /// Place in the queue for a run of this coordinator. Hosts take turns: it is behind the first coordinators of all hosts,
+    /// if it is the first of its host, otherwise behind the second ones, and so on. So it does not help a host to name many
+    /// sessions.
+    fn behind(&self, coordinator: (H, S)) -> usize {
+        let mut sessions: BTreeMap<H, Vec<S>> = BTreeMap::new();
+        let mut rank = |(host, session): (H, S)| {
+            let of_host = sessions.entry(host).or_default();
+            of_host.iter().position(|&known| known == session).unwrap_or_else(|| {
+                of_host.push(session);
+                of_host.len() - 1
+            })
+        };
+        let ranks: Vec<usize> = self.queue.iter().map(|&(waiting, _)| rank(waiting)).collect();
+        let own = rank(coordinator);
+        ranks.iter().rposition(|&other| other <= own).map_or(0, |last| last + 1)
     }
 
     /// Ends an active part of a run.
@@ -226,6 +245,30 @@ mod tests {
         assert_eq!(queue.call(), None);
         queue.done(of(2));
         assert_eq!((queue.call(), queue.busy()), (Some(3), 3));
+    }
+
+    #[test]
+    fn hosts_take_turns_whatever_sessions_they_name() {
+        let mut queue = AdmissionQueue::new(1);
+        let of = |session: u8| (1, [session; 16]);
+        assert_eq!(queue.ask(of(1), 1), Turn::Now);
+        for number in 2..=9 {
+            let place = u32::from(number) - 1;
+            assert_eq!(queue.ask(of(number), number.into()), Turn::Waits { place });
+        }
+        assert_eq!(queue.ask(B, 20), Turn::Waits { place: 2 });
+        // The second part of a run is beside the first.
+        assert_eq!(queue.ask(B, 21), Turn::Waits { place: 2 });
+        queue.done(of(1));
+        assert_eq!(queue.ask(of(1), 1), Turn::Waits { place: 10 });
+        assert_eq!((queue.call(), queue.call()), (Some(2), None));
+        queue.done(of(2));
+        assert_eq!((queue.call(), queue.call(), queue.call()), (Some(20), Some(21), None));
+        // Who comes again is behind those who waited longer.
+        assert_eq!(queue.ask(C, 30), Turn::Waits { place: 2 });
+        queue.done(B);
+        queue.done(B);
+        assert_eq!(queue.call(), Some(3));
     }
 
     #[test]
