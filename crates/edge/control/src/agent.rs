@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use fabricmark_proto::{AdmissionQueue, AgentAction, ConnectionId, Quota, SessionId, Turn};
@@ -23,7 +24,7 @@ use rustix::process::{Resource, getrlimit};
 use rustls::ServerConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use connected::Connected;
+use connected::{Connected, Hand, wait_for_workers};
 
 use crate::secured::machine_time;
 
@@ -97,6 +98,8 @@ pub struct Agent {
     next: ConnectionId,
     /// Connections with an event that is not handled yet.
     stirred: VecDeque<ConnectionId>,
+    /// Where workers are sent whose connections end.
+    ending: Sender<Hand>,
     /// Whether accepting is suspended because the process ran out of descriptors.
     is_deaf: bool,
 }
@@ -118,6 +121,7 @@ impl Agent {
             is_queue_changed: false,
             next: 0,
             stirred: VecDeque::new(),
+            ending: wait_for_workers()?,
             is_deaf: false,
             settings,
         };
@@ -266,7 +270,7 @@ impl Agent {
     fn admit(&mut self, tcp: TcpStream, peer: SocketAddr) {
         self.make_room(self.pending_max);
         let id = self.next;
-        let coordinator = Connected::new(tcp, peer, machine_time());
+        let coordinator = Connected::new(tcp, peer, self.ending.clone(), machine_time());
         if epoll::add(&self.epoll, &coordinator.tcp, EventData::new_u64(2 * id), EventFlags::IN)
             .is_ok()
         {

@@ -5,6 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ const OUTBOX_MAX: usize = 8 << 20;
 const OVERTIME: Nanos = Nanos::from_secs(300);
 
 /// A worker process and the socket to it.
-struct Hand {
+pub(super) struct Hand {
     // Closed before the process is waited for.
     socket: UnixStream,
     process: WorkerProcess,
@@ -102,6 +103,19 @@ impl Hand {
     }
 }
 
+/// Starts a thread that waits for the ends of the workers that it is sent.
+pub(super) fn wait_for_workers() -> io::Result<Sender<Hand>> {
+    let (ending, ended) = mpsc::channel();
+    let wait = move || {
+        for hand in ended {
+            // If the kernel has no further thread, the closure is dropped here, and this thread waits itself.
+            let _ = thread::Builder::new().spawn(|| drop(hand));
+        }
+    };
+    thread::Builder::new().spawn(wait)?;
+    Ok(ending)
+}
+
 enum Phase {
     /// No byte has arrived.
     Silent,
@@ -127,6 +141,8 @@ pub(super) struct Connected {
     phase: Phase,
     frames: FrameReader,
     hand: Option<Hand>,
+    /// Where the worker is sent to be waited for.
+    ending: Sender<Hand>,
     /// Place in the queue that the peer was told last; 0 if it does not wait.
     pub(super) place: u32,
     /// Events registered with epoll.
@@ -134,7 +150,12 @@ pub(super) struct Connected {
 }
 
 impl Connected {
-    pub(super) fn new(tcp: TcpStream, peer: SocketAddr, now: Instant) -> Self {
+    pub(super) fn new(
+        tcp: TcpStream,
+        peer: SocketAddr,
+        ending: Sender<Hand>,
+        now: Instant,
+    ) -> Self {
         Self {
             tcp,
             peer,
@@ -143,6 +164,7 @@ impl Connected {
             phase: Phase::Silent,
             frames: FrameReader::default(),
             hand: None,
+            ending,
             place: 0,
             watched: EventFlags::IN,
         }
@@ -402,8 +424,8 @@ impl Connected {
     /// Ends the worker. Waiting for it would delay other coordinators.
     fn release(&mut self) {
         if let Some(hand) = self.hand.take() {
-            // If the kernel has no thread left, the closure is dropped here, and the worker with it.
-            let _ = thread::Builder::new().spawn(|| drop(hand));
+            // It fails only if the thread that waits is gone.
+            let _ = self.ending.send(hand);
         }
     }
 
