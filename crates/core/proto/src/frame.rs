@@ -7,6 +7,9 @@ use serde::de::DeserializeOwned;
 /// trace takes at most 2.1 MB (`plan`).
 const FRAME_BYTES_MAX: usize = 4 << 20;
 
+/// Memory that a reader keeps while it has no bytes: most messages are shorter. An arbitrary choice.
+const KEPT_BYTES: usize = 64 << 10;
+
 /// Why received bytes are not a message.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
@@ -32,8 +35,7 @@ pub struct FrameReader {
 impl FrameReader {
     /// Appends received bytes; fails if an unterminated line exceeds the limit.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), FrameError> {
-        self.bytes.drain(..self.begin);
-        self.searched -= std::mem::take(&mut self.begin);
+        self.drop_taken();
         self.bytes.extend_from_slice(bytes);
         self.pending = match bytes.iter().rposition(|&byte| byte == b'\n') {
             Some(end) => bytes.len() - end - 1,
@@ -52,6 +54,7 @@ impl FrameReader {
     pub fn next_message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
         let Some(end) = self.bytes[self.searched..].iter().position(|&byte| byte == b'\n') else {
             self.searched = self.bytes.len();
+            self.drop_taken();
             return Ok(None);
         };
         let end = self.searched + end;
@@ -61,6 +64,20 @@ impl FrameReader {
         let message = serde_json::from_slice(&self.bytes[self.begin..end]);
         (self.begin, self.searched) = (end + 1, end + 1);
         Ok(Some(message?))
+    }
+
+    /// Bytes of the message that has not arrived completely.
+    pub fn unfinished_bytes(&self) -> usize {
+        self.pending
+    }
+
+    /// Frees the messages that were taken.
+    fn drop_taken(&mut self) {
+        self.bytes.drain(..self.begin);
+        self.searched -= std::mem::take(&mut self.begin);
+        if self.bytes.is_empty() {
+            self.bytes.shrink_to(KEPT_BYTES);
+        }
     }
 }
 
@@ -83,6 +100,17 @@ mod tests {
             reader.push(&[b'x'; FRAME_BYTES_MAX / 16]).unwrap();
         }
         assert!(matches!(reader.push(b"x"), Err(FrameError::TooLong)));
+    }
+
+    #[test]
+    fn memory_of_a_long_message_is_freed_when_it_was_taken() {
+        let mut reader = FrameReader::default();
+        let long = encode(&"x".repeat(1 << 20));
+        reader.push(&long).unwrap();
+        assert!(reader.bytes.capacity() >= long.len());
+        assert!(reader.next_message::<String>().unwrap().is_some());
+        assert!(reader.next_message::<String>().unwrap().is_none());
+        assert!(reader.bytes.capacity() <= KEPT_BYTES, "{}", reader.bytes.capacity());
     }
 
     proptest! {

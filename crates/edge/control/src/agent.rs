@@ -41,6 +41,10 @@ const ACCEPTED_AT_ONCE: usize = 32;
 /// a second to finish, and 512 of them hold some 20 MB (measured, `docs/security.md`).
 const PENDING_MAX: usize = 512;
 
+/// Most bytes of requests that have not arrived completely, of all connections of a host together: four of the longest, or
+/// seven with the longest trace. A host has half of the connections.
+const UNFINISHED_MAX: usize = 16 << 20;
+
 /// Time for which the kernel keeps a connection to itself until its first byte arrives, so that a silent peer costs
 /// this process nothing (tcp(7), TCP_DEFER_ACCEPT).
 const SILENT_FOR_SECONDS: libc::c_int = 3;
@@ -206,6 +210,7 @@ impl Agent {
             if coordinator.owner() != was {
                 self.count(id);
             }
+            self.check_unfinished(id);
         }
         self.stirred.push_back(id);
     }
@@ -231,6 +236,25 @@ impl Agent {
         };
         if let Some(protocol) = self.coordinators.get_mut(&id).and_then(Connected::protocol) {
             protocol.refuse(why);
+        }
+    }
+
+    /// Refuses a connection if too many bytes of its host are of requests that have not arrived completely.
+    fn check_unfinished(&mut self, id: ConnectionId) {
+        let Some(this) = self.coordinators.get(&id) else { return };
+        let Some((host, _)) = this.owner().filter(|_| this.unfinished_bytes() > 0) else { return };
+        let of_host = self
+            .coordinators
+            .values()
+            .filter(|other| other.owner().is_some_and(|(owner, _)| owner == host));
+        if of_host.map(Connected::unfinished_bytes).sum::<usize>() <= UNFINISHED_MAX {
+            return;
+        }
+        if let Some(protocol) = self.coordinators.get_mut(&id).and_then(Connected::protocol) {
+            protocol.refuse(format!(
+                "the agent keeps {} of unfinished requests per host: send one after the other",
+                Bytes(UNFINISHED_MAX as u64)
+            ));
         }
     }
 

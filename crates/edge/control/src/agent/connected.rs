@@ -183,6 +183,11 @@ impl Connected {
         }
     }
 
+    /// Bytes of a request that has not arrived completely.
+    pub(super) fn unfinished_bytes(&self) -> usize {
+        self.frames.unfinished_bytes()
+    }
+
     /// Memory that the run in progress may use.
     pub(super) fn used(&self) -> Bytes {
         match &self.phase {

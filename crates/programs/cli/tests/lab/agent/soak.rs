@@ -120,6 +120,34 @@ fn a_host_has_half_of_the_connections_whatever_sessions_it_names() {
 }
 
 #[test]
+fn unfinished_requests_of_a_host_are_bounded_together() {
+    let keys = Keys::new();
+    let agent = Agent::start(&keys, &[]);
+    let before = agent.memory_bytes();
+    let mut kept = Vec::new();
+    for number in 1..=4 {
+        let mut peer = greeted(&keys, &agent, number);
+        peer.write_all(&[b'x'; 4_000_000]).unwrap();
+        kept.push(peer);
+    }
+    wait_until(|| agent.memory_bytes() > before + 4 * 3_900_000);
+    let mut peer = greeted(&keys, &agent, 5);
+    peer.sock.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+    let mut said = String::new();
+    // In pieces: what a peer has under way when the agent closes resets the connection, and the reason is lost.
+    for _ in 0..200 {
+        let _ = peer.write_all(&[b'x'; 10_000]);
+        let _ = peer.read_to_string(&mut said);
+        if said.contains("refused") {
+            break;
+        }
+    }
+    assert!(said.contains("the agent keeps 16MiB of unfinished requests per host"), "{said}");
+    drop((kept, peer));
+    agent.ends_well();
+}
+
+#[test]
 fn of_many_pings_the_last_is_answered_and_many_orders_at_once_are_refused() {
     let keys = Keys::new();
     let agent = Agent::start(&keys, &[]);
