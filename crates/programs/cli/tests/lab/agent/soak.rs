@@ -205,6 +205,35 @@ fn a_client_faster_than_it_stated_gets_no_more_responses_than_the_agent_allows()
     agent.ends_well();
 }
 
+/// The address 0.0.0.0 is that of no device; which one the coordinator names does not matter.
+#[test]
+fn settings_that_a_run_changes_are_those_of_the_device_with_its_address() {
+    let keys = Keys::new();
+    let agent = Agent::start(&keys, &["--allow-settings"]);
+    let mut peer = greeted(&keys, &agent, 1);
+    let levels =
+        "pattern=stream,transport=tcp,congestion=cubic,family=4,payload=1024,link=loopback";
+    let prepare = Prepare {
+        address: [0, 0, 0, 0].into(),
+        device: "lo".to_owned(),
+        host_settings: vec!["mtu=9000".to_owned()],
+        ..fabricmark_testkit::prepare(Role::Server, levels)
+    };
+    let order = Request::Order { order: Order::Prepare(Box::new(prepare)) };
+    peer.write_all(&encode(&order)).unwrap();
+    let mut answers =
+        BufReader::new(peer).lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap());
+    let failure = answers.find_map(|answer| match answer {
+        Answer::Report { report: Report::Failed { failure, .. } } => Some(failure.to_string()),
+        Answer::Report { report: Report::Ready { .. } } => Some("ready".to_owned()),
+        _ => None,
+    });
+    let words = "no device of this host has the address 0.0.0.0";
+    assert!(failure.as_ref().is_some_and(|failure| failure.contains(words)), "{failure:?}");
+    drop(answers);
+    agent.ends_well();
+}
+
 /// A connection with this key that has said hello.
 fn greeted(keys: &Keys, agent: &Agent, session: u8) -> Tls {
     let identity = Identity::load(&keys.file()).unwrap();
