@@ -32,11 +32,11 @@ fn a_schedule_that_follows_the_delivery_rate_follows_a_change_of_the_link() {
         let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
         if line["end"] == "client" && line["interval"].is_object() {
             intervals.push(line);
-        }
-        if intervals.len() == 20 {
-            let began = Instant::now();
-            expect(&bench.lab(&["link", "trunk", "rate=20M"]), 0, &[]);
-            change_took = began.elapsed();
+            if intervals.len() == 20 {
+                let began = Instant::now();
+                expect(&bench.lab(&["link", "trunk", "rate=20M"]), 0, &[]);
+                change_took = began.elapsed();
+            }
         }
     }
     assert!(measuring.wait().unwrap().success());
