@@ -1,7 +1,7 @@
 //! Admission of runs at an agent: slots, and the queue for them.
 //!
 //! A coordinator holds a slot from the start of a run to the end of its last part. With one slot, coordinators do
-//! not disturb each other's measurements, and runs of their hosts take turns.
+//! not disturb each other's measurements, and hosts take turns, run by run.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -61,28 +61,28 @@ impl<H: Copy + Ord, S: Copy + Ord> AdmissionQueue<H, S> {
             self.begin(coordinator);
             return Turn::Now;
         }
-        let behind = self.behind(coordinator);
-        self.queue.insert(behind, (coordinator, connection));
+        self.queue.insert(self.index_for(coordinator), (coordinator, connection));
         let place =
             self.places().find(|&(waiting, _)| waiting == connection).map_or(1, |(_, place)| place);
         Turn::Waits { place }
     }
 
-    /// Place in the queue for a run of this coordinator. Hosts take turns: it is behind the first coordinators of all hosts,
-    /// if it is the first of its host, otherwise behind the second ones, and so on. So it does not help a host to name many
-    /// sessions.
-    fn behind(&self, coordinator: (H, S)) -> usize {
-        let mut sessions: BTreeMap<H, Vec<S>> = BTreeMap::new();
-        let mut rank = |(host, session): (H, S)| {
-            let of_host = sessions.entry(host).or_default();
-            of_host.iter().position(|&known| known == session).unwrap_or_else(|| {
-                of_host.push(session);
-                of_host.len() - 1
+    /// Index in the queue at which a run of this coordinator is inserted. The queue is served round robin over hosts: the
+    /// first waiting coordinator of each host is in the first round, the second in the second, and so on. So a host gains
+    /// nothing by several sessions.
+    fn index_for(&self, coordinator: (H, S)) -> usize {
+        let mut rounds: BTreeMap<(H, S), usize> = BTreeMap::new();
+        let mut rounds_of_host: BTreeMap<H, usize> = BTreeMap::new();
+        let mut round = |waiting: (H, S)| {
+            *rounds.entry(waiting).or_insert_with(|| {
+                let next = rounds_of_host.entry(waiting.0).or_default();
+                *next += 1;
+                *next
             })
         };
-        let ranks: Vec<usize> = self.queue.iter().map(|&(waiting, _)| rank(waiting)).collect();
-        let own = rank(coordinator);
-        ranks.iter().rposition(|&other| other <= own).map_or(0, |last| last + 1)
+        let queued: Vec<usize> = self.queue.iter().map(|&(waiting, _)| round(waiting)).collect();
+        let own = round(coordinator);
+        queued.iter().rposition(|&other| other <= own).map_or(0, |last| last + 1)
     }
 
     /// Ends an active part of a run.
