@@ -295,7 +295,7 @@ fn emulator(record: &Record) -> Vec<String> {
         let is_long = |ns: f64| ns > LATE_MIN_NS.max(LATENCY_TIE * mean_ns);
         let step = if record.point.pattern == Pattern::PingPing { "step" } else { "RTT" };
         let of_mean = format!("too much for a mean {step} of {:.0} us", mean_ns / 1e3);
-        // Of several groups at once, the wait may have delayed another.
+        // With several groups, the wait may have delayed another one.
         if record.point.group.is_none() && is_long(waited_ns / exchanges) {
             found.push(format!(
                 "{THE_EMULATOR} waited for a CPU for {:.0} us in each {step}, {of_mean}; stop other processes",

@@ -523,7 +523,7 @@ fn waits_for_a_cpu_are_a_cause_only_if_the_emulator_would_not_have_been_too_late
     let cases = [
         (ping_pong(), 20_000, false),
         (ping_pong(), 100_000, true),
-        // Of several groups at once, the wait may have delayed another: it is no fault of its own, but a cause.
+        // With several groups, a wait may have delayed another one: it is no violation by itself, but may be the cause.
         (of_a_group(ping_pong()), 20_000, false),
         (of_a_group(ping_pong()), 100_000, true),
         (of_a_group(ping_pong()), 400_000, true),

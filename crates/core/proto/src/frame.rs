@@ -66,8 +66,8 @@ impl FrameReader {
         Ok(Some(message?))
     }
 
-    /// Bytes of the message that has not arrived completely.
-    pub fn unfinished_bytes(&self) -> usize {
+    /// Bytes of the incomplete message at the end.
+    pub fn incomplete_bytes(&self) -> usize {
         self.pending
     }
 

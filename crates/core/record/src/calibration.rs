@@ -294,7 +294,7 @@ pub struct EmulatedWay {
     pub missed: u64,
     /// Super-packets of several segments that arrived.
     pub super_packets: u64,
-    /// Mean lateness: time between due and the start of the write, in ns. Absent in records of versions that stored the median.
+    /// Mean lateness: time from due to the start of the write, in ns. Absent in records of versions that stored the median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_mean_ns: Option<u64>,
     /// 99th percentile of the lateness in ns.

@@ -24,7 +24,7 @@ use rustix::process::{Resource, getrlimit};
 use rustls::ServerConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use connected::{Connected, Hand, wait_for_workers};
+use connected::{Connected, Hand, start_reaper};
 
 use crate::secured::machine_time;
 
@@ -41,9 +41,8 @@ const ACCEPTED_AT_ONCE: usize = 32;
 /// a second to finish, and 512 of them hold some 20 MB (measured, `docs/security.md`).
 const PENDING_MAX: usize = 512;
 
-/// Most bytes of requests that have not arrived completely, of all connections of a host together: four of the longest, or
-/// seven with the longest trace. A host has half of the connections.
-const UNFINISHED_MAX: usize = 16 << 20;
+/// Most bytes of incomplete requests on all connections of a host: four of the longest, or seven with the longest trace.
+const INCOMPLETE_MAX: usize = 16 << 20;
 
 /// Time for which the kernel keeps a connection to itself until its first byte arrives, so that a silent peer costs
 /// this process nothing (tcp(7), TCP_DEFER_ACCEPT).
@@ -102,8 +101,8 @@ pub struct Agent {
     next: ConnectionId,
     /// Connections with an event that is not handled yet.
     stirred: VecDeque<ConnectionId>,
-    /// Where workers are sent whose connections end.
-    ending: Sender<Hand>,
+    /// To the thread that reaps workers.
+    reaper: Sender<Hand>,
     /// Whether accepting is suspended because the process ran out of descriptors.
     is_deaf: bool,
 }
@@ -125,7 +124,7 @@ impl Agent {
             is_queue_changed: false,
             next: 0,
             stirred: VecDeque::new(),
-            ending: wait_for_workers()?,
+            reaper: start_reaper()?,
             is_deaf: false,
             settings,
         };
@@ -210,7 +209,7 @@ impl Agent {
             if coordinator.owner() != was {
                 self.count(id);
             }
-            self.check_unfinished(id);
+            self.check_incomplete(id);
         }
         self.stirred.push_back(id);
     }
@@ -239,21 +238,21 @@ impl Agent {
         }
     }
 
-    /// Refuses a connection if too many bytes of its host are of requests that have not arrived completely.
-    fn check_unfinished(&mut self, id: ConnectionId) {
+    /// Refuses a connection if the incomplete requests of its host are too long together.
+    fn check_incomplete(&mut self, id: ConnectionId) {
         let Some(this) = self.coordinators.get(&id) else { return };
-        let Some((host, _)) = this.owner().filter(|_| this.unfinished_bytes() > 0) else { return };
+        let Some((host, _)) = this.owner().filter(|_| this.incomplete_bytes() > 0) else { return };
         let of_host = self
             .coordinators
             .values()
             .filter(|other| other.owner().is_some_and(|(owner, _)| owner == host));
-        if of_host.map(Connected::unfinished_bytes).sum::<usize>() <= UNFINISHED_MAX {
+        if of_host.map(Connected::incomplete_bytes).sum::<usize>() <= INCOMPLETE_MAX {
             return;
         }
         if let Some(protocol) = self.coordinators.get_mut(&id).and_then(Connected::protocol) {
             protocol.refuse(format!(
-                "the agent keeps {} of unfinished requests per host: send one after the other",
-                Bytes(UNFINISHED_MAX as u64)
+                "the agent buffers at most {} of incomplete requests per host: send one after the other",
+                Bytes(INCOMPLETE_MAX as u64)
             ));
         }
     }
@@ -294,7 +293,7 @@ impl Agent {
     fn admit(&mut self, tcp: TcpStream, peer: SocketAddr) {
         self.make_room(self.pending_max);
         let id = self.next;
-        let coordinator = Connected::new(tcp, peer, self.ending.clone(), machine_time());
+        let coordinator = Connected::new(tcp, peer, self.reaper.clone(), machine_time());
         if epoll::add(&self.epoll, &coordinator.tcp, EventData::new_u64(2 * id), EventFlags::IN)
             .is_ok()
         {

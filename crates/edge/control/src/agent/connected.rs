@@ -103,17 +103,17 @@ impl Hand {
     }
 }
 
-/// Starts a thread that waits for the ends of the workers that it is sent.
-pub(super) fn wait_for_workers() -> io::Result<Sender<Hand>> {
-    let (ending, ended) = mpsc::channel();
-    let wait = move || {
-        for hand in ended {
+/// Starts the thread that reaps workers: it waits for the exit of those that it is sent.
+pub(super) fn start_reaper() -> io::Result<Sender<Hand>> {
+    let (reaper, released) = mpsc::channel();
+    let reap = move || {
+        for hand in released {
             // If the kernel has no further thread, the closure is dropped here, and this thread waits itself.
             let _ = thread::Builder::new().spawn(|| drop(hand));
         }
     };
-    thread::Builder::new().spawn(wait)?;
-    Ok(ending)
+    thread::Builder::new().spawn(reap)?;
+    Ok(reaper)
 }
 
 enum Phase {
@@ -141,8 +141,8 @@ pub(super) struct Connected {
     phase: Phase,
     frames: FrameReader,
     hand: Option<Hand>,
-    /// Where the worker is sent to be waited for.
-    ending: Sender<Hand>,
+    /// To the thread that reaps workers.
+    reaper: Sender<Hand>,
     /// Place in the queue that the peer was told last; 0 if it does not wait.
     pub(super) place: u32,
     /// Events registered with epoll.
@@ -153,7 +153,7 @@ impl Connected {
     pub(super) fn new(
         tcp: TcpStream,
         peer: SocketAddr,
-        ending: Sender<Hand>,
+        reaper: Sender<Hand>,
         now: Instant,
     ) -> Self {
         Self {
@@ -164,7 +164,7 @@ impl Connected {
             phase: Phase::Silent,
             frames: FrameReader::default(),
             hand: None,
-            ending,
+            reaper,
             place: 0,
             watched: EventFlags::IN,
         }
@@ -183,9 +183,9 @@ impl Connected {
         }
     }
 
-    /// Bytes of a request that has not arrived completely.
-    pub(super) fn unfinished_bytes(&self) -> usize {
-        self.frames.unfinished_bytes()
+    /// Bytes of an incomplete request.
+    pub(super) fn incomplete_bytes(&self) -> usize {
+        self.frames.incomplete_bytes()
     }
 
     /// Memory that the run in progress may use.
@@ -429,8 +429,8 @@ impl Connected {
     /// Ends the worker. Waiting for it would delay other coordinators.
     fn release(&mut self) {
         if let Some(hand) = self.hand.take() {
-            // It fails only if the thread that waits is gone.
-            let _ = self.ending.send(hand);
+            // It fails only if that thread is gone.
+            let _ = self.reaper.send(hand);
         }
     }
 

@@ -6,8 +6,8 @@ mod life;
 mod others;
 mod relays;
 mod service;
-mod soak;
 mod strangers;
+mod trusted;
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;

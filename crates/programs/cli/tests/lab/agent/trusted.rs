@@ -1,4 +1,4 @@
-//! Peers with a valid key that send anything, beside a coordinator whose runs all succeed.
+//! Hostile peers with a valid key.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -120,7 +120,7 @@ fn a_host_has_half_of_the_connections_whatever_sessions_it_names() {
 }
 
 #[test]
-fn unfinished_requests_of_a_host_are_bounded_together() {
+fn incomplete_requests_of_a_host_are_bounded_together() {
     let keys = Keys::new();
     let agent = Agent::start(&keys, &[]);
     let before = agent.memory_bytes();
@@ -142,7 +142,10 @@ fn unfinished_requests_of_a_host_are_bounded_together() {
             break;
         }
     }
-    assert!(said.contains("the agent keeps 16MiB of unfinished requests per host"), "{said}");
+    assert!(
+        said.contains("the agent buffers at most 16MiB of incomplete requests per host"),
+        "{said}"
+    );
     drop((kept, peer));
     agent.ends_well();
 }
@@ -187,18 +190,14 @@ fn a_client_faster_than_it_stated_gets_no_more_responses_than_the_agent_allows()
         });
     let order = Request::Order { order: Order::Prepare(Box::new(server)) };
     peer.write_all(&encode(&order)).unwrap();
-    let mut answers =
-        BufReader::new(peer).lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap());
+    let mut answers = answers(peer);
     let port = answers.find_map(|answer| match answer {
         Answer::Report { report: Report::Ready { port, .. } } => Some(port),
         _ => None,
     });
     let server = (agent.address.ip(), port.unwrap()).into();
     Endpoint::prepare(client).unwrap().run(Some(server), &Control::default()).unwrap_err();
-    let failure = answers.find_map(|answer| match answer {
-        Answer::Report { report: Report::Failed { failure, .. } } => Some(failure.to_string()),
-        _ => None,
-    });
+    let failure = answers.find_map(failure);
     let words = "requests arrive faster than the rate of 8M that the agent allows";
     assert!(failure.as_ref().is_some_and(|failure| failure.contains(words)), "{failure:?}");
     drop(answers);
@@ -221,13 +220,10 @@ fn settings_that_a_run_changes_are_those_of_the_device_with_its_address() {
     };
     let order = Request::Order { order: Order::Prepare(Box::new(prepare)) };
     peer.write_all(&encode(&order)).unwrap();
-    let mut answers =
-        BufReader::new(peer).lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap());
-    let failure = answers.find_map(|answer| match answer {
-        Answer::Report { report: Report::Failed { failure, .. } } => Some(failure.to_string()),
-        Answer::Report { report: Report::Ready { .. } } => Some("ready".to_owned()),
-        _ => None,
-    });
+    let is_ready =
+        |answer: &Answer| matches!(answer, Answer::Report { report: Report::Ready { .. } });
+    let mut answers = answers(peer).take_while(|answer| !is_ready(answer));
+    let failure = answers.find_map(failure);
     let words = "no device of this host has the address 0.0.0.0";
     assert!(failure.as_ref().is_some_and(|failure| failure.contains(words)), "{failure:?}");
     drop(answers);
@@ -243,6 +239,19 @@ fn greeted(keys: &Keys, agent: &Agent, session: u8) -> Tls {
     let hello = Request::Hello { version: PROTOCOL_VERSION, session: [session; 16] };
     peer.write_all(&encode(&hello)).unwrap();
     peer
+}
+
+/// What the agent answers.
+fn answers(peer: Tls) -> impl Iterator<Item = Answer> {
+    BufReader::new(peer).lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap())
+}
+
+/// Why a run failed, if the answer says so.
+fn failure(answer: Answer) -> Option<String> {
+    match answer {
+        Answer::Report { report: Report::Failed { failure, .. } } => Some(failure.to_string()),
+        _ => None,
+    }
 }
 
 /// The orders of a run, its preparation first.
