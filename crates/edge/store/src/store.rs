@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use fabricmark_record::{Instrument, Record, SCHEMA_VERSION};
+use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row, params};
 use rusqlite_migration::{M, MigrationDefinitionError, Migrations};
 
@@ -99,7 +100,7 @@ impl Store {
         Ok(Self { path: path.to_owned(), connection: connect(path, path)? })
     }
 
-    /// Opens an existing store for reading. Only an older one is written to, to migrate it.
+    /// Opens an existing store for reading. An older one is migrated in a copy in memory.
     pub fn open_existing(path: &Path) -> Result<Self, StoreError> {
         if !path.is_file() {
             let message = "there is no such file; `fabricmark run` creates it".to_owned();
@@ -108,16 +109,14 @@ impl Store {
         let sqlite = StoreError::from_sqlite(path);
         // One that is open for reading only would leave the files of the WAL behind.
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
-        let connection = connection.map_err(&sqlite)?;
+        let mut connection = connection.map_err(&sqlite)?;
         prepare(&connection).map_err(&sqlite)?;
-        connection.pragma_update(None, "query_only", true).map_err(&sqlite)?;
-        match MIGRATIONS.pending_migrations(&connection) {
-            Ok(0) => Ok(Self { path: path.to_owned(), connection }),
-            _ => {
-                drop(connection);
-                Self::open(path)
-            }
+        if MIGRATIONS.pending_migrations(&connection).map_err(migration_error(path))? != 0 {
+            connection = copy_in_memory(&connection, path)?;
+            MIGRATIONS.to_latest(&mut connection).map_err(migration_error(path))?;
         }
+        connection.pragma_update(None, "query_only", true).map_err(&sqlite)?;
+        Ok(Self { path: path.to_owned(), connection })
     }
 
     fn error(&self) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
@@ -256,14 +255,32 @@ fn connect(file: &Path, path: &Path) -> Result<Connection, StoreError> {
     // A finished run survives a power failure; the write happens between runs.
     connection.pragma_update(None, "synchronous", "FULL").map_err(&sqlite)?;
     connection.pragma_update(None, "foreign_keys", true).map_err(&sqlite)?;
-    MIGRATIONS.to_latest(&mut connection).map_err(|error| match error {
-        rusqlite_migration::Error::RusqliteError { err, .. } => sqlite(err),
+    MIGRATIONS.to_latest(&mut connection).map_err(migration_error(path))?;
+    Ok(connection)
+}
+
+fn migration_error(path: &Path) -> impl Fn(rusqlite_migration::Error) -> StoreError + '_ {
+    move |error| match error {
+        rusqlite_migration::Error::RusqliteError { err, .. } => StoreError::from_sqlite(path)(err),
         rusqlite_migration::Error::MigrationDefinition(
             MigrationDefinitionError::DatabaseTooFarAhead,
         ) => StoreError::Newer { path: path.to_owned() },
         other => StoreError::Unusable { path: path.to_owned(), message: other.to_string() },
-    })?;
-    Ok(connection)
+    }
+}
+
+fn copy_in_memory(store: &Connection, path: &Path) -> Result<Connection, StoreError> {
+    const ALL_PAGES: i32 = -1;
+    let sqlite = StoreError::from_sqlite(path);
+    let mut copy = Connection::open_in_memory().map_err(&sqlite)?;
+    prepare(&copy).map_err(&sqlite)?;
+    let backup = Backup::new(store, &mut copy).map_err(&sqlite)?;
+    let result = backup.step(ALL_PAGES).map_err(&sqlite)?;
+    drop(backup);
+    match result {
+        StepResult::Done => Ok(copy),
+        _ => Err(StoreError::Busy { path: path.to_owned() }),
+    }
 }
 
 /// What holds for every connection.

@@ -101,7 +101,7 @@ fn a_file_of_a_newer_version_is_refused_politely() {
 }
 
 #[test]
-fn an_existing_store_is_opened_for_reading_and_an_older_one_is_migrated() {
+fn an_existing_store_is_opened_for_reading_and_an_older_one_is_not_changed() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("s.sqlite");
     let store = Store::open(&path).unwrap();
@@ -117,8 +117,14 @@ fn an_existing_store_is_opened_for_reading_and_an_older_one_is_migrated() {
     let older = "ALTER TABLE experiment DROP COLUMN host; ALTER TABLE experiment DROP COLUMN link; PRAGMA user_version = 1";
     connection.execute_batch(older).unwrap();
     drop(connection);
+    let before = fs::read(&path).unwrap();
     let store = Store::open_existing(&path).unwrap();
     assert_eq!(store.find(&experiment.name).unwrap().facts.host, None);
+    assert_eq!(store.records(&experiment).unwrap(), [record(0, 0)]);
+    let error = store.append(&experiment, &[record(0, 1)]).unwrap_err();
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
+    drop(store);
+    assert_eq!(fs::read(&path).unwrap(), before);
 }
 
 #[test]
