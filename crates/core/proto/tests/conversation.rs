@@ -329,6 +329,33 @@ fn orders_out_of_turn_are_refused_with_the_reason() {
     }
 }
 
+/// An agent frees the slot of a run that has failed.
+#[test]
+fn an_order_out_of_turn_ends_the_active_run_and_no_other() {
+    let begin = |run| Order::Begin { run, peer: "127.0.0.1:1".parse().unwrap() };
+    let again = Order::Prepare(Box::new(prepare(Role::Server)));
+    let slice = Order::Slice { run: RUN, counts: true };
+    for (is_ready, order, ends) in [
+        (true, begin(RUN), true),
+        (true, begin(RUN + 1), false),
+        (true, again.clone(), true),
+        (false, again, true),
+        (false, slice, true),
+    ] {
+        let mut worker = Worker::default();
+        worker.on_order(Order::Prepare(Box::new(prepare(Role::Server))));
+        if is_ready {
+            worker.on_prepared(1);
+            worker.poll_output();
+        }
+        assert_eq!(worker.on_order(order), ends.then_some(Action::Abort));
+        assert!(matches!(worker.poll_output(), Some(Report::Failed { .. })));
+        worker.on_finished(Ok(EndReport::default()));
+        let finished = worker.poll_output();
+        assert_eq!(finished.is_none(), ends, "{finished:?}");
+    }
+}
+
 #[test]
 fn an_order_to_drain_that_crosses_the_report_is_no_fault() {
     let mut worker = Worker::default();
