@@ -89,9 +89,9 @@ impl Figures {
         self.get(Figure::Rtt).or(self.get(Figure::Step))
     }
 
-    /// Sets a figure, or removes it for `None`.
+    /// Sets a figure, or removes it for `None` and what is no finite number, which JSON cannot hold.
     pub fn set(&mut self, figure: Figure, value: Option<Sourced>) {
-        match value {
+        match value.filter(|sourced| sourced.value.is_finite()) {
             Some(value) => self.0.insert(figure, value),
             None => self.0.remove(&figure),
         };
@@ -99,8 +99,9 @@ impl Figures {
 }
 
 impl FromIterator<(Figure, Sourced)> for Figures {
+    /// What is no finite number is left out, as by [`Figures::set`].
     fn from_iter<I: IntoIterator<Item = (Figure, Sourced)>>(figures: I) -> Self {
-        Self(figures.into_iter().collect())
+        Self(figures.into_iter().filter(|(_, sourced)| sourced.value.is_finite()).collect())
     }
 }
 
@@ -141,5 +142,22 @@ impl JsonSchema for Figures {
             "type": "object",
             "properties": properties,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_finite_number_is_no_figure() {
+        let of = |value| Sourced { value, provenance: Provenance::Measured };
+        for value in [f64::INFINITY, f64::NAN] {
+            let mut figures = Figures::from_iter([(Figure::Rtt, of(value))]);
+            figures.set(Figure::Goodput, Some(of(value)));
+            assert_eq!(figures, Figures::default());
+        }
+        let figures = Figures::from_iter([(Figure::Rtt, of(1.0))]);
+        assert_eq!(figures.value(Figure::Rtt), Some(1.0));
     }
 }
