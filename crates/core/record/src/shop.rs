@@ -257,8 +257,8 @@ pub struct ShopRun {
 impl ShopRun {
     /// CPU time of a tier in seconds per web interaction, ramp included; `None` if none was completed.
     pub fn demand_s(&self, tier: &TierFacts) -> Option<f64> {
-        let interactions: u32 = self.load.per_second.iter().sum();
+        let interactions: f64 = self.load.per_second.iter().map(|&count| f64::from(count)).sum();
         let cpu_s = tier.counters.cpu_ns as f64 / 1e9;
-        (interactions > 0).then(|| cpu_s / f64::from(interactions))
+        (interactions > 0.0).then(|| cpu_s / interactions)
     }
 }
