@@ -137,6 +137,10 @@ fn ports_of_servers_are_those_that_the_owner_allows() {
     let client = Prepare { port: 22, ..prepare(Role::Client, "") };
     let allowing = Quota { allows_clients: true, ..Quota::default() };
     assert_eq!(allowing.check(&client), Ok(()));
+    let relay = Prepare { forward: Some("127.0.0.1:80".parse().unwrap()), ..client };
+    let relaying = Quota { allows_relays: true, ..allowing };
+    let why = relaying.check(&relay).unwrap_err();
+    assert!(why.starts_with("the agent does not allow port 22"), "{why}");
 }
 
 #[test]

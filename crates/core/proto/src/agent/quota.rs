@@ -150,11 +150,11 @@ impl Quota {
         Some(if is_probe(point) { rate.max(PROBE_RATE) } else { rate })
     }
 
-    /// Checks the port that a run names: the one where a server listens, or the source port of a client.
+    /// Checks the port that a run names: the one where a server or relay listens, or the source port of a client.
     fn check_port(&self, prepare: &Prepare) -> Result<(), String> {
         let port = match prepare.role {
-            Role::Client => prepare.point.source_port.unwrap_or(0),
-            Role::Server => prepare.port,
+            Role::Client if prepare.forward.is_none() => prepare.point.source_port.unwrap_or(0),
+            _ => prepare.port,
         };
         if port == 0 {
             return Ok(());
