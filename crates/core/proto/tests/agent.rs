@@ -301,6 +301,20 @@ fn a_vanished_agent_ends_the_run_within_5_s() {
 
 /// The control connection survives NATs and firewalls that drop idle connections.
 #[test]
+fn an_agent_that_answers_pings_and_nothing_else_is_given_up_within_5_s() {
+    let mut caller = Caller::new(Instant(0), SESSION, Nanos(0));
+    let mut now = Instant(0);
+    loop {
+        now = now + seconds(0.1);
+        if caller.on_timeout(now) == Some(News::Vanished) {
+            break;
+        }
+        assert!(now <= Instant(0) + seconds(5.0));
+        assert_eq!(caller.on_answer(now, Answer::Pong { sent_ns: 0, agent_ns: 0 }), None);
+    }
+}
+
+#[test]
 fn an_idle_connection_is_never_silent_for_longer_than_2_s() {
     let mut world = World::new(Path::new(seconds(0.1), 0.0, 1));
     world.until_outcome().unwrap();

@@ -32,6 +32,7 @@ pub enum News {
 /// One connection to an agent.
 #[derive(Debug)]
 pub struct Caller {
+    is_welcome: bool,
     is_over: bool,
     in_a_run: bool,
     keepalive: Keepalive,
@@ -46,6 +47,7 @@ impl Caller {
         // Even the shortest run needs an estimate of the clock offset.
         let ping = Request::Ping { sent_ns: now.0, rtt_ns: rtt.0 };
         Self {
+            is_welcome: false,
             is_over: false,
             in_a_run: false,
             keepalive: Keepalive::new(now, rtt),
@@ -65,8 +67,13 @@ impl Caller {
         self.output.push_back(Request::Interfaces);
     }
 
-    /// Handles a message of the agent.
+    /// Handles a message of the agent. The first is its welcome: others before it are ignored, so that they do not prolong
+    /// the wait for it.
     pub fn on_answer(&mut self, now: Instant, answer: Answer) -> Option<News> {
+        self.is_welcome |= matches!(answer, Answer::Welcome(_));
+        if !self.is_welcome && !matches!(answer, Answer::Refused { .. }) {
+            return None;
+        }
         self.keepalive.heard = now;
         match answer {
             Answer::Welcome(welcome) => Some(News::Welcome(welcome)),
