@@ -26,6 +26,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use connected::{Connected, Hand, start_reaper};
 
+use crate::interfaces::Listing;
 use crate::secured::machine_time;
 
 /// Shortest time between checks of deadlines and signals; the longest is twice this.
@@ -99,6 +100,7 @@ pub struct Agent {
     /// that comes and goes must not make the agent send to all that wait.
     is_queue_changed: bool,
     next: ConnectionId,
+    interfaces: Listing,
     /// Connections with an event that is not handled yet.
     stirred: VecDeque<ConnectionId>,
     /// To the thread that reaps workers.
@@ -123,6 +125,7 @@ impl Agent {
             queue: AdmissionQueue::new(settings.slots),
             is_queue_changed: false,
             next: 0,
+            interfaces: Listing::default(),
             stirred: VecDeque::new(),
             reaper: start_reaper()?,
             is_deaf: false,
@@ -338,7 +341,10 @@ impl Agent {
         match action {
             AgentAction::Say(answer) => coordinator.say(&answer),
             AgentAction::Hand(order) => coordinator.hand(order, &self.settings),
-            AgentAction::ListInterfaces => coordinator.list_interfaces(),
+            AgentAction::ListInterfaces => {
+                let listed = self.interfaces.get(machine_time(), fabricmark_host::interfaces::all);
+                coordinator.say_interfaces(listed);
+            }
             AgentAction::Ask => {
                 if let Some(owner) = owner {
                     let turn = self.queue.ask(owner, id);

@@ -1,5 +1,6 @@
 //! A connection to an agent: first of an unauthenticated peer, then of a coordinator with a worker.
 
+use std::fmt::Display;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
@@ -13,6 +14,7 @@ use fabricmark_proto::{
     AgentAction, Answer, Connection, FrameReader, Order, PROTOCOL_VERSION, Prepare, Report,
     Request, Welcome, encode,
 };
+use fabricmark_record::Interface;
 use fabricmark_trust::{peer_fingerprint, server_connection};
 use fabricmark_units::{Bytes, Instant, Nanos};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -32,6 +34,10 @@ const PROVE_BYTES: u64 = 16 << 10;
 
 /// Most requests besides pings that may arrive together: a coordinator sends one and waits. An arbitrary choice.
 const ORDERS_AT_ONCE: usize = 64;
+
+/// Most of them that start a run: one that follows an abort, and one more after a pause of the network. A place in the
+/// queue costs time that grows with the number of those that wait.
+const STARTS_AT_ONCE: usize = 2;
 
 /// Time for the peer to read why the connection ends.
 const PART_WITHIN: Nanos = Nanos::from_secs(2);
@@ -284,9 +290,9 @@ impl Connected {
         }
     }
 
-    /// Sends the network interfaces of this host. Nobody else is served meanwhile: 0.3 ms for each interface.
-    pub(super) fn list_interfaces(&mut self) {
-        match fabricmark_host::interfaces::all() {
+    /// Sends the network interfaces of this host.
+    pub(super) fn say_interfaces(&mut self, interfaces: Result<Vec<Interface>, impl Display>) {
+        match interfaces {
             Ok(interfaces) => self.say(&Answer::Interfaces { interfaces }),
             Err(error) => {
                 if let Some(protocol) = self.protocol() {
@@ -447,6 +453,11 @@ impl Connected {
             self.worker_lost("was stopped: the run exceeded its announced duration");
         }
         match &mut self.phase {
+            // What waits to be read shows that the peer is alive, however long other connections took.
+            Phase::Known(secured, protocol)
+                if protocol.deadline().is_some_and(|deadline| now >= deadline)
+                    && !secured.is_behind()
+                    && self.tcp.peek(&mut [0]).is_ok() => {}
             Phase::Known(_, protocol) => protocol.on_timeout(now),
             Phase::Silent | Phase::Proving(_) if now >= self.began + PROVE_WITHIN => self.end(),
             Phase::Parting { until } if now >= *until => self.phase = Phase::Over,
@@ -533,6 +544,13 @@ fn on_requests(protocol: &mut Connection, requests: Vec<Request>) {
     let orders = requests.iter().filter(|request| !is_ping(request)).count();
     if orders > ORDERS_AT_ONCE {
         protocol.refuse(format!("more than {ORDERS_AT_ONCE} orders arrived together"));
+        return;
+    }
+    let starts = |request: &&Request| {
+        matches!(request, Request::Order { order: Order::Prepare(_) | Order::Tier { .. } })
+    };
+    if requests.iter().filter(starts).count() > STARTS_AT_ONCE {
+        protocol.refuse(format!("more than {STARTS_AT_ONCE} runs were ordered together"));
         return;
     }
     let mut requests = requests.into_iter().peekable();

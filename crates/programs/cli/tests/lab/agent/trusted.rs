@@ -15,6 +15,7 @@ use fabricmark_plan::Role;
 use fabricmark_proto::{Answer, Order, PROTOCOL_VERSION, Prepare, Report, Request, encode};
 use fabricmark_trust::{Identity, Trusted, client_config, client_connection};
 use fabricmark_units as units;
+use rustix::process::{Pid, Signal, kill_process};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use super::{Agent, Keys};
@@ -121,6 +122,39 @@ fn a_host_has_half_of_the_connections_whatever_sessions_it_names() {
 }
 
 #[test]
+fn a_coordinator_whose_pings_wait_to_be_read_is_not_silent() {
+    let keys = Keys::new();
+    let agent = Agent::start(&keys, &[]);
+    // More connections than an agent reads from before it looks for silent ones.
+    let mut peers: Vec<_> = (0..300_u16)
+        .map(|number| BufReader::new(greeted(&keys, &agent, number as u8 | 1)))
+        .collect();
+    let ping = encode(&Request::Ping { sent_ns: 1, rtt_ns: 0 });
+    let next = |peer: &mut BufReader<Tls>| {
+        let mut said = String::new();
+        peer.read_line(&mut said).unwrap();
+        said
+    };
+    for peer in &mut peers {
+        peer.get_mut().write_all(&ping).unwrap();
+        assert!(next(peer).contains("welcome"));
+        assert!(next(peer).contains("pong"));
+    }
+    let pid = Pid::from_raw(agent.id() as i32).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    let stopped = Instant::now();
+    peers.iter_mut().for_each(|peer| peer.get_mut().write_all(&ping).unwrap());
+    wait_until(|| stopped.elapsed() > Duration::from_secs(5));
+    kill_process(pid, Signal::CONT).unwrap();
+    for peer in &mut peers {
+        let said = next(peer);
+        assert!(said.contains("pong"), "{said}");
+    }
+    drop(peers);
+    agent.ends_well();
+}
+
+#[test]
 fn incomplete_requests_of_a_host_are_bounded_together() {
     let keys = Keys::new();
     let agent = Agent::start(&keys, &[]);
@@ -170,7 +204,12 @@ fn of_many_pings_the_last_is_answered_and_many_orders_at_once_are_refused() {
     said.clear();
     eager.read_to_string(&mut said).unwrap();
     assert!(said.contains("more than 64 orders arrived together"), "{said}");
-    drop(eager);
+    let mut hasty = BufReader::new(greeted(&keys, &agent, 2));
+    hasty.get_mut().write_all(&orders()[0].repeat(3)).unwrap();
+    said.clear();
+    hasty.read_to_string(&mut said).unwrap();
+    assert!(said.contains("more than 2 runs were ordered together"), "{said}");
+    drop((eager, hasty));
     agent.ends_well();
 }
 
@@ -264,6 +303,8 @@ fn orders() -> Vec<Vec<u8>> {
     let orders = [
         Order::Prepare(Box::new(prepare)),
         Order::Hold { run },
+        // Out of turn: the run is that of a server.
+        Order::Begin { run, peer: "127.0.0.1:9".parse().unwrap() },
         Order::Start { run, at_ns: Some(u64::MAX) },
         Order::Slice { run, counts: true },
         Order::Stop { run: run + 1 },
