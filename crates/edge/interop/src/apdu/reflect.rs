@@ -23,6 +23,9 @@ const FORGOTTEN_AFTER_NS: u64 = 60_000_000_000;
 /// Lower ports are those of services (RFC 6335, section 6), which might answer an answer.
 const FIRST_USER_PORT: u16 = 1024;
 
+/// Most datagrams that are received in a row before `stop` is looked at.
+const TURN: usize = 64;
+
 /// Answers APDUs by datagrams until `stop` is set. A multicast is answered to its sender alone.
 ///
 /// # Errors
@@ -35,7 +38,7 @@ pub fn reflect_datagrams(socket: &UdpSocket, guard: &Guard, stop: &AtomicBool) -
     let mut buffer = [0; APDU_PADDED_BYTES + 1];
     while !stop.load(Relaxed) {
         wait(&mut [PollFd::new(socket, PollFlags::IN)], LOOK)?;
-        loop {
+        for _ in 0..TURN {
             let arrived_ns = now_ns();
             let (length, client) = match socket.recv_from(&mut buffer) {
                 Ok(received) => received,
@@ -87,12 +90,16 @@ pub fn reflect_connections(
                 continue;
             }
             open.fetch_add(1, Relaxed);
-            let open = &open;
-            scope.spawn(move || {
+            let open_now = &open;
+            let serve = move || {
                 // The client has gone.
                 let _ = converse(client, stop);
+                open_now.fetch_sub(1, Relaxed);
+            };
+            // Without a thread for it, the connection is closed.
+            if thread::Builder::new().spawn_scoped(scope, serve).is_err() {
                 open.fetch_sub(1, Relaxed);
-            });
+            }
         }
         Ok(())
     })

@@ -62,6 +62,9 @@ pub(super) struct StreamFlow {
     pub answers: bool,
 }
 
+/// Most datagrams without a header in a row before the receiver looks for orders.
+const STRAY_MAX: usize = 64;
+
 /// Maps transient errors of a datagram socket to `WouldBlock`: no one listens at the peer's port (yet), or there is
 /// no buffer space.
 fn passing(error: io::Error) -> io::Error {
@@ -75,7 +78,7 @@ fn passing(error: io::Error) -> io::Error {
 
 impl StreamFlow {
     fn receive_datagram(&self, socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Moved> {
-        loop {
+        for _ in 0..STRAY_MAX {
             // MSG_TRUNC returns the real length of a datagram that is longer than the buffer.
             let (kept, bytes) = recv(socket, &mut *buffer, RecvFlags::TRUNC)
                 .map_err(|errno| passing(errno.into()))?;
@@ -89,6 +92,7 @@ impl StreamFlow {
             self.stream.tally.arrived(bytes, header, now_ns(), self.is_wide);
             return Ok(Moved::one(bytes));
         }
+        Err(io::ErrorKind::WouldBlock.into())
     }
 }
 

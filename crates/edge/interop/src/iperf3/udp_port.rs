@@ -66,7 +66,8 @@ impl UdpPort {
         socket.connect(peer)?;
         // Before it was connected, the socket may have received datagrams for the port.
         let mut buffer = [0; 16];
-        while let Ok((bytes, from)) = socket.recv_from(&mut buffer) {
+        for _ in 0..TURN {
+            let Ok((bytes, from)) = socket.recv_from(&mut buffer) else { break };
             if from != peer && bytes == OPENING.len() && self.astray.len() < TURN {
                 self.astray.push(from);
             }
