@@ -44,6 +44,8 @@ struct State {
     aligned: Option<Pid>,
     /// Its scheduling before it got real-time priority, while it has that.
     before: Option<sys::Scheduling>,
+    /// When it loses the priority that it got at the end of the run.
+    priority_ends: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -132,10 +134,15 @@ impl Interrupter {
                 stop.store(true, Relaxed);
                 if let Some(thread) = state.aligned {
                     state.raise_priority(thread);
+                    state.priority_ends = Some(now + PRIORITY_FOR);
                 }
                 state.order(now);
             }
-            let next = [state.ends, state.interrupt(now)].into_iter().flatten().min();
+            if state.priority_ends.take_if(|ends| *ends <= now).is_some() {
+                state.restore_priority();
+            }
+            let next = [state.ends, state.priority_ends, state.interrupt(now)];
+            let next = next.into_iter().flatten().min();
             let pause = next.map_or(Duration::MAX, |next| next - now);
             let waited = self.news.wait_timeout(state, pause);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -193,6 +200,10 @@ impl State {
 /// (SCHED_FIFO, sched(7)). Without CAP_SYS_NICE it is not set, and threads that share a CPU start up to some
 /// milliseconds apart.
 const REAL_TIME: sys::Scheduling = sys::Scheduling { policy: libc::SCHED_FIFO, priority: 1 };
+
+/// How long a load thread has that priority at the end of its run: it needs microseconds to stop sending. One that spins
+/// until its peer answers would keep others from its CPU.
+const PRIORITY_FOR: Duration = Duration::from_millis(10);
 
 /// While this exists, its thread has real-time priority.
 #[must_use]
@@ -317,6 +328,27 @@ mod tests {
             assert_eq!(sys::scheduling(None), before);
         });
         assert_eq!(sys::scheduling(None), before);
+    }
+
+    /// Without CAP_SYS_NICE the scheduling does not change at all.
+    #[test]
+    fn a_load_thread_that_goes_on_after_its_run_has_its_scheduling_again() {
+        let before = sys::scheduling(None);
+        let (interrupter, stop) = (Interrupter::default(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| interrupter.keep_time(&stop, true));
+            let _left = interrupter.leaving();
+            interrupter.start_together();
+            interrupter.started();
+            interrupter.end_at(Instant::now());
+            while !stop.load(Relaxed) {
+                thread::yield_now();
+            }
+            let ended = Instant::now();
+            while sys::scheduling(None) != before {
+                assert!(ended.elapsed() < Duration::from_secs(5));
+            }
+        });
     }
 
     #[test]
