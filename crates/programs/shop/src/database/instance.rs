@@ -58,8 +58,11 @@ pub const fn programs(engine: Engine) -> &'static [(&'static str, &'static str)]
     }
 }
 
-/// Address of a shop's database.
+/// Address of a shop's database. The password may come from another host: it must not name another server or options.
 pub fn url(engine: Engine, at: SocketAddr, password: &str) -> Result<Url, String> {
+    if !password.chars().all(|letter| letter.is_ascii_alphanumeric()) {
+        return Err("a password has letters and digits only".to_owned());
+    }
     match engine {
         Engine::MariaDb => format!("mariadb://{USER}:{password}@{at}/shop").parse(),
         Engine::PostgreSql => format!("postgresql://{USER}:{password}@{at}/postgres").parse(),
@@ -228,6 +231,16 @@ fn postgresql(folder: &Path, at: SocketAddr, password: &str) -> Result<Command, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_password_names_no_other_server() {
+        let at = "192.0.2.1:3306".parse().unwrap();
+        for engine in [Engine::MariaDb, Engine::PostgreSql] {
+            assert!(url(engine, at, "Ab1").is_ok());
+            let error = url(engine, at, "x@192.0.2.2:3306/shop?ssl-ca=/x&a=").unwrap_err();
+            assert_eq!(error, "a password has letters and digits only");
+        }
+    }
 
     #[test]
     fn a_version_is_the_first_number_that_is_printed() {
