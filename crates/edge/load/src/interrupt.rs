@@ -201,6 +201,9 @@ impl State {
 /// milliseconds apart.
 const REAL_TIME: sys::Scheduling = sys::Scheduling { policy: libc::SCHED_FIFO, priority: 1 };
 
+/// The priority of the clock thread: a load thread that spins on the same CPU does not keep it from running.
+const CLOCK: sys::Scheduling = sys::Scheduling { priority: REAL_TIME.priority + 1, ..REAL_TIME };
+
 /// How long a load thread has that priority at the end of its run: it needs microseconds to stop sending. One that spins
 /// until its peer answers would keep others from its CPU.
 const PRIORITY_FOR: Duration = Duration::from_millis(10);
@@ -214,7 +217,7 @@ struct RealTime {
 impl RealTime {
     fn begin() -> Self {
         let before = sys::scheduling(None);
-        sys::set_scheduling(None, REAL_TIME);
+        sys::set_scheduling(None, CLOCK);
         Self { before }
     }
 }
