@@ -67,6 +67,15 @@ pub struct ApplicationTier {
     pub pool: u32,
 }
 
+impl ApplicationTier {
+    /// Checks the password, which becomes part of a URL and may come from another host: only letters and digits cannot name
+    /// another server or options. The error says so.
+    pub fn check_password(password: &str) -> Result<(), String> {
+        let is_valid = password.chars().all(|letter| letter.is_ascii_alphanumeric());
+        is_valid.then_some(()).ok_or_else(|| "a password has letters and digits only".to_owned())
+    }
+}
+
 /// A load of emulated browsers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BrowserLoad {

@@ -240,10 +240,7 @@ impl Quota {
                 within(Factor::CustomersFor, *customers_for)
             }
             TierOrder::Application(ApplicationTier { pool, password, .. }) => {
-                // It becomes part of an address.
-                if !password.chars().all(|c| c.is_ascii_alphanumeric()) {
-                    return Err("a password has letters and digits only".to_owned());
-                }
+                ApplicationTier::check_password(password)?;
                 within(Factor::Pool, *pool)
             }
             TierOrder::Find { .. } | TierOrder::Web { .. } => Ok(()),

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fabricmark_plan::Engine;
+use fabricmark_record::ApplicationTier;
 
 use super::{Database, Url};
 use crate::program::{Error, Owner, find, hand_over, run, unprivileged};
@@ -58,11 +59,9 @@ pub const fn programs(engine: Engine) -> &'static [(&'static str, &'static str)]
     }
 }
 
-/// Address of a shop's database. The password may come from another host: it must not name another server or options.
+/// Address of a shop's database. Fails if the password is not one of [`ApplicationTier::check_password`].
 pub fn url(engine: Engine, at: SocketAddr, password: &str) -> Result<Url, String> {
-    if !password.chars().all(|letter| letter.is_ascii_alphanumeric()) {
-        return Err("a password has letters and digits only".to_owned());
-    }
+    ApplicationTier::check_password(password)?;
     match engine {
         Engine::MariaDb => format!("mariadb://{USER}:{password}@{at}/shop").parse(),
         Engine::PostgreSql => format!("postgresql://{USER}:{password}@{at}/postgres").parse(),
