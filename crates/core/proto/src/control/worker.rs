@@ -101,7 +101,7 @@ impl Worker {
                 | Order::Slice { run, .. }
                 | Order::EndSlice { run, .. },
                 _,
-            ) => self.refuse(run, "no run awaits this order"),
+            ) => self.refuse(run, "unexpected order in this state of the run"),
             (Order::Hello { .. }, _) => self.refuse(0, "unexpected hello during a run"),
             (Order::Tier { .. }, _) => self.refuse(0, "a worker is no tier of the bookstore"),
         }
@@ -141,8 +141,8 @@ impl Worker {
         self.output.pop_front()
     }
 
-    /// Reports that an order cannot be carried out. If it is one of the active run, that run is over: who reads the report
-    /// takes it for ended.
+    /// Reports that an order cannot be carried out. If it is an order for the active run, the run ends, since the agent
+    /// treats the report as its end.
     fn refuse(&mut self, run: u64, why: &str) -> Option<Action> {
         let failure = Failure::Protocol(why.to_owned());
         self.output.push_back(Report::Failed { run, failure });

@@ -35,8 +35,8 @@ const PROVE_BYTES: u64 = 16 << 10;
 /// Most requests besides pings that may arrive together: a coordinator sends one and waits. An arbitrary choice.
 const ORDERS_AT_ONCE: usize = 64;
 
-/// Most of them that start a run: one that follows an abort, and one more after a pause of the network. A place in the
-/// queue costs time that grows with the number of those that wait.
+/// Most orders that start a run and may arrive together: one before an abort and one after it. Each costs time that grows
+/// with the length of the queue.
 const STARTS_AT_ONCE: usize = 2;
 
 /// Time for the peer to read why the connection ends.
@@ -453,7 +453,7 @@ impl Connected {
             self.worker_lost("was stopped: the run exceeded its announced duration");
         }
         match &mut self.phase {
-            // What waits to be read shows that the peer is alive, however long other connections took.
+            // The peer has sent something that was not read yet, because other connections took long: it is not silent.
             Phase::Known(secured, protocol)
                 if protocol.deadline().is_some_and(|deadline| now >= deadline)
                     && !secured.is_behind()
@@ -550,7 +550,7 @@ fn on_requests(protocol: &mut Connection, requests: Vec<Request>) {
         matches!(request, Request::Order { order: Order::Prepare(_) | Order::Tier { .. } })
     };
     if requests.iter().filter(starts).count() > STARTS_AT_ONCE {
-        protocol.refuse(format!("more than {STARTS_AT_ONCE} runs were ordered together"));
+        protocol.refuse(format!("more than {STARTS_AT_ONCE} orders to start a run arrived together: wait for the answer to each"));
         return;
     }
     let mut requests = requests.into_iter().peekable();

@@ -208,7 +208,7 @@ fn of_many_pings_the_last_is_answered_and_many_orders_at_once_are_refused() {
     hasty.get_mut().write_all(&orders()[0].repeat(3)).unwrap();
     said.clear();
     hasty.read_to_string(&mut said).unwrap();
-    assert!(said.contains("more than 2 runs were ordered together"), "{said}");
+    assert!(said.contains("more than 2 orders to start a run arrived together"), "{said}");
     drop((eager, hasty));
     agent.ends_well();
 }
