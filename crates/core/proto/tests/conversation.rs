@@ -329,7 +329,7 @@ fn orders_out_of_turn_are_refused_with_the_reason() {
     }
 }
 
-/// An agent frees the slot of a run that has failed.
+/// The agent frees the slot of a run when its worker reports a failure, so the load must not continue.
 #[test]
 fn an_order_out_of_turn_ends_the_active_run_and_no_other() {
     let begin = |run| Order::Begin { run, peer: "127.0.0.1:1".parse().unwrap() };

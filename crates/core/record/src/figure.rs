@@ -89,7 +89,7 @@ impl Figures {
         self.get(Figure::Rtt).or(self.get(Figure::Step))
     }
 
-    /// Sets a figure, or removes it for `None` and what is no finite number, which JSON cannot hold.
+    /// Sets a figure. `None` removes it, and so does a value that is not finite: JSON has no infinity and no NaN.
     pub fn set(&mut self, figure: Figure, value: Option<Sourced>) {
         match value.filter(|sourced| sourced.value.is_finite()) {
             Some(value) => self.0.insert(figure, value),
@@ -99,7 +99,7 @@ impl Figures {
 }
 
 impl FromIterator<(Figure, Sourced)> for Figures {
-    /// What is no finite number is left out, as by [`Figures::set`].
+    /// Values that are not finite are left out, as in [`Figures::set`].
     fn from_iter<I: IntoIterator<Item = (Figure, Sourced)>>(figures: I) -> Self {
         Self(figures.into_iter().filter(|(_, sourced)| sourced.value.is_finite()).collect())
     }
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_finite_number_is_no_figure() {
+    fn values_that_are_not_finite_are_no_figures() {
         let of = |value| Sourced { value, provenance: Provenance::Measured };
         for value in [f64::INFINITY, f64::NAN] {
             let mut figures = Figures::from_iter([(Figure::Rtt, of(value))]);

@@ -32,16 +32,16 @@ pub(crate) fn link_of(device: &str) -> Link {
     interfaces::facts(device).map_or(Link::Veth { mtu: MTU_DEFAULT }, |facts| facts.link())
 }
 
-/// The network interfaces of this host as they were listed last, and when. To list them takes 0.3 ms for each, in which an
-/// agent serves nobody else.
+/// The last list of this host's network interfaces, and when it was made. Listing takes 0.3 ms per interface, during which
+/// an agent serves no other connection.
 #[derive(Debug, Default)]
 pub(crate) struct Listing(Option<(Instant, Vec<record::Interface>)>);
 
 impl Listing {
-    /// How long a list is used for others who ask.
+    /// Time for which a list is reused. An arbitrary choice.
     const FRESH_FOR: Nanos = Nanos::from_secs(1);
 
-    /// The interfaces, by `list` if they were listed too long ago.
+    /// The interfaces; calls `list` if the last list is too old.
     pub(crate) fn get<E>(
         &mut self,
         now: Instant,

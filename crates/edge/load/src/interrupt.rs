@@ -44,7 +44,7 @@ struct State {
     aligned: Option<Pid>,
     /// Its scheduling before it got real-time priority, while it has that.
     before: Option<sys::Scheduling>,
-    /// When it loses the priority that it got at the end of the run.
+    /// When its real-time priority after the end of the run is over.
     priority_ends: Option<Instant>,
 }
 
@@ -201,11 +201,11 @@ impl State {
 /// milliseconds apart.
 const REAL_TIME: sys::Scheduling = sys::Scheduling { policy: libc::SCHED_FIFO, priority: 1 };
 
-/// The priority of the clock thread: a load thread that spins on the same CPU does not keep it from running.
+/// The priority of the clock thread, which preempts a load thread that spins on the same CPU.
 const CLOCK: sys::Scheduling = sys::Scheduling { priority: REAL_TIME.priority + 1, ..REAL_TIME };
 
-/// How long a load thread has that priority at the end of its run: it needs microseconds to stop sending. One that spins
-/// until its peer answers would keep others from its CPU.
+/// How long a load thread keeps that priority after the end of its run, so that one that spins until its peer answers does
+/// not occupy its CPU. An arbitrary choice: senders stop within 0.1 ms of each other.
 const PRIORITY_FOR: Duration = Duration::from_millis(10);
 
 /// While this exists, its thread has real-time priority.

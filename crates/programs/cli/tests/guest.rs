@@ -82,7 +82,8 @@ fn records(output: &Output) -> Vec<Record> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The records that count, of which there must be `runs`. A run in which an end stalled is invalid, and is repeated.
+/// The records of the runs that count; asserts that there are `runs` of them. A run in which an end stalled is invalid and
+/// is repeated.
 fn counted(mut records: Vec<Record>, runs: usize) -> Vec<Record> {
     let reasons: Vec<_> = records
         .iter()
@@ -114,8 +115,8 @@ fn assert_crossed(record: &Record) {
     }
 }
 
-/// Two transports that both cross the guest's network, each with every pattern. A debug build on emulated CPUs may stall
-/// for most of 100 ms, and only about 100 messages arrive in 200 ms.
+/// Two transports that both cross the guest's network, each with every pattern. Runs last 500 ms, because a debug build on
+/// emulated CPUs may stall for most of 100 ms, and receives only about 100 messages in 200 ms.
 const PLAN: &str = r#"
 title = "guest"
 [factors]

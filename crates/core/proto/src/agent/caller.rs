@@ -67,8 +67,8 @@ impl Caller {
         self.output.push_back(Request::Interfaces);
     }
 
-    /// Handles a message of the agent. The first is its welcome: others before it are ignored, so that they do not prolong
-    /// the wait for it.
+    /// Handles a message of the agent. Messages before its welcome are ignored, except a refusal: pongs must not extend
+    /// the time limit for the welcome.
     pub fn on_answer(&mut self, now: Instant, answer: Answer) -> Option<News> {
         self.is_welcome |= matches!(answer, Answer::Welcome(_));
         if !self.is_welcome && !matches!(answer, Answer::Refused { .. }) {

@@ -23,7 +23,7 @@ const FORGOTTEN_AFTER_NS: u64 = 60_000_000_000;
 /// Lower ports are those of services (RFC 6335, section 6), which might answer an answer.
 const FIRST_USER_PORT: u16 = 1024;
 
-/// Most datagrams that are received in a row before `stop` is looked at.
+/// Most datagrams that are received in a row before `stop` is checked. An arbitrary choice.
 const TURN: usize = 64;
 
 /// Answers APDUs by datagrams until `stop` is set. A multicast is answered to its sender alone.

@@ -62,7 +62,8 @@ pub(super) struct StreamFlow {
     pub answers: bool,
 }
 
-/// Most datagrams without a header in a row before the receiver looks for orders.
+/// Most datagrams without a header that are received in a row before the receiver checks whether the test has ended. An
+/// arbitrary choice.
 const STRAY_MAX: usize = 64;
 
 /// Maps transient errors of a datagram socket to `WouldBlock`: no one listens at the peer's port (yet), or there is
