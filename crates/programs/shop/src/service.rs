@@ -35,6 +35,8 @@ struct State {
     /// CPU time of the present one when it was last seen.
     seen_cpu_ns: u64,
     restarts: u32,
+    /// A look that waited for the lock meanwhile must not start it again.
+    is_dropped: bool,
 }
 
 impl Service {
@@ -42,7 +44,8 @@ impl Service {
     pub fn start(mut command: Command) -> io::Result<Self> {
         sys::kill_with_this_thread(&mut command);
         let child = command.spawn()?;
-        let state = State { child, ended_cpu_ns: 0, seen_cpu_ns: 0, restarts: 0 };
+        let state =
+            State { child, ended_cpu_ns: 0, seen_cpu_ns: 0, restarts: 0, is_dropped: false };
         let state = Arc::new(Mutex::new(state));
         let watched = state.clone();
         let watch = tokio::spawn(async move {
@@ -91,6 +94,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 impl State {
     fn look(&mut self, command: &mut Command) {
         match self.child.try_wait() {
+            Ok(Some(_)) if self.is_dropped => {}
             Ok(Some(_)) => {
                 // If there is no process, the next look tries again.
                 if let Ok(child) = command.spawn() {
@@ -110,6 +114,7 @@ impl Drop for Service {
             watch.abort();
         }
         let mut state = lock(&self.state);
+        state.is_dropped = true;
         let _ = state.child.kill();
         let _ = state.child.wait();
     }
@@ -186,6 +191,18 @@ mod tests {
         assert_ne!(again, id);
         drop(service);
         assert!(!std::path::Path::new(&format!("/proc/{again}")).exists());
+    }
+
+    #[tokio::test]
+    async fn a_server_that_was_dropped_is_not_started_again() {
+        let mut command = Command::new("sleep");
+        command.arg("60");
+        let service = Service::start(command).unwrap();
+        let state = service.state.clone();
+        drop(service);
+        // A look that had begun before.
+        lock(&state).look(&mut Command::new("true"));
+        assert_eq!(lock(&state).restarts, 0);
     }
 
     #[tokio::test]
