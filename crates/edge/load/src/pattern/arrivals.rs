@@ -203,7 +203,9 @@ impl Arrivals {
         let Some(began) = self.began else {
             let waiting_bytes = flows[place].waiting_bytes()?;
             let Window { begins_by_ns, hold_ns, .. } = self.window;
-            let is_late = now_ns - first_ns >= begins_by_ns.saturating_add(hold_ns);
+            // The sender continues only while something is missing.
+            let waits_ns = if is_clean && !self.is_held { 0 } else { hold_ns };
+            let is_late = now_ns - first_ns >= begins_by_ns.saturating_add(waits_ns);
             let is_slower_end = is_clean && self.looks_left == 0;
             let is_all_read = is_clean && waiting_bytes == 0;
             if !(is_all_read || is_slower_end || is_late) {
@@ -376,6 +378,26 @@ mod tests {
         }
         let counts = arrivals.end();
         assert_eq!((counts.counted_calls(), counts.elapsed_ns), (30, 300 * MS));
+    }
+
+    #[test]
+    fn a_receiver_that_reads_too_slowly_to_look_often_still_begins_by_the_middle_of_its_count() {
+        // One arrival per millisecond, with others waiting behind it. Nothing is missing.
+        let window = Window::of(Nanos(700 * MS), Nanos(200 * MS), Nanos(5_000 * MS));
+        let mut arrivals = Arrivals::new(window);
+        let mut flow = Scripted { waiting: 9, ..Scripted::default() };
+        let control = Control::default();
+        for at_ns in (0..=700).map(|ms| ms * MS) {
+            let before_ns = std::mem::replace(&mut arrivals.last_ns, at_ns);
+            arrivals.counts.calls += 1;
+            arrivals.counts.bytes += 100;
+            if at_ns >= arrivals.next_look_ns {
+                arrivals.look(before_ns, from_mut(&mut flow), 0, &control).unwrap();
+            }
+        }
+        let counts = arrivals.end();
+        assert_eq!((counts.counted_calls(), counts.elapsed_ns), (250, 250 * MS));
+        assert_eq!(counts.received_per_s(), Some(1_000.0));
     }
 
     #[test]

@@ -25,8 +25,11 @@ fn a_stream_passes_through_a_relay_beside_the_server_or_at_its_own_node() {
             let sent = record["flows"][0]["sent"]["bytes"].as_f64().unwrap();
             let bits = figure("switching_mean_ns") / 1e9 * figure("switching_bps");
             assert!((bits / (8.0 * sent) - 1.0).abs() < 1e-6, "{line}: {bits} of {sent}");
-            assert!(figure("switching_mean_ns") >= 1e9, "{line}");
-            assert!(figure("relay_receiving_mean_ns") <= figure("switching_mean_ns"), "{line}");
+            // The receiver counts from a part of the run on, which is more than the relay is ever late.
+            let switching_ns = figure("switching_mean_ns");
+            let counted_ns = record["flows"][0]["received"]["elapsed_ns"].as_f64().unwrap();
+            assert!(switching_ns >= counted_ns, "{line}: {switching_ns} of {counted_ns}");
+            assert!(figure("relay_receiving_mean_ns") <= switching_ns, "{line}");
         }
     }
 }
