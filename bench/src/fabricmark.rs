@@ -172,6 +172,7 @@ fn read(work: Work, output: &Output) -> Result<Values, Failure> {
         Figure::ExchangesPerS,
         Figure::DatagramsPerS,
         Figure::SlipP99Ns,
+        Figure::SlipWithoutPausesP99Ns,
         Figure::MemoryPerFlowBytes,
         Figure::RttP50Ns,
         Figure::RttMeanNs,

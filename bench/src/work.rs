@@ -91,6 +91,8 @@ pub enum Figure {
     DatagramsPerS,
     /// Departure lag p99: 99 % of departures were at most this late, in nanoseconds.
     SlipP99Ns,
+    /// The same without departures that were scheduled during a pause of the machine, of a sender that spins.
+    SlipWithoutPausesP99Ns,
     /// Memory of both ends per flow, in bytes.
     MemoryPerFlowBytes,
     /// CPU time of all processes of the run as a share of one CPU. The kernel counts in ticks, usually of 10 ms
@@ -122,6 +124,7 @@ impl Figure {
             Self::ExchangesPerS => "transactions_per_s",
             Self::DatagramsPerS => "payloads_per_s",
             Self::SlipP99Ns => "departure_lag_p99_ns",
+            Self::SlipWithoutPausesP99Ns => "departure_lag_without_pauses_p99_ns",
             Self::MemoryPerFlowBytes => "memory_per_flow_bytes",
             Self::CpuShare => "cpu_share",
             Self::ResidentBytes => "resident_bytes",
@@ -149,6 +152,7 @@ impl Figure {
             }
             Self::ExchangesPerS | Self::DatagramsPerS => format!("{:.2} k/s", value / 1e3),
             Self::SlipP99Ns
+            | Self::SlipWithoutPausesP99Ns
             | Self::DelayErrorNs
             | Self::DelayErrorP99Ns
             | Self::OwnRoundTripNs

@@ -113,6 +113,7 @@ pub(crate) fn figures(
         active.kernel_times.as_ref(),
         pacing.map(|pacing| &pacing.slip_ns),
     );
+    let own_lag = pacing.and_then(|pacing| pacing.slip_without_pauses_ns.as_ref());
     let mean = rtt.and_then(Histogram::mean_ns);
     let delay = |times: Option<&Histogram>| times?.mean_ns();
     let reassembly_ns = delay(passive.kernel_times.as_ref().map(|times| &times.reassembly_ns));
@@ -146,6 +147,7 @@ pub(crate) fn figures(
         Figure::MemoryPerFlow => peak_bytes.map(|bytes| bytes as f64 / f64::from(point.flows)),
         Figure::DepartureLagP50 => quantile(lag, 0.5),
         Figure::DepartureLagP99 => quantile(lag, 0.99),
+        Figure::DepartureLagWithoutPausesP99 => quantile(own_lag, 0.99),
         Figure::SwitchingTime => relay.map(|relay| relay.switching_ns),
         Figure::SwitchingSpeed => relay.map(|relay| 8e9 * relay.bytes / relay.switching_ns),
         Figure::AccessDelay => delay(kernel.map(|times| &times.access_ns)),

@@ -72,7 +72,8 @@ fn busy(busy_ns: u64) -> Emulation {
 
 fn pacing(elapsed_ns: u64) -> Pacing {
     let (departures, slip_ns) = (100, Histogram::new());
-    Pacing { departures, late: 0, slip_ns, elapsed_ns, covered_ns: SECOND }
+    let (late, slip_without_pauses_ns, covered_ns) = (0, None, SECOND);
+    Pacing { departures, late, slip_ns, slip_without_pauses_ns, elapsed_ns, covered_ns }
 }
 
 #[test]

@@ -116,6 +116,7 @@ fn an_open_loop_is_counted_over_its_schedule() {
         departures: 9,
         late: 0,
         slip_ns: Histogram::new(),
+        slip_without_pauses_ns: None,
         elapsed_ns: 1_700 * MS,
         covered_ns: 1_800 * MS,
     };

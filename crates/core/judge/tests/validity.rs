@@ -88,6 +88,7 @@ fn paced_datagrams() -> Record {
         departures: 400,
         late: 0,
         slip_ns: Histogram::new(),
+        slip_without_pauses_ns: None,
         elapsed_ns: 1_000 * MS,
         covered_ns: 1_000 * MS,
     };
@@ -188,6 +189,7 @@ fn an_open_loop_of_exchanges_is_no_faster_than_the_wire() {
             departures: 10,
             late: 0,
             slip_ns: Histogram::new(),
+            slip_without_pauses_ns: None,
             elapsed_ns: 900 * MS,
             covered_ns: 1_000 * MS,
         });

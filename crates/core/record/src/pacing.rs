@@ -20,6 +20,11 @@ pub struct Pacing {
     pub late: u64,
     /// Departure lag: actual minus scheduled departure. In a burst it includes the time of the earlier payloads.
     pub slip_ns: Histogram,
+    /// The departure lag of the departures that were not scheduled during a pause of the machine: a time in which the CPU
+    /// did something else although the sender spun. Absent if the sender only slept, and in records of versions that did
+    /// not notice pauses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slip_without_pauses_ns: Option<Histogram>,
     /// Duration of the open loop, from the start of the schedule to its stop.
     pub elapsed_ns: u64,
     /// Part of the schedule that was carried out in that time, up to the next scheduled departure. It may slightly
@@ -67,6 +72,13 @@ impl AddAssign<&Self> for Pacing {
         self.departures = self.departures.saturating_add(other.departures);
         self.late = self.late.saturating_add(other.late);
         self.slip_ns.merge(&other.slip_ns);
+        self.slip_without_pauses_ns =
+            self.slip_without_pauses_ns.take().zip(other.slip_without_pauses_ns.as_ref()).map(
+                |(mut all, more)| {
+                    all.merge(more);
+                    all
+                },
+            );
         self.elapsed_ns = self.elapsed_ns.saturating_add(other.elapsed_ns);
         self.covered_ns = self.covered_ns.saturating_add(other.covered_ns);
     }
@@ -81,7 +93,8 @@ mod tests {
     use super::*;
 
     fn pacing(departures: u64, elapsed_ns: u64, covered_ns: u64) -> Pacing {
-        Pacing { departures, late: 0, slip_ns: Histogram::new(), elapsed_ns, covered_ns }
+        let (late, slip_ns, slip_without_pauses_ns) = (0, Histogram::new(), None);
+        Pacing { departures, late, slip_ns, slip_without_pauses_ns, elapsed_ns, covered_ns }
     }
 
     #[test]

@@ -21,6 +21,10 @@ use tally::Tally;
 /// Longest single sleep: a stop must end a wait within 5 ms, and a wake-up may itself be late.
 const SLEEP_MAX_NS: u64 = 4_000_000;
 
+/// Two clock readings of a thread that spins are apart by less than 0.1 us; if they are apart by more than this, its CPU did
+/// something else, such as an interrupt handler, another thread, or another virtual machine.
+const PAUSE_NS: u64 = 1_000;
+
 /// How a thread waits for a departure. The lateness given is the 99th percentile for a timer of 200 us with 1 ns of
 /// timer slack, on 2 shared virtual CPUs under Linux 6.18.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +80,8 @@ pub struct Pacer<'a> {
     later_ns: VecDeque<u64>,
     /// When `wait` first returned `None`.
     ended_ns: Option<u64>,
+    /// End of the last pause of the machine.
+    paused_until_ns: u64,
     tally: Tally,
 }
 
@@ -93,6 +99,7 @@ impl<'a> Pacer<'a> {
             due_ns: None,
             later_ns: VecDeque::new(),
             ended_ns: None,
+            paused_until_ns: 0,
             tally,
         };
         pacer.start_ns = now_ns();
@@ -118,14 +125,28 @@ impl<'a> Pacer<'a> {
     /// Waits for the next intended departure and returns the time now. The caller sends the payload, then calls
     /// [`Self::depart`]. `None` as in [`Self::wait`].
     pub fn wait_until_due(&mut self) -> Option<u64> {
+        if self.waiting != Waiting::Sleep {
+            self.tally.notice_pauses();
+        }
+        // The last reading of the clock, if the thread has only spun since.
+        let mut before_ns = None;
         while let Some(due_ns) = self.next_ns() {
             let now_ns = now_ns();
+            if before_ns.is_some_and(|before_ns| now_ns - before_ns > PAUSE_NS) {
+                self.paused_until_ns = now_ns;
+            }
             if now_ns >= due_ns {
                 return Some(now_ns);
             }
             match self.sleep_until(now_ns) {
-                Some(wake_ns) => sleep_until(wake_ns),
-                None => spin_loop(),
+                Some(wake_ns) => {
+                    sleep_until(wake_ns);
+                    before_ns = None;
+                }
+                None => {
+                    spin_loop();
+                    before_ns = Some(now_ns);
+                }
             }
         }
         None
@@ -175,7 +196,9 @@ impl<'a> Pacer<'a> {
     /// Records that the next departure happened at `now_ns`.
     pub fn depart(&mut self, now_ns: u64) {
         if let Some(due_ns) = self.due_ns {
-            self.tally.depart(due_ns - self.start_ns, now_ns - self.start_ns);
+            // It was not due before the pause, or it had departed then.
+            let was_paused = due_ns <= self.paused_until_ns;
+            self.tally.depart(due_ns - self.start_ns, now_ns - self.start_ns, was_paused);
             self.due_ns = self.next_due_ns();
         }
     }

@@ -23,12 +23,13 @@ pub const LAWS: &[Law] = &[
 const COUNT_MAX: f64 = 1e18;
 
 /// Figures that may be 0.
-const MAY_BE_ZERO: [&str; 10] = [
+const MAY_BE_ZERO: [&str; 11] = [
     "link_dropped_packets",
     "loss_share",
     "retransmitted_segments",
     "departure_lag_p50_ns",
     "departure_lag_p99_ns",
+    "departure_lag_without_pauses_p99_ns",
     "sender_demand_us_per_kib",
     "receiver_demand_us_per_kib",
     "client_demand_us_per_transaction",

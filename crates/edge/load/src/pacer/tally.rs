@@ -9,17 +9,35 @@ pub(super) struct Tally {
     departures: u64,
     late: u64,
     slip_ns: Histogram,
+    /// Of the departures that were not due during a pause of the machine; `None` if pauses are not noticed.
+    slip_without_pauses_ns: Option<Histogram>,
     last_due_ns: u64,
 }
 
 impl Tally {
     pub(super) fn new(interval_ns: u64) -> Self {
-        Self { interval_ns, departures: 0, late: 0, slip_ns: Histogram::new(), last_due_ns: 0 }
+        Self {
+            interval_ns,
+            departures: 0,
+            late: 0,
+            slip_ns: Histogram::new(),
+            slip_without_pauses_ns: None,
+            last_due_ns: 0,
+        }
     }
 
-    pub(super) fn depart(&mut self, due_ns: u64, actual_ns: u64) {
+    /// Tells departures that are due in pauses from the others from now on.
+    pub(super) fn notice_pauses(&mut self) {
+        self.slip_without_pauses_ns.get_or_insert_with(Histogram::new);
+    }
+
+    /// Counts a departure. `was_paused`: it was due during a pause of the machine.
+    pub(super) fn depart(&mut self, due_ns: u64, actual_ns: u64, was_paused: bool) {
         let slip_ns = actual_ns.saturating_sub(due_ns);
         self.slip_ns.record(slip_ns);
+        if let Some(others) = self.slip_without_pauses_ns.as_mut().filter(|_| !was_paused) {
+            others.record(slip_ns);
+        }
         self.departures += 1;
         self.late += u64::from(slip_ns > self.interval_ns);
         self.last_due_ns = due_ns;
@@ -35,6 +53,7 @@ impl Tally {
             departures: self.departures,
             late: self.late,
             slip_ns: self.slip_ns,
+            slip_without_pauses_ns: self.slip_without_pauses_ns,
             elapsed_ns,
             covered_ns: if is_behind { next_due_ns } else { next_due_ns.max(elapsed_ns) },
         }
@@ -50,7 +69,7 @@ mod tests {
         // A departure is due every 1000 ns, but each takes 2000 ns.
         let mut tally = Tally::new(1_000);
         for k in 0..100 {
-            tally.depart(k * 1_000, k * 2_000);
+            tally.depart(k * 1_000, k * 2_000, false);
         }
         let pacing = tally.finish(200_000, Some(100_000));
         assert_eq!((pacing.departures, pacing.late), (100, 98));
@@ -66,7 +85,7 @@ mod tests {
         for k in 0..100 {
             // Nothing departs from 10 us to 30 us.
             let at = if (10..30).contains(&k) { 30_000 } else { k * 1_000 };
-            tally.depart(k * 1_000, at);
+            tally.depart(k * 1_000, at, false);
         }
         let pacing = tally.finish(99_500, Some(100_000));
         assert_eq!((pacing.elapsed_ns, pacing.covered_ns), (99_500, 100_000));
@@ -75,10 +94,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_due_in_a_pause_counts_only_in_the_whole_lag() {
+        let mut tally = Tally::new(1_000);
+        tally.notice_pauses();
+        for (due_ns, at_ns, was_paused) in
+            [(0, 50, false), (1_000, 9_000, true), (2_000, 9_001, true), (10_000, 10_050, false)]
+        {
+            tally.depart(due_ns, at_ns, was_paused);
+        }
+        let pacing = tally.finish(10_500, Some(11_000));
+        assert!(pacing.slip_ns.len() == 4 && pacing.slip_ns.max() >= Some(8_000));
+        let others = pacing.slip_without_pauses_ns.unwrap();
+        assert!(others.len() == 2 && others.max() < Some(100), "{others:?}");
+    }
+
+    #[test]
     fn the_last_departure_of_a_schedule_covers_its_interval() {
         let tally = || {
             let mut tally = Tally::new(1_000);
-            tally.depart(0, 10);
+            tally.depart(0, 10, false);
             tally
         };
         assert_eq!(tally().finish(20, None).covered_ns, 1_000);

@@ -454,7 +454,8 @@ mod tests {
 
     fn schedule(covered_ns: u64) -> Pacing {
         let slip_ns = Histogram::new();
-        Pacing { departures: 0, late: 0, slip_ns, elapsed_ns: covered_ns, covered_ns }
+        let (departures, late, slip_without_pauses_ns, elapsed_ns) = (0, 0, None, covered_ns);
+        Pacing { departures, late, slip_ns, slip_without_pauses_ns, elapsed_ns, covered_ns }
     }
 
     /// Counts of responses at these times, in microseconds, to requests that are all due at once.
