@@ -10,7 +10,7 @@ use fabricmark_plan::{Role, Timestamps};
 use fabricmark_proto::{EndReport, Failure};
 use fabricmark_record::{Series, Side};
 use fabricmark_units::{Bytes, Nanos};
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::{Domain, Socket, Type};
 
 use super::Run;
 use crate::amount::Amount;
@@ -36,15 +36,14 @@ impl Run<'_> {
             // Only the first connection carries the token; later ones send only the request, as with other tools.
             let first = self.open::<C>(socket)?;
             return self.ask_by_connections(first, |socket| {
-                opening::connect::<C>(socket, peer_at, prepare, control)
+                opening::connect_until_interrupted::<C>(socket, peer_at, prepare, control)
             });
         }
         let listener = Listener::new::<C>(socket, prepare)?;
         let first = accept_all::<C>(&listener, control)?;
+        listener.wait_for_orders()?;
         self.answer_by_connections(first, || {
             let mut connection: C = listener.accept()?;
-            // It has inherited the timeout of the listener, which costs a timer in each call that sleeps.
-            SockRef::from(&connection).set_read_timeout(None)?;
             if C::HAS_KEYS {
                 let shake = || connection.shake_hands(&prepare.point);
                 opening::in_time(NOT_OPEN, peer_within(prepare), control, shake)
@@ -69,7 +68,9 @@ impl Run<'_> {
             enable_receive(asking.as_fd()).map_err(failed())?;
             let trips = RefCell::new(Trips::by(source));
             let connect = |socket| {
-                let stream = opening::connect::<TcpStream>(socket, peer_at, prepare, control)?;
+                let stream = opening::connect_until_interrupted::<TcpStream>(
+                    socket, peer_at, prepare, control,
+                )?;
                 stamp::enable(stream.as_fd(), source == Timestamps::Hardware).map_err(failed())?;
                 trips.borrow_mut().reconnects();
                 Ok(PathStream { path: &trips, stream })
@@ -80,10 +81,10 @@ impl Run<'_> {
         enable_receive(socket.as_fd()).map_err(failed())?;
         let listener = Listener::new::<TcpStream>(socket, prepare)?;
         let first = accept_all::<TcpStream>(&listener, control)?;
+        listener.wait_for_orders()?;
         let arrivals = RefCell::new(Arrivals::default());
         let report = self.answer_by_connections(first, || {
             let stream: TcpStream = listener.accept()?;
-            stream.set_read_timeout(None)?;
             Ok(PathStream { path: &arrivals, stream })
         })?;
         Ok(EndReport { kernel_times: Some(arrivals.borrow_mut().finish()), ..report })

@@ -85,7 +85,7 @@ fn accept_one(listener: &Socket) -> io::Result<(OwnedFd, Option<IpAddr>)> {
     Ok((stream, from.map(|from| from.ip())))
 }
 
-/// A listening socket whose calls block for at most [`Control::LOOK_EVERY`].
+/// A listening socket whose calls block for at most [`Control::LOOK_EVERY`], or until this thread is interrupted.
 pub(crate) struct Listener<'a> {
     pub(super) socket: Socket,
     pub(super) prepare: &'a Prepare,
@@ -109,6 +109,15 @@ impl<'a> Listener<'a> {
         }
         let keys = C::HAS_KEYS.then(security::answering).transpose()?;
         Ok(Self { socket, prepare, keys })
+    }
+
+    /// Lets calls block until this thread is interrupted. Connections inherit the time-out of their listener, which
+    /// costs a timer in each call that sleeps.
+    pub(crate) fn wait_for_orders(&self) -> Result<(), Failure> {
+        match self.prepare.point.transport {
+            Transport::Mptcp => Ok(()),
+            _ => self.socket.set_read_timeout(None).map_err(system("set SO_RCVTIMEO")),
+        }
     }
 
     /// Accepts a connection from an admitted address; [`io::ErrorKind::WouldBlock`] if there is none. A connection
@@ -149,7 +158,7 @@ fn is_of_connection(error: &io::Error) -> bool {
 }
 
 /// Connects a socket to the server, and completes the TLS handshake if there is one.
-pub(crate) fn connect<C: Connection>(
+fn connect<C: Connection>(
     socket: Socket,
     peer_at: SocketAddr,
     prepare: &Prepare,
@@ -157,6 +166,33 @@ pub(crate) fn connect<C: Connection>(
 ) -> Result<C, Failure> {
     let connections = connect_all(vec![socket], peer_at, prepare, control)?;
     Ok(connections.into_iter().next().expect("a connection for each socket"))
+}
+
+/// As [`connect`], on a thread that orders interrupt. Six system calls less than a connect that does not block.
+pub(crate) fn connect_until_interrupted<C: Connection>(
+    socket: Socket,
+    peer_at: SocketAddr,
+    prepare: &Prepare,
+    control: &Control,
+) -> Result<C, Failure> {
+    let point = &prepare.point;
+    let is_plain = !C::HAS_KEYS && point.transport.traits().network != Network::Machine;
+    // The interrupts without orders are too far apart for a time limit of its own.
+    if !is_plain || point.connect_timeout.is_some() {
+        return connect(socket, peer_at, prepare, control);
+    }
+    let within = peer_within(prepare);
+    let began = now_ns();
+    let connected = match socket.connect(&labelled(peer_at, point).into()) {
+        // The connect goes on (connect(2)).
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+            end_connect(&socket, began, within, control)
+        }
+        connected => connected,
+    };
+    control.check()?;
+    connected.map_err(unconnected(peer_at, within))?;
+    C::of(socket.into(), None, prepare).map_err(system("use a connection"))
 }
 
 /// Connects the sockets to the server in parallel, and completes their TLS handshakes.

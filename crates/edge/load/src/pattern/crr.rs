@@ -131,8 +131,7 @@ pub fn answer<S: ByteStream>(
                 limit.take()?;
             }
             patience.write(&mut stream, response)?;
-            stream.finish()?;
-            stream.linger()
+            stream.end()
         });
         match answered {
             Ok(()) => {
