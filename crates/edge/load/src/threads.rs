@@ -7,6 +7,7 @@ use fabricmark_record::{Counts, Fairness, ThreadTime};
 
 use crate::carry::{carry, carry_once, finish};
 use crate::control::Control;
+use crate::descriptors::own_descriptors;
 use crate::endpoint::pin;
 use crate::failure::{caught, peer};
 use crate::transport::Flow;
@@ -31,6 +32,7 @@ pub(crate) fn carry_on_threads<F: Flow + Send>(
     let shares = shares(flows, threads);
     thread::scope(|scope| {
         let carry_share = |place: usize, share: &mut [F]| {
+            own_descriptors();
             let cpu =
                 if place == 0 { prepare.cpu } else { prepare.more_cpus.get(place - 1).copied() };
             let not_pinned = match cpu {
