@@ -153,17 +153,11 @@ pub(crate) fn finish<F: Flow>(flows: &mut [F]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether calls are to be interrupted by orders: those that may block indefinitely and, in slices or if senders end
-/// together, waits in epoll, which end by themselves only after up to 5 ms. Calls of io_uring and QUIC return by
+/// Whether calls are to be interrupted by orders: they may block indefinitely. Calls of io_uring and QUIC return by
 /// themselves.
 fn blocks(prepare: &Prepare) -> bool {
-    let Prepare { point, slice_ns, .. } = prepare;
-    let is_waiting = match point.wait {
-        Wait::Block | Wait::BusyPoll => true,
-        Wait::Epoll => slice_ns.is_some() || prepare.waits_for_start,
-        Wait::Spin => false,
-    };
-    is_waiting && !point.path.is_uring() && point.transport.traits().blocks
+    let point = &prepare.point;
+    point.wait != Wait::Spin && !point.path.is_uring() && point.transport.traits().blocks
 }
 
 /// Interval at which a blocked client is interrupted to look for lost responses or a silent server. `None` if this
@@ -333,12 +327,15 @@ fn asking(prepare: &Prepare) -> Asking {
 
 fn answer<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::Result<EndReport> {
     let (mut payload, mut response) = messages(prepare);
-    let payloads = prepare.point.payloads_per_request();
+    let Asking { payloads, outstanding, .. } = asking(prepare);
     let limit = ResponseLimit::of(prepare, response.len(), control);
     let limit = limit.as_ref();
     let counts = match alone(flows, prepare) {
         Some(flow) => answer::answer(flow, payloads, &mut payload, &mut response, limit, control),
-        None => answer::answer_many(flows, payloads, &mut payload, &mut response, limit, control),
+        None => {
+            let of_each = (payloads, outstanding);
+            answer::answer_many(flows, of_each, &mut payload, &mut response, limit, control)
+        }
     };
     counts.map(counted)
 }

@@ -1,7 +1,7 @@
 //! Many flows on one thread: epoll(7) reports which of them are ready.
 
 use std::io;
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,8 @@ pub(crate) enum Interest {
     Read,
     /// Room for output, level-triggered.
     Write,
-    /// Either, edge-triggered: a flow must then be served until it would block.
+    /// Either, edge-triggered: a flow must then be served until it would block, or until only an answer to what it sends
+    /// can arrive. Of a datagram flow only input, until [`FlowSet::needs_room`].
     Change,
 }
 
@@ -33,20 +34,26 @@ pub(crate) struct FlowSet {
     untold: Vec<usize>,
     /// Whether each flow has ended but still has timers to serve; empty if there is none.
     is_over: Vec<bool>,
+    /// Whether each flow is polled for room as well; empty if none is.
+    has_room_events: Vec<bool>,
+    /// How long a wait may last without an event; `None` for any time.
+    at_most: Option<Duration>,
 }
 
 impl FlowSet {
     /// Registers flows that do not block.
     pub(crate) fn of(flows: &[impl Flow], interest: Interest) -> io::Result<Self> {
-        let flags = match interest {
+        let flags_of = |flow: &_| match interest {
             Interest::Read => EventFlags::IN,
             Interest::Write => EventFlags::OUT,
+            // A datagram socket reports room after each datagram that it has sent.
+            Interest::Change if !Flow::has_end(flow) => EventFlags::IN | EventFlags::ET,
             Interest::Change => EventFlags::IN | EventFlags::OUT | EventFlags::ET,
         };
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let mut untold = Vec::new();
         for (place, flow) in flows.iter().enumerate() {
-            let data = EventData::new_u64(place as u64);
+            let (data, flags) = (EventData::new_u64(place as u64), flags_of(flow));
             if let Some(fd) = flow.ready_fd() {
                 epoll::add(&epoll, fd, data, EventFlags::IN | (flags & EventFlags::ET))?;
                 untold.push(place);
@@ -54,44 +61,69 @@ impl FlowSet {
                 epoll::add(&epoll, fd, data, flags)?;
             }
         }
-        Ok(Self { epoll, events: Vec::with_capacity(EVENTS), untold, is_over: Vec::new() })
+        Ok(Self {
+            epoll,
+            events: Vec::with_capacity(EVENTS),
+            untold,
+            is_over: Vec::new(),
+            has_room_events: Vec::new(),
+            at_most: Some(Control::LOOK_EVERY),
+        })
+    }
+
+    /// Waits for any time if orders interrupt this thread: the kernel sets a timer for each wait with a time-out that
+    /// sleeps.
+    pub(crate) fn until_interrupted(mut self, control: &Control) -> Self {
+        if control.interrupter.interrupts_this_thread() {
+            self.at_most = None;
+        }
+        self
+    }
+
+    /// Reports this flow from now on also when it has room, if it is not already: it would block in sending.
+    pub(crate) fn needs_room(&mut self, place: usize, flows: &[impl Flow]) -> io::Result<()> {
+        let flow = &flows[place];
+        let is_reported = flow.has_end() || flow.ready_fd().is_some();
+        let Some(fd) = flow.fd().filter(|_| !is_reported) else { return Ok(()) };
+        self.has_room_events.resize(flows.len(), false);
+        if !mem::replace(&mut self.has_room_events[place], true) {
+            let flags = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
+            epoll::modify(&self.epoll, fd, EventData::new_u64(place as u64), flags)?;
+        }
+        Ok(())
     }
 
     /// As [`Self::wait`], for at most `ns` nanoseconds, which may be 0. Uses ppoll(2) on the epoll descriptor,
     /// because the timeout of epoll_wait(2) has a resolution of 1 ms.
     pub(crate) fn wait_for<F: Flow>(&mut self, flows: &mut [F], ns: u64) -> io::Result<Vec<usize>> {
-        let ns = self.until_due(flows, ns.min(999_999_999));
-        let timeout = Timespec { tv_sec: 0, tv_nsec: ns as i64 };
+        let timeout = self.until_due(flows, Some(Duration::from_nanos(ns)));
         let mut set = [PollFd::new(&self.epoll, PollFlags::IN)];
-        let is_silent = ns > 0
-            && match poll(&mut set, Some(&timeout)) {
+        let is_silent = timeout != Some(Duration::ZERO)
+            && match poll(&mut set, timespec(timeout).as_ref()) {
                 Ok(count) => count == 0,
                 Err(rustix::io::Errno::INTR) => false,
                 Err(error) => return Err(error.into()),
             };
-        let ready = if is_silent { Vec::new() } else { self.look(0)? };
+        let ready = if is_silent { Vec::new() } else { self.look(Some(Duration::ZERO))? };
         self.with_due(flows, ready)
     }
 
-    /// Returns the indexes of ready flows; none if nothing happens for [`Control::LOOK_EVERY`].
+    /// Returns the indexes of ready flows; none after a signal, or if nothing happens for [`Control::LOOK_EVERY`] on a
+    /// thread that is not interrupted.
     pub(crate) fn wait<F: Flow>(&mut self, flows: &mut [F]) -> io::Result<Vec<usize>> {
-        let ns = self.until_due(flows, Control::LOOK_EVERY.as_nanos() as u64);
-        let ready = self.look(ns)?;
+        let timeout = self.until_due(flows, self.at_most);
+        let ready = self.look(timeout)?;
         self.with_due(flows, ready)
     }
 
-    /// Nanoseconds until a flow must be served without an event, at most `at_most_ns`.
-    fn until_due<F: Flow>(&self, flows: &mut [F], at_most_ns: u64) -> u64 {
+    /// Time until a flow must be served without an event, at most `at_most`.
+    fn until_due<F: Flow>(&self, flows: &mut [F], at_most: Option<Duration>) -> Option<Duration> {
         if !self.untold.is_empty() {
-            return 0;
+            return Some(Duration::ZERO);
         }
-        match flows.iter_mut().filter_map(Flow::due).min() {
-            Some(due) => {
-                let left = due.saturating_duration_since(Instant::now());
-                at_most_ns.min(left.as_nanos() as u64)
-            }
-            None => at_most_ns,
-        }
+        let due = flows.iter_mut().filter_map(Flow::due).min();
+        let left = due.map(|due| due.saturating_duration_since(Instant::now()));
+        left.into_iter().chain(at_most).min()
     }
 
     /// Adds flows that must be served without an event, and serves flows that have ended.
@@ -125,17 +157,16 @@ impl FlowSet {
     }
 
     /// Reads events from epoll.
-    fn look(&mut self, timeout_ns: u64) -> io::Result<Vec<usize>> {
-        let mut timeout = Timespec { tv_sec: 0, tv_nsec: timeout_ns as i64 };
+    fn look(&mut self, mut timeout: Option<Duration>) -> io::Result<Vec<usize>> {
         loop {
             self.events.clear();
             let room: &mut [MaybeUninit<Event>] = self.events.spare_capacity_mut();
-            match epoll::wait(&self.epoll, room, Some(&timeout)) {
+            match epoll::wait(&self.epoll, room, timespec(timeout).as_ref()) {
                 Ok((events, _)) => {
                     return Ok(events.iter().map(|event| event.data.u64() as usize).collect());
                 }
                 // An io_uring completion interrupts its thread as a signal does, and its event is then in the set.
-                Err(rustix::io::Errno::INTR) => timeout.tv_nsec = 0,
+                Err(rustix::io::Errno::INTR) => timeout = Some(Duration::ZERO),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -157,6 +188,11 @@ impl FlowSet {
     }
 }
 
+/// A time-out of a system call; one that is too long for that is none.
+fn timespec(timeout: Option<Duration>) -> Option<Timespec> {
+    timeout.and_then(|timeout| timeout.try_into().ok())
+}
+
 /// Waits for an event on one of these, for at most [`Control::LOOK_EVERY`]; returns the number of those with events.
 pub(crate) fn poll_briefly(asked: &mut [PollFd<'_>]) -> io::Result<usize> {
     poll_for(asked, Control::LOOK_EVERY)
@@ -168,5 +204,64 @@ pub fn poll_for(asked: &mut [PollFd<'_>], at_most: Duration) -> io::Result<usize
     match poll(asked, Some(&at_most)) {
         Err(rustix::io::Errno::INTR) => Ok(0),
         polled => Ok(polled?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsFd, BorrowedFd};
+    use std::os::unix::net::UnixDatagram;
+
+    use super::*;
+    use crate::transport::{Message, Moved, is_timeout};
+
+    /// A flow of datagrams whose other end decides when there is room.
+    struct Datagrams(UnixDatagram);
+
+    impl Flow for Datagrams {
+        fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
+            self.0.send(payload).map(Moved::one)
+        }
+
+        fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved> {
+            self.0.recv(buffer).map(Moved::one)
+        }
+
+        fn send_message(&mut self, message: &mut [u8], _: u64) -> io::Result<()> {
+            self.0.send(message).map(|_| ())
+        }
+
+        fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
+            self.0.recv(buffer).map(|_| Message::Next)
+        }
+
+        fn has_end(&self) -> bool {
+            false
+        }
+
+        fn fd(&self) -> Option<BorrowedFd<'_>> {
+            Some(self.0.as_fd())
+        }
+    }
+
+    #[test]
+    fn a_datagram_flow_is_reported_for_room_only_after_it_needed_some() {
+        let (ours, theirs) = UnixDatagram::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut flows = [Datagrams(ours)];
+        let mut flow_set = FlowSet::of(&flows, Interest::Change).unwrap();
+        assert_eq!(flow_set.wait(&mut flows).unwrap(), [0; 0]);
+        let full = loop {
+            if let Err(error) = flows[0].send(&mut [0]) {
+                break error;
+            }
+        };
+        assert!(is_timeout(&full), "{full}");
+        flow_set.needs_room(0, &flows).unwrap();
+        assert_eq!(flow_set.wait(&mut flows).unwrap(), [0; 0]);
+        theirs.set_nonblocking(true).unwrap();
+        while theirs.recv(&mut [0]).is_ok() {}
+        assert_eq!(flow_set.wait(&mut flows).unwrap(), [0]);
+        flows[0].send(&mut [0]).unwrap();
     }
 }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{Pid, gettid};
 
-/// State shared by the load thread of a run, the clock thread beside it, and the threads that give orders.
+/// State shared by the load threads of a run, the clock thread beside them, and the threads that give orders.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupter {
     state: Mutex<State>,
@@ -31,8 +31,8 @@ pub(crate) struct Interrupter {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The load thread, while its calls may block.
-    blocker: Option<Blocker>,
+    /// The load threads whose calls may block at the moment.
+    blockers: Vec<Blocker>,
     /// Duration of a run that starts when the clock thread sees this. On a busy machine that may be late, but then
     /// the load thread has hardly started, either.
     begins: Option<Duration>,
@@ -111,8 +111,14 @@ impl Interrupter {
         let next = Instant::now() + look_every.unwrap_or(REPEAT_AFTER);
         let (thread, repeat_after) = (gettid(), REPEAT_AFTER);
         let blocker = Blocker { thread, look_every, next, repeat_after };
-        self.tell(|state| state.blocker = Some(blocker));
+        self.tell(|state| state.blockers.push(blocker));
         Ok(Blocking(self))
+    }
+
+    /// Whether blocked calls of this thread are interrupted.
+    pub(crate) fn interrupts_this_thread(&self) -> bool {
+        let thread = gettid();
+        self.lock().blockers.iter().any(|blocker| blocker.thread == thread)
     }
 
     /// Returns a guard; when it is dropped, the load thread has left.
@@ -177,22 +183,29 @@ impl State {
     /// Makes the next interrupt due at once.
     fn order(&mut self, now: Instant) {
         self.has_orders = true;
-        if let Some(blocker) = &mut self.blocker {
+        for blocker in &mut self.blockers {
             (blocker.next, blocker.repeat_after) = (now, REPEAT_AFTER);
         }
     }
 
-    /// Interrupts the load thread if that is due; returns when it is due again.
+    /// Interrupts the load threads for which that is due; returns when the next one is due.
     fn interrupt(&mut self, now: Instant) -> Option<Instant> {
-        let blocker = self.blocker.as_mut()?;
-        let every = if self.has_orders { blocker.repeat_after } else { blocker.look_every? };
-        if now >= blocker.next {
-            // The thread still exists: it deregisters under this lock before it leaves.
-            sys::interrupt(blocker.thread);
-            blocker.next = now + every;
-            blocker.repeat_after = (2 * blocker.repeat_after).min(LOOK_EVERY);
+        let has_orders = self.has_orders;
+        self.blockers.iter_mut().filter_map(|blocker| blocker.interrupt(now, has_orders)).min()
+    }
+}
+
+impl Blocker {
+    /// Interrupts the thread if that is due; returns when it is due again.
+    fn interrupt(&mut self, now: Instant, has_orders: bool) -> Option<Instant> {
+        let every = if has_orders { self.repeat_after } else { self.look_every? };
+        if now >= self.next {
+            // The thread still exists: it deregisters under the lock of its state before it leaves.
+            sys::interrupt(self.thread);
+            self.next = now + every;
+            self.repeat_after = (2 * self.repeat_after).min(LOOK_EVERY);
         }
-        Some(blocker.next)
+        Some(self.next)
     }
 }
 
@@ -234,7 +247,8 @@ pub(crate) struct Blocking<'a>(&'a Interrupter);
 
 impl Drop for Blocking<'_> {
     fn drop(&mut self) {
-        self.0.tell(|state| state.blocker = None);
+        let thread = gettid();
+        self.0.tell(|state| state.blockers.retain(|blocker| blocker.thread != thread));
     }
 }
 
@@ -278,6 +292,25 @@ mod tests {
     #[test]
     fn an_order_interrupts_a_blocked_receiver() {
         assert_eq!(interrupted(None, Interrupter::order), (io::ErrorKind::Interrupted, false));
+    }
+
+    #[test]
+    fn an_order_interrupts_each_thread_that_blocks() {
+        let (interrupter, stop) = (Interrupter::default(), AtomicBool::new(false));
+        let receive = || {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let _blocking = interrupter.block(None).unwrap();
+            socket.recv(&mut [0]).unwrap_err().kind()
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| interrupter.keep_time(&stop, false));
+            let _left = interrupter.leaving();
+            let threads = [scope.spawn(receive), scope.spawn(receive)];
+            interrupter.order();
+            for thread in threads {
+                assert_eq!(thread.join().unwrap(), io::ErrorKind::Interrupted);
+            }
+        });
     }
 
     #[test]

@@ -118,6 +118,9 @@ pub fn ask(
                 if flow.fd().is_none() {
                     requester.hear(flow, response, &mut asked)?;
                 }
+                if requester.is_sending {
+                    flow_set.needs_room(place, flows)?;
+                }
                 turn = place + 1;
                 wait_ns = 0;
             } else {

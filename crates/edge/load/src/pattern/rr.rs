@@ -218,14 +218,17 @@ struct Requester {
     /// When the transport last accepted a payload, as far as the clock was read.
     moved_ns: u64,
     answered: u64,
+    /// Whether [`Self::advance`] returns after it has sent a request for which the response before made room: the next
+    /// response is an event of its own.
+    takes_turns: bool,
 }
 
 impl Requester {
     /// The first payload has the number `next`.
     fn new(asking: Asking, now: u64, next: u64) -> Self {
         let under_way = VecDeque::with_capacity(asking.outstanding);
-        let (begun, answered) = (None, 0);
-        Self { asking, next, begun, under_way, heard_ns: now, moved_ns: now, answered }
+        let (begun, answered, takes_turns) = (None, 0, false);
+        Self { asking, next, begun, under_way, heard_ns: now, moved_ns: now, answered, takes_turns }
     }
 
     /// Sends and receives until the flow would block, or the run stops and every request has its response.
@@ -238,7 +241,7 @@ impl Requester {
         control: &Control,
     ) -> io::Result<()> {
         // The last arrival and the next departure share a clock reading.
-        let mut now = None;
+        let (mut now, mut has_heard) = (None, false);
         loop {
             let is_stopped = control.stop.load(Relaxed);
             while self.begun.is_some()
@@ -250,7 +253,7 @@ impl Requester {
                 }
             }
             // A blocking flow must not wait for a response without an outstanding request.
-            if self.under_way.is_empty() {
+            if self.under_way.is_empty() || (self.takes_turns && has_heard) {
                 return Ok(());
             }
             let asked_for = match if_ready(flow.receive_message(response))? {
@@ -265,8 +268,14 @@ impl Requester {
                 asked.take(self.heard_ns, self.heard_ns - departed_ns);
                 self.answered += 1;
                 flow.answered();
+                has_heard = true;
             }
         }
+    }
+
+    /// Whether it has a request to send for which the flow had no room.
+    fn needs_room(&self, is_stopped: bool) -> bool {
+        self.begun.is_some() || (!is_stopped && self.under_way.len() < self.asking.outstanding)
     }
 
     /// Sends a request, or the rest of it. Fails with a timeout if the transport has no room for all of it.
@@ -371,35 +380,46 @@ pub fn ask_many(
     asking: Asking,
     control: &Control,
 ) -> io::Result<(Asked, Vec<u64>)> {
-    let mut flow_set = FlowSet::of(flows, Interest::Change)?;
+    let mut flow_set = FlowSet::of(flows, Interest::Change)?.until_interrupted(control);
     let began = now_ns();
     let mut asked = Asked::closed_loop(began, asking.ramp);
     let next = control.next_request.load(Relaxed);
-    let mut requesters: Vec<Requester> =
-        flows.iter().map(|_| Requester::new(asking, began, next)).collect();
-    for (flow, requester) in flows.iter_mut().zip(&mut requesters) {
-        requester.advance(flow, request, response, &mut asked, control)?;
-    }
+    let mut requesters: Vec<Requester> = flows
+        .iter()
+        .map(|flow| Requester {
+            // A transport in user space may have received the next response already.
+            takes_turns: asking.outstanding == 1 && flow.ready_fd().is_none(),
+            ..Requester::new(asking, began, next)
+        })
+        .collect();
     let mut search_ns = began + SEARCH_EVERY_NS;
+    let mut ready: Vec<usize> = (0..flows.len()).collect();
     loop {
+        for place in ready.drain(..) {
+            let requester = &mut requesters[place];
+            requester.advance(&mut flows[place], request, response, &mut asked, control)?;
+            if requester.needs_room(control.stop.load(Relaxed)) {
+                flow_set.needs_room(place, flows)?;
+            }
+        }
         let is_stopped = control.stop.load(Relaxed);
         if is_stopped && requesters.iter().all(|requester| requester.is_done(true)) {
             break;
         }
         control.check().map_err(io::Error::other)?;
-        for ready in flow_set.wait(flows)? {
-            requesters[ready].advance(&mut flows[ready], request, response, &mut asked, control)?;
-        }
         let now = now_ns();
         if now >= search_ns {
             search_ns = now + SEARCH_EVERY_NS;
-            for (flow, requester) in flows.iter_mut().zip(&mut requesters) {
+            for (place, requester) in requesters.iter_mut().enumerate() {
                 let lost = asked.lost;
                 requester.expire(now, &mut asked)?;
                 if asked.lost > lost {
-                    requester.advance(flow, request, response, &mut asked, control)?;
+                    ready.push(place);
                 }
             }
+        }
+        if ready.is_empty() {
+            ready = flow_set.wait(flows)?;
         }
     }
     let next = requesters.iter().map(|requester| requester.next).max().unwrap_or(next);
@@ -412,6 +432,27 @@ pub fn ask_many(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::null::NullFlow;
+
+    /// The null transport has the response at once: a client that asked for it would never return.
+    #[test]
+    fn a_client_that_takes_turns_sends_its_next_request_and_leaves_the_response_to_an_event() {
+        let (control, mut flow) = (Control::default(), NullFlow::default());
+        let asking = Asking {
+            outstanding: 1,
+            payloads: 1,
+            is_reliable: true,
+            ramp: Nanos(0),
+            patience: Nanos(0),
+            least_rtt: None,
+        };
+        let mut requester = Requester { takes_turns: true, ..Requester::new(asking, 0, 0) };
+        let mut asked = Asked::closed_loop(0, Nanos(0));
+        for turns in 1..=3 {
+            requester.advance(&mut flow, &mut [0], &mut [0], &mut asked, &control).unwrap();
+            assert_eq!((requester.answered, requester.under_way.len()), (turns, 1));
+        }
+    }
 
     #[test]
     fn a_ramp_without_end_counts_nothing() {

@@ -35,7 +35,7 @@ pub fn send_many(
 ) -> io::Result<(Counts, Vec<u64>)> {
     let mut counts = Counts::default();
     let mut of_each = vec![0; flows.len()];
-    let mut flow_set = FlowSet::of(flows, Interest::Write)?;
+    let mut flow_set = FlowSet::of(flows, Interest::Write)?.until_interrupted(control);
     let began = now_ns();
     while !control.stop.load(Relaxed) {
         for ready in flow_set.wait(flows)? {
@@ -103,7 +103,7 @@ pub fn receive_many(
     control: &Control,
 ) -> io::Result<Counts> {
     let mut arrivals = Arrivals::new(window);
-    let mut flow_set = FlowSet::of(flows, Interest::Read)?;
+    let mut flow_set = FlowSet::of(flows, Interest::Read)?.until_interrupted(control);
     let has_end = flows.iter().all(Flow::has_end) && window.ends_with_flow();
     let mut open = flows.len();
     while open > 0 {
