@@ -13,9 +13,10 @@ use crate::work::{Figure, Path, Transport, Values, Wait, Work, value};
 
 const HEADER: (&str, &str) = ("common.h", include_str!("../bare/common.h"));
 
-const LOOPS: [(&str, &str); 4] = [
+const LOOPS: [(&str, &str); 5] = [
     ("stream", include_str!("../bare/stream.c")),
     ("exchange", include_str!("../bare/exchange.c")),
+    ("many", include_str!("../bare/many.c")),
     ("datagrams", include_str!("../bare/datagrams.c")),
     ("slip", include_str!("../bare/slip.c")),
 ];
@@ -72,6 +73,9 @@ fn ways(work: Work, rate_per_s: u64) -> Option<Ways> {
         Work::Exchange { transport, bytes, wait, flows: 1 } => {
             let spin = if wait == Wait::Spin { "-spin" } else { "" };
             of("exchange", "ask", "answer", bytes, &format!("{transport}{spin}"))
+        }
+        Work::Exchange { transport: Transport::Tcp, bytes, wait: Wait::Block, flows } => {
+            of("many", "ask", "answer", bytes, &flows.to_string())
         }
         Work::Crr => of("exchange", "ask", "answer", 1, "connect"),
         Work::Datagrams { bytes, path: path @ (Path::Copy | Path::Gso) } => {
@@ -194,6 +198,8 @@ mod tests {
                 work.push(Work::Exchange { transport, bytes: 64, wait, flows: 1 });
             }
         }
+        let (transport, wait) = (Transport::Tcp, Wait::Block);
+        work.push(Work::Exchange { transport, bytes: 64, wait, flows: 100 });
         for work in work {
             assert!(bare.offers(work), "{work:?}");
             let job = Job {

@@ -1,6 +1,6 @@
 //! Evaluates the rounds of a row: medians, paired ratios, and whether a goal is met.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fabricmark_stats::{Better, Estimate, StopRule, THROUGHPUT_TIE, median, paired};
 
@@ -64,11 +64,28 @@ pub fn best_peer(rounds: &[Round], peers: &[&str], figure: Figure) -> Option<Str
     best.map(|(peer, _)| peer.to_owned())
 }
 
-/// Ratio of two figures over the rounds that have both; Student's t interval on the logarithms. `None` below two such
-/// rounds.
-fn ratio(rounds: &[Round], other: &str, figure: Figure) -> Option<Estimate> {
-    let pair = |round| Some((sample(round, other, figure)?, sample(round, OURS, figure)?));
-    let (theirs, ours): (Vec<f64>, Vec<f64>) = rounds.iter().filter_map(pair).unzip();
+/// Fewest rounds of which each half can choose the best peer: with fewer, one failure would decide.
+const HALVED_FROM: usize = 6;
+
+/// The best peer for each round: by its median over the other half of the rounds, so that none is chosen for its luck in
+/// the rounds that judge it.
+fn best_peers(rounds: &[Round], peers: &[&str], figure: Figure) -> Vec<Option<String>> {
+    if rounds.len() < HALVED_FROM {
+        return vec![best_peer(rounds, peers, figure); rounds.len()];
+    }
+    let half = |first| rounds.iter().skip(first).step_by(2).cloned().collect::<Vec<Round>>();
+    let by_other_half = [1, 0].map(|first| best_peer(&half(first), peers, figure));
+    (0..rounds.len()).map(|number| by_other_half[number % 2].clone()).collect()
+}
+
+/// Ratio of two figures over the rounds that have both, with the other's name for each round; Student's t interval on
+/// the logarithms. `None` below two such rounds.
+fn ratio(rounds: &[Round], others: &[Option<String>], figure: Figure) -> Option<Estimate> {
+    let pair = |(round, other): (_, &Option<String>)| {
+        Some((sample(round, other.as_deref()?, figure)?, sample(round, OURS, figure)?))
+    };
+    let pairs = rounds.iter().zip(others).filter_map(pair);
+    let (theirs, ours): (Vec<f64>, Vec<f64>) = pairs.unzip();
     let rule = StopRule::of_runs(CONFIDENCE, ours.len());
     let better = if figure.is_rate() { Better::Higher } else { Better::Lower };
     Some(paired(&theirs, &ours, &rule, better, THROUGHPUT_TIE)?.ratio())
@@ -78,11 +95,15 @@ pub fn answer(rounds: &[Round], peers: &[&str], question: &Question) -> Answer {
     let figure = question.figure;
     let (other, value) = match &question.against {
         Against::Itself => (None, median(&samples(rounds, OURS, figure), CONFIDENCE)),
-        Against::One(name) => (Some((*name).to_owned()), ratio(rounds, name, figure)),
+        Against::One(name) => {
+            let others = vec![Some((*name).to_owned()); rounds.len()];
+            (Some((*name).to_owned()), ratio(rounds, &others, figure))
+        }
         Against::BestPeer => {
-            let best = best_peer(rounds, peers, figure);
-            let ratio = best.as_deref().and_then(|best| ratio(rounds, best, figure));
-            (best, ratio)
+            let best = best_peers(rounds, peers, figure);
+            let names: BTreeSet<&str> = best.iter().flatten().map(String::as_str).collect();
+            let names = Vec::from_iter(names).join(" or ");
+            (Some(names).filter(|names| !names.is_empty()), ratio(rounds, &best, figure))
         }
     };
     let verdict = match (&value, question.goal) {
@@ -171,6 +192,20 @@ mod tests {
         assert!((ratio.value - 1.0878).abs() < 1e-3, "{ratio:?}");
         assert!((interval.low - 0.688).abs() < 2e-3 && (interval.high - 1.720).abs() < 2e-3);
         assert_eq!(answer.verdict, Verdict::Missed);
+    }
+
+    #[test]
+    fn the_rounds_that_choose_the_best_peer_do_not_judge_it() {
+        // Two peers as fast as fabricmark, each lucky in every other round of one half. Chosen by all rounds, the one
+        // with the higher median would be compared in its own lucky rounds.
+        let lucky_first = rounds(&[[100.0, 110.0, 100.0], [100.0, 100.0, 110.0]].repeat(4));
+        let answer = against_peers(&lucky_first, 1.0);
+        assert_eq!(answer.other.as_deref(), Some("first or second"));
+        assert_eq!((answer.value.unwrap().value, answer.verdict), (1.0, Verdict::Met));
+        // One that is always faster is chosen by both halves.
+        let faster = rounds(&[[100.0, 110.0, 100.0]; 8]);
+        assert_eq!(against_peers(&faster, 1.0).other.as_deref(), Some("first"));
+        assert_eq!(against_peers(&faster, 1.0).verdict, Verdict::Missed);
     }
 
     #[test]
