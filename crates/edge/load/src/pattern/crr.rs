@@ -131,7 +131,9 @@ pub fn answer<S: ByteStream>(
                 limit.take()?;
             }
             patience.write(&mut stream, response)?;
-            stream.end()
+            // Closing it would not do: a thread that has a copy of the descriptor table keeps it open.
+            stream.finish()?;
+            stream.linger()
         });
         match answered {
             Ok(()) => {

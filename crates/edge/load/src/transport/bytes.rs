@@ -18,15 +18,6 @@ pub trait ByteStream: Read + Write + AsFd {
     /// Shuts down this direction of the connection. Does not block.
     fn finish(&mut self) -> io::Result<()>;
 
-    /// Ends and closes the connection, of which everything was read.
-    fn end(mut self) -> io::Result<()>
-    where
-        Self: Sized,
-    {
-        self.finish()?;
-        self.linger()
-    }
-
     /// As [`Flow::tcp`].
     fn tcp(&self) -> Option<&TcpStream> {
         None
@@ -70,11 +61,6 @@ impl ByteStream for TcpStream {
 
     fn finish(&mut self) -> io::Result<()> {
         self.shutdown(Shutdown::Write)
-    }
-
-    /// Closing it says the same to the other end.
-    fn end(self) -> io::Result<()> {
-        Ok(())
     }
 
     fn tcp(&self) -> Option<&TcpStream> {
