@@ -140,8 +140,9 @@ pub fn answer<S: ByteStream>(
                 counts.calls += 1;
                 gauge.add(response.len() as u64, 1);
             }
-            Err(_) if control.is_drained(0, u64::MAX) => break,
+            // A client whose connection ended because of that may have aborted the run already.
             Err(error) if is_fatal(&error) => return Err(error),
+            Err(_) if control.is_drained(0, u64::MAX) => break,
             Err(_) => {}
         }
     }
