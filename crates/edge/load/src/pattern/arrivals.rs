@@ -323,8 +323,17 @@ mod tests {
 
     /// Counts of arrivals of 100 bytes at these times.
     fn counted(window: Window, times_ns: impl IntoIterator<Item = u64>) -> Counts {
+        counted_before(0, window, times_ns)
+    }
+
+    /// The same, where `waiting` arrivals always wait behind the one that is read.
+    fn counted_before(
+        waiting: u64,
+        window: Window,
+        times_ns: impl IntoIterator<Item = u64>,
+    ) -> Counts {
         let mut arrivals = Arrivals::new(window);
-        let mut flow = Scripted::default();
+        let mut flow = Scripted { waiting, ..Scripted::default() };
         let control = Control::default();
         arrivals.last_ns = 0;
         for at_ns in times_ns {
@@ -365,18 +374,9 @@ mod tests {
     fn a_receiver_that_is_the_slower_end_counts_until_nothing_waits() {
         // One arrival per 10 ms, with others waiting behind it: a run of 100 ms takes 400 ms to read. The receiver
         // stalls when its count could start.
-        let mut arrivals = Arrivals::new(Window::of(Nanos(100 * MS), Nanos(0), Nanos(0)));
-        let mut flow = Scripted { waiting: 9, ..Scripted::default() };
-        let control = Control::default();
-        for at_ns in [0, 10].into_iter().chain((9..40).map(|k| 10 * k)).map(|ms| ms * MS) {
-            let before_ns = std::mem::replace(&mut arrivals.last_ns, at_ns);
-            arrivals.counts.calls += 1;
-            arrivals.counts.bytes += 100;
-            if at_ns >= arrivals.next_look_ns {
-                arrivals.look(before_ns, from_mut(&mut flow), 0, &control).unwrap();
-            }
-        }
-        let counts = arrivals.end();
+        let window = Window::of(Nanos(100 * MS), Nanos(0), Nanos(0));
+        let times = [0, 10].into_iter().chain((9..40).map(|k| 10 * k));
+        let counts = counted_before(9, window, times.map(|ms| ms * MS));
         assert_eq!((counts.counted_calls(), counts.elapsed_ns), (30, 300 * MS));
     }
 
@@ -384,18 +384,7 @@ mod tests {
     fn a_receiver_that_reads_too_slowly_to_look_often_still_begins_by_the_middle_of_its_count() {
         // One arrival per millisecond, with others waiting behind it. Nothing is missing.
         let window = Window::of(Nanos(700 * MS), Nanos(200 * MS), Nanos(5_000 * MS));
-        let mut arrivals = Arrivals::new(window);
-        let mut flow = Scripted { waiting: 9, ..Scripted::default() };
-        let control = Control::default();
-        for at_ns in (0..=700).map(|ms| ms * MS) {
-            let before_ns = std::mem::replace(&mut arrivals.last_ns, at_ns);
-            arrivals.counts.calls += 1;
-            arrivals.counts.bytes += 100;
-            if at_ns >= arrivals.next_look_ns {
-                arrivals.look(before_ns, from_mut(&mut flow), 0, &control).unwrap();
-            }
-        }
-        let counts = arrivals.end();
+        let counts = counted_before(9, window, (0..=700).map(|ms| ms * MS));
         assert_eq!((counts.counted_calls(), counts.elapsed_ns), (250, 250 * MS));
         assert_eq!(counts.received_per_s(), Some(1_000.0));
     }
