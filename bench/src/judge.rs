@@ -93,21 +93,19 @@ fn ratio(rounds: &[Round], others: &[Option<String>], figure: Figure) -> Option<
 
 pub fn answer(rounds: &[Round], peers: &[&str], question: &Question) -> Answer {
     let figure = question.figure;
-    let (other, value) = match &question.against {
-        Against::Itself => (None, median(&samples(rounds, OURS, figure), CONFIDENCE)),
-        Against::One(name) => {
-            let others = vec![Some((*name).to_owned()); rounds.len()];
-            (Some((*name).to_owned()), ratio(rounds, &others, figure))
-        }
-        Against::BestPeer => {
-            let best = best_peers(rounds, peers, figure);
-            let names: BTreeSet<&str> = best.iter().flatten().map(String::as_str).collect();
-            let names = Vec::from_iter(names).join(" or ");
-            (Some(names).filter(|names| !names.is_empty()), ratio(rounds, &best, figure))
-        }
+    let others = match &question.against {
+        Against::Itself => Vec::new(),
+        Against::One(name) => vec![Some((*name).to_owned()); rounds.len()],
+        Against::BestPeer => best_peers(rounds, peers, figure),
     };
+    let value = match &question.against {
+        Against::Itself => median(&samples(rounds, OURS, figure), CONFIDENCE),
+        Against::One(_) | Against::BestPeer => ratio(rounds, &others, figure),
+    };
+    let names: BTreeSet<&str> = others.iter().flatten().map(String::as_str).collect();
+    let other = (!names.is_empty()).then(|| Vec::from_iter(names).join(" or "));
     let verdict = match (&value, question.goal) {
-        (None, _) => Verdict::NotComparable(why_not(rounds, other.as_deref(), figure)),
+        (None, _) => Verdict::NotComparable(why_not(rounds, &others, figure)),
         (Some(_), None) => Verdict::Shown,
         (Some(value), Some(goal)) => {
             // With too few rounds for a median's interval, all of them must be below the limit.
@@ -129,13 +127,14 @@ pub fn answer(rounds: &[Round], peers: &[&str], question: &Question) -> Answer {
 }
 
 /// Why there is no ratio.
-fn why_not(rounds: &[Round], other: Option<&str>, figure: Figure) -> String {
+fn why_not(rounds: &[Round], others: &[Option<String>], figure: Figure) -> String {
     if samples(rounds, OURS, figure).is_empty() {
         return format!("no figure of {OURS}");
     }
-    match other {
+    let is_silent = |other: &&String| samples(rounds, other, figure).is_empty();
+    match others.iter().flatten().next() {
         None => "no peer".to_owned(),
-        Some(other) if samples(rounds, other, figure).is_empty() => format!("no figure of {other}"),
+        Some(other) if is_silent(&other) => format!("no figure of {other}"),
         Some(_) => "fewer than two pairs".to_owned(),
     }
 }

@@ -91,7 +91,7 @@ pub enum Figure {
     DatagramsPerS,
     /// Departure lag p99: 99 % of departures were at most this late, in nanoseconds.
     SlipP99Ns,
-    /// The same without departures that were scheduled during a pause of the machine, of a sender that spins.
+    /// The same without departures that were due while the CPU of the spinning sender ran something else.
     SlipWithoutPausesP99Ns,
     /// Memory of both ends per flow, in bytes.
     MemoryPerFlowBytes,
