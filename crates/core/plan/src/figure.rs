@@ -241,9 +241,9 @@ figures! {
     /// 99th percentile of the departure lag
     DepartureLagP99 = "departure-lag-p99" was "slip-p99",
         percentile("departure_lag_p99_ns", "departure lag p99", EVERY).earlier("slip_p99_ns");
-    /// the same without departures that were scheduled during a pause of the machine: more than 1 us in which the CPU did something else while the sender spun; only with a `pace_wait` that spins
+    /// 99th percentile of the departure lag, without payloads that were due while the CPU of a spinning sender ran something else for more than 1 us; only with a `pace_wait` that spins
     DepartureLagWithoutPausesP99 = "departure-lag-without-pauses-p99",
-        percentile("departure_lag_without_pauses_p99_ns", "departure lag p99 without pauses", EVERY);
+        percentile("departure_lag_without_pauses_p99_ns", "departure lag p99 without pauses", &[Stream, Crr]);
     /// switching time of P5: from the start of the relay's first receive to the end of its last send, mean over the connections of a run
     SwitchingTime = "switching-time", mean("switching_mean_ns", "switching time", &[Stream, Crr]);
     /// switching speed of P5: 8 x the bytes of a connection / its switching time

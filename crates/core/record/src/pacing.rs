@@ -20,9 +20,9 @@ pub struct Pacing {
     pub late: u64,
     /// Departure lag: actual minus scheduled departure. In a burst it includes the time of the earlier payloads.
     pub slip_ns: Histogram,
-    /// The departure lag of the departures that were not scheduled during a pause of the machine: a time in which the CPU
-    /// did something else although the sender spun. Absent if the sender only slept, and in records of versions that did
-    /// not notice pauses.
+    /// Departure lag of the payloads that were not due in a pause of the machine: a time in which the CPU of a spinning
+    /// sender ran something else. Pauses inside a system call are not detected. Absent if the sender only slept, and in
+    /// records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slip_without_pauses_ns: Option<Histogram>,
     /// Duration of the open loop, from the start of the schedule to its stop.

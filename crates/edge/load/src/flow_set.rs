@@ -21,8 +21,8 @@ pub(crate) enum Interest {
     Read,
     /// Room for output, level-triggered.
     Write,
-    /// Either, edge-triggered: a flow must then be served until it would block, or until only an answer to what it sends
-    /// can arrive. Of a datagram flow only input, until [`FlowSet::needs_room`].
+    /// Either, edge-triggered: a flow must then be served until it would block, or until nothing can arrive before it sends.
+    /// Datagram flows are polled for input only, until [`FlowSet::needs_room`].
     Change,
 }
 
@@ -34,9 +34,9 @@ pub(crate) struct FlowSet {
     untold: Vec<usize>,
     /// Whether each flow has ended but still has timers to serve; empty if there is none.
     is_over: Vec<bool>,
-    /// Whether each flow is polled for room as well; empty if none is.
+    /// Whether each datagram flow is polled for output, too; empty if none is.
     has_room_events: Vec<bool>,
-    /// How long a wait may last without an event; `None` for any time.
+    /// Time limit of a wait; `None`: until an event or a signal.
     at_most: Option<Duration>,
 }
 
@@ -71,8 +71,7 @@ impl FlowSet {
         })
     }
 
-    /// Waits for any time if orders interrupt this thread: the kernel sets a timer for each wait with a time-out that
-    /// sleeps.
+    /// Removes the time limit of waits if orders interrupt this thread: the kernel sets a timer for each wait that has one.
     pub(crate) fn until_interrupted(mut self, control: &Control) -> Self {
         if control.interrupter.interrupts_this_thread() {
             self.at_most = None;
@@ -80,7 +79,7 @@ impl FlowSet {
         self
     }
 
-    /// Reports this flow from now on also when it has room, if it is not already: it would block in sending.
+    /// Polls a flow for output as well from now on, since a send would block.
     pub(crate) fn needs_room(&mut self, place: usize, flows: &[impl Flow]) -> io::Result<()> {
         let flow = &flows[place];
         let is_reported = flow.has_end() || flow.ready_fd().is_some();
@@ -188,7 +187,7 @@ impl FlowSet {
     }
 }
 
-/// A time-out of a system call; one that is too long for that is none.
+/// The time limit of a system call; `None` for no limit.
 fn timespec(timeout: Option<Duration>) -> Option<Timespec> {
     timeout.and_then(|timeout| timeout.try_into().ok())
 }

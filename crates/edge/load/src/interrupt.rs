@@ -44,7 +44,7 @@ struct State {
     aligned: Option<Pid>,
     /// Its scheduling before it got real-time priority, while it has that.
     before: Option<sys::Scheduling>,
-    /// When its real-time priority after the end of the run is over.
+    /// When it loses the real-time priority that it has after the end of its run.
     priority_ends: Option<Instant>,
 }
 

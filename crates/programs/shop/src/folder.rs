@@ -45,7 +45,7 @@ impl Folder {
     }
 }
 
-/// The lock of a folder, unless another process has it or has removed the folder.
+/// Locks a folder until the result is dropped; `None` if another process holds the lock, or has removed the folder.
 fn lock(folder: &Path) -> io::Result<Option<File>> {
     // Anyone may put something else there, such as a FIFO, whose opening waits for a writer.
     let kind = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -35,7 +35,7 @@ struct State {
     /// CPU time of the present one when it was last seen.
     seen_cpu_ns: u64,
     restarts: u32,
-    /// A look that waited for the lock meanwhile must not start it again.
+    /// The watching task may wait for the lock while the service is dropped, and must not start the program again.
     is_dropped: bool,
 }
 
@@ -200,7 +200,7 @@ mod tests {
         let service = Service::start(command).unwrap();
         let state = service.state.clone();
         drop(service);
-        // A look that had begun before.
+        // As the watching task does if it waited for the lock.
         lock(&state).look(&mut Command::new("true"));
         assert_eq!(lock(&state).restarts, 0);
     }

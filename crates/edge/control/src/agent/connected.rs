@@ -35,8 +35,8 @@ const PROVE_BYTES: u64 = 16 << 10;
 /// Most requests besides pings that may arrive together: a coordinator sends one and waits. An arbitrary choice.
 const ORDERS_AT_ONCE: usize = 64;
 
-/// Most orders that start a run and may arrive together: one before an abort and one after it. Each costs time that grows
-/// with the length of the queue.
+/// How many orders to start a run may arrive together: a coordinator may abort a run and start another. Admitting one takes
+/// time that grows with the length of the queue.
 const STARTS_AT_ONCE: usize = 2;
 
 /// Time for the peer to read why the connection ends.

@@ -168,7 +168,8 @@ fn connect<C: Connection>(
     Ok(connections.into_iter().next().expect("a connection for each socket"))
 }
 
-/// As [`connect`], on a thread that orders interrupt. Six system calls less than a connect that does not block.
+/// As [`connect`], on a thread that orders interrupt. The call blocks, which saves six calls of fcntl(2), ppoll(2) and
+/// getsockopt(2).
 pub(crate) fn connect_until_interrupted<C: Connection>(
     socket: Socket,
     peer_at: SocketAddr,
@@ -177,7 +178,7 @@ pub(crate) fn connect_until_interrupted<C: Connection>(
 ) -> Result<C, Failure> {
     let point = &prepare.point;
     let is_plain = !C::HAS_KEYS && point.transport.traits().network != Network::Machine;
-    // The interrupts without orders are too far apart for a time limit of its own.
+    // Interrupts are a second apart, too far for a shorter time limit.
     if !is_plain || point.connect_timeout.is_some() {
         return connect(socket, peer_at, prepare, control);
     }

@@ -9,7 +9,7 @@ pub(super) struct Tally {
     departures: u64,
     late: u64,
     slip_ns: Histogram,
-    /// Of the departures that were not due during a pause of the machine; `None` if pauses are not noticed.
+    /// The same of departures that were not due in a pause of the machine; `None` if pauses are not detected.
     slip_without_pauses_ns: Option<Histogram>,
     last_due_ns: u64,
 }
@@ -26,12 +26,12 @@ impl Tally {
         }
     }
 
-    /// Tells departures that are due in pauses from the others from now on.
-    pub(super) fn notice_pauses(&mut self) {
+    /// The caller detects pauses of the machine from now on.
+    pub(super) fn detect_pauses(&mut self) {
         self.slip_without_pauses_ns.get_or_insert_with(Histogram::new);
     }
 
-    /// Counts a departure. `was_paused`: it was due during a pause of the machine.
+    /// Counts a departure. `was_paused`: it was due in a pause of the machine.
     pub(super) fn depart(&mut self, due_ns: u64, actual_ns: u64, was_paused: bool) {
         let slip_ns = actual_ns.saturating_sub(due_ns);
         self.slip_ns.record(slip_ns);
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn what_is_due_in_a_pause_counts_only_in_the_whole_lag() {
         let mut tally = Tally::new(1_000);
-        tally.notice_pauses();
+        tally.detect_pauses();
         for (due_ns, at_ns, was_paused) in
             [(0, 50, false), (1_000, 9_000, true), (2_000, 9_001, true), (10_000, 10_050, false)]
         {

@@ -18,8 +18,8 @@ struct Answerer {
     reassembly: Reassembly,
     /// Number of a request whose response was not sent yet.
     owed: Option<u64>,
-    /// Whether [`Self::advance`] returns after each response: the client sends its next request after that, which is an
-    /// event of its own.
+    /// Whether [`Self::advance`] returns after each response: the client sends its next request only after that, and epoll
+    /// reports it.
     takes_turns: bool,
 }
 

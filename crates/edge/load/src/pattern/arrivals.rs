@@ -203,7 +203,7 @@ impl Arrivals {
         let Some(began) = self.began else {
             let waiting_bytes = flows[place].waiting_bytes()?;
             let Window { begins_by_ns, hold_ns, .. } = self.window;
-            // The sender continues only while something is missing.
+            // The sender is told to continue only while a segment is missing.
             let waits_ns = if is_clean && !self.is_held { 0 } else { hold_ns };
             let is_late = now_ns - first_ns >= begins_by_ns.saturating_add(waits_ns);
             let is_slower_end = is_clean && self.looks_left == 0;

@@ -218,8 +218,8 @@ struct Requester {
     /// When the transport last accepted a payload, as far as the clock was read.
     moved_ns: u64,
     answered: u64,
-    /// Whether [`Self::advance`] returns after it has sent a request for which the response before made room: the next
-    /// response is an event of its own.
+    /// Whether [`Self::advance`] returns after a response and the next request. With one outstanding request a further
+    /// receive call would only report that there is nothing yet; epoll reports the next response.
     takes_turns: bool,
 }
 
@@ -273,7 +273,7 @@ impl Requester {
         }
     }
 
-    /// Whether it has a request to send for which the flow had no room.
+    /// Whether a request could not be sent for lack of room.
     fn needs_room(&self, is_stopped: bool) -> bool {
         self.begun.is_some() || (!is_stopped && self.under_way.len() < self.asking.outstanding)
     }
