@@ -625,7 +625,7 @@ fn a_level_that_cannot_be_run_is_shown_with_its_reason_beside_the_others() {
     let text = expect(
         line,
         67,
-        &["no valid run of congestion=warp", "cannot use congestion control warp", "4 counted"],
+        &["no valid run of congestion=warp", "cannot use congestion control warp", "1 skipped"],
     );
     let row = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
     assert!(row("congestion=warp").contains("skipped:"), "{text}");
