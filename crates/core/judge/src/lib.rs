@@ -171,6 +171,8 @@ fn judge_part(
         received_series: passive.series.clone(),
         sent_thread: active.thread,
         received_thread: passive.thread,
+        sent_threads: active.threads.clone(),
+        received_threads: passive.threads.clone(),
         drops,
         reordered: passive.sequence.map(|counts| counts.reordered),
         duplicates: passive.sequence.map(|counts| counts.duplicates),

@@ -14,8 +14,12 @@ const CORRELATION_RUNS: usize = 10;
 /// Load threads that share a CPU; the idle probe does not count, since it runs earlier.
 pub(crate) fn shared_cpu(parts: &[Part]) -> Option<Warning> {
     let at_once = parts.iter().filter(|part| part.purpose != Purpose::ProbeIdle);
-    let cpus = at_once.flat_map(|part| [part.ends.client.side.cpu, part.ends.server.side.cpu]);
-    let mut cpus: Vec<u32> = cpus.flatten().collect();
+    let of_end = |end: &EndReport| match &end.threads[..] {
+        [] => vec![end.side.cpu],
+        threads => threads.iter().map(|thread| thread.cpu).collect(),
+    };
+    let cpus = at_once.flat_map(|part| [&part.ends.client, &part.ends.server].map(of_end));
+    let mut cpus: Vec<u32> = cpus.flatten().flatten().collect();
     let threads = cpus.len();
     cpus.sort_unstable();
     cpus.dedup();

@@ -63,7 +63,8 @@ impl Plan {
         if self.port > 0 {
             lines.push(format!("port {}", self.port));
         }
-        lines.extend(self.cpus.map(|(client, server)| format!("cpus {client} {server}")));
+        let cpus = self.cpus.as_ref();
+        lines.extend(cpus.map(|[client, server]| format!("cpus {client} {server}")));
         lines.extend(self.points.iter().map(|point| format!("point {}", point.key())));
         lines.extend(self.comparison_groups.iter().map(|group| format!("group {group:?}")));
         lines.extend(self.compare.iter().map(|compare| {

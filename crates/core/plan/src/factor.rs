@@ -388,8 +388,9 @@ factors! {
     /// how a load thread waits for I/O
     Wait, wait: Wait, of old "block" = Calls.of(Kind::Choice(Wait::CHOICES))
         .shown("{}")
-        .default("`block`; `epoll` with several flows", |point| {
-            Some(if point.flows == 1 { Wait::Block } else { Wait::Epoll }.to_string())
+        .default("`block`; `epoll` with more flows than threads", |point| {
+            let threads = point.threads.unwrap_or(1);
+            Some(if point.flows > threads { Wait::Epoll } else { Wait::Block }.to_string())
         });
     /// congestion control: for TCP a kernel algorithm such as `cubic`, for QUIC `cubic`, `reno` or `bbr`; with http that of all connections between the tiers
     Congestion, congestion: Option<String> = Socket.of(Kind::Name)
@@ -494,7 +495,7 @@ factors! {
         });
     /// name without effect; two labels compare a setting with itself (an A/A test)
     Label, label: Option<String> = Traffic.of(Kind::Name).shared();
-    /// load threads at each end, each with a share of the flows and a CPU of its own; only with several flows of tcp or udp with `path = "copy"`, in a closed loop
+    /// load threads at each end, each with a share of the flows and a CPU of its own; not with verbs, io_uring and crr
     Threads, threads: Option<u32> = Calls.of(Kind::Number(1, Point::THREADS_MAX))
         .shown("{} threads")
         .unset("1")

@@ -24,7 +24,6 @@ use crate::plan::{
 use crate::presentation::{Drawing, Presentation, Table};
 use crate::problem::{Problems, Source};
 use crate::reading::{Reader, Section, Value};
-use crate::resolve::check_parts;
 use crate::shop::Interaction;
 use crate::transport::Transport;
 
@@ -217,12 +216,6 @@ impl Reader<'_, '_> {
         let excludes: Vec<Filter> =
             excludes.into_iter().filter_map(|section| self.filter(section, &named)).collect();
         let points = self.points(&crosses, &excludes, &flows, has_interference)?;
-        let has_parts = amount.is_some() || interval.flatten().is_some();
-        if let Some(Err(refusal)) =
-            points.iter().map(|point| check_parts(point, has_parts)).find(Result::is_err)
-        {
-            self.source.problem(0..0, refusal.message, refusal.help);
-        }
         for factor in [Factor::Group, Factor::Beside, Factor::Interference] {
             let mut levels: Vec<Level> = points.iter().map(|point| point.level(factor)).collect();
             levels.sort();

@@ -7,6 +7,7 @@
 //! Out of scope: how a point is run (`load`), where (`lab`), and by which processes (`control`).
 
 mod choice;
+mod cpus;
 mod digest;
 mod emulation;
 mod factor;
@@ -41,6 +42,7 @@ pub use choice::{
     Choice, Cm, Direction, Interference, Offload, Operation, PaceWait, Path, Pattern, Probe,
     RelayPath, Timestamps, Wait,
 };
+pub use cpus::Cpus;
 pub use factor::{Factor, Filter, Point, Section, Spec, Where};
 pub use figure::{Figure, FigureSpec, Limit, Unit};
 pub use file::{Size, parse, steady_interval};
@@ -62,7 +64,7 @@ pub use presentation::{
     Chart, ChartKind, Course, CourseChart, CourseOf, Drawing, Presentation, Table,
 };
 pub use problem::{Contradiction, Problem, Problems};
-pub use resolve::{check_order, check_parts, resolve};
+pub use resolve::{check_order, resolve};
 pub use settings::{overlay, settings};
 pub use shop::{Engine, Interaction, Mix, SEGMENTS, Tier};
 pub use slice::CONTROL_RTT_MAX;

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::choice::{Offload, Pattern};
+use crate::cpus::Cpus;
 use crate::factor::{Factor, Point};
 use crate::invalid::Invalid;
 use crate::level::Level;
@@ -89,9 +90,9 @@ pub struct Plan {
     pub budget_ns: Option<Nanos>,
     /// Port of the server; 0: chosen by the kernel.
     pub port: u16,
-    /// CPUs of client and server; `None`: chosen from the available ones.
+    /// CPUs of the load threads of client and server; `None`: chosen from the available ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpus: Option<(u32, u32)>,
+    pub cpus: Option<[Cpus; 2]>,
     /// The matrix. With groups, each combination of levels is one point for each group, in their order, and these
     /// run at once.
     pub points: Vec<Point>,

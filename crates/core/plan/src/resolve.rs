@@ -21,8 +21,9 @@ use crate::verbs;
 /// The point with these levels. Levels of factors that do not apply to the point are dropped.
 pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
     let mut point = Point::blank();
-    // The default of `outstanding` depends on the pace.
-    for factor in [Factor::Pace].into_iter().chain(Factor::ALL) {
+    // The default of `outstanding` depends on the pace, that of `wait` on the threads, and these on others.
+    let first = [Factor::Pace, Factor::Pattern, Factor::Transport, Factor::Flows, Factor::Threads];
+    for factor in first.into_iter().chain(Factor::ALL) {
         if !factor.applies(&point) {
             continue;
         }
@@ -224,45 +225,24 @@ fn check_payload(point: &Point) -> Result<(), Contradiction> {
     refuse(factor, message, help)
 }
 
-/// Rejects several load threads where one has to serve all flows.
+/// Rejects more load threads than flows, and several where one has to serve all flows.
 fn check_threads(point: &Point) -> Result<(), Contradiction> {
     let Some(threads @ 2..) = point.threads else { return Ok(()) };
     if threads > point.flows {
         let message = format!("threads={threads} exceeds flows={}", point.flows);
         return refuse(Factor::Threads, message, "use at most as many threads as flows");
     }
-    let reasons = [
-        (!matches!(point.transport, Transport::Tcp | Transport::Udp), Factor::Transport),
-        (point.path != Path::Copy, Factor::Path),
-        (point.wait != Wait::Epoll, Factor::Wait),
-        (point.pace != Pace::Closed, Factor::Pace),
-        (point.quickack.is_some(), Factor::QuickAck),
-        (point.window.is_some(), Factor::Window),
-        (point.timestamps.is_some(), Factor::Timestamps),
-    ];
-    match reasons.into_iter().find(|(is_reason, _)| *is_reason) {
-        Some((_, factor)) => {
-            let message =
-                format!("threads={threads} is not supported with {factor}={}", point.level(factor));
-            let help = match factor {
-                Factor::QuickAck | Factor::Window | Factor::Timestamps => {
-                    format!("use threads=1, or leave out {factor}")
-                }
-                _ => "use threads=1, or tcp or udp in a closed loop with path=copy and wait=epoll"
-                    .to_owned(),
-            };
-            refuse(Factor::Threads, message, help)
-        }
-        None => Ok(()),
-    }
-}
-
-/// Rejects intervals, slices and an amount of bytes with several load threads, which only count whole runs.
-pub fn check_parts(point: &Point, has_parts: bool) -> Result<(), Contradiction> {
-    let Some(threads @ 2..) = point.threads.filter(|_| has_parts) else { return Ok(()) };
+    let (factor, help) = if point.transport.is_verbs() {
+        (Factor::Transport, "use threads=1, or a transport other than rc, uc and ud")
+    } else if point.path.is_uring() {
+        // A ring takes requests only from the thread that made it (IORING_SETUP_SINGLE_ISSUER).
+        (Factor::Path, "use threads=1, or a path without io_uring")
+    } else {
+        return Ok(());
+    };
     let message =
-        format!("threads={threads} is not supported with intervals, slices or an amount of bytes");
-    refuse(Factor::Threads, message, "use threads=1, or leave these out")
+        format!("threads={threads} is not supported with {factor}={}", point.level(factor));
+    refuse(Factor::Threads, message, help)
 }
 
 /// Rejects numbers of flows that the pattern or the way to wait does not support.
@@ -272,9 +252,11 @@ fn check_flows(point: &Point) -> Result<(), Contradiction> {
         let message = "crr supports only flows=1 and wait=block";
         return refuse(Factor::Pattern, message, "leave out flows and wait");
     }
-    if flows > 1 && wait != Wait::Epoll {
-        let message = format!("wait={wait} is not supported with flows={flows}");
-        return refuse(Factor::Wait, message, "use wait=epoll, or flows=1");
+    let threads = point.threads.unwrap_or(1);
+    if flows > threads && wait != Wait::Epoll {
+        let message =
+            format!("wait={wait} is not supported with flows={flows} and threads={threads}");
+        return refuse(Factor::Wait, message, "use wait=epoll, or as many threads as flows");
     }
     Ok(())
 }
@@ -487,18 +469,19 @@ mod tests {
     use crate::overlay;
 
     #[test]
-    fn several_threads_need_as_many_flows_and_plain_calls_in_a_closed_loop() {
+    fn threads_have_a_flow_each_at_least_and_no_io_uring() {
         let base =
             "pattern=stream,transport=tcp,congestion=cubic,family=4,payload=64,link=loopback";
         let of = |levels: &str| resolve(&overlay(&format!("{base},{levels}")).unwrap());
         assert_eq!(of("flows=4,threads=4").unwrap().threads, Some(4));
         assert_eq!(of("threads=4").unwrap().threads, None, "one flow has one thread");
+        for levels in ["path=zerocopy", "transport=tls", "pace=fixed:1G", "wait=block"] {
+            of(&format!("flows=2,threads=2,{levels}")).unwrap();
+        }
         for (levels, says) in [
             ("flows=2,threads=3", "threads=3 exceeds flows=2"),
-            ("flows=2,threads=2,path=zerocopy", "with path=zerocopy"),
-            ("flows=2,threads=2,transport=tls", "with transport=tls"),
-            ("flows=2,threads=2,pace=fixed:1G", "with pace=fixed:1G"),
-            ("flows=2,threads=2,window=1MiB", "with window=1048576"),
+            ("flows=2,threads=2,path=io-uring", "with path=io-uring"),
+            ("flows=3,threads=2,wait=block", "with flows=3 and threads=2"),
         ] {
             let refusal = of(levels).unwrap_err().to_string();
             assert!(refusal.contains(says), "{levels}: {refusal}");

@@ -88,20 +88,16 @@ fn a_steady_run_has_intervals_enough_and_is_no_slice() {
 }
 
 #[test]
-fn several_threads_count_only_whole_runs() {
+fn several_threads_have_intervals_and_amounts_but_take_no_turns() {
     let with = |run: &str| {
         let threads = SOUND
             .replace("[settings]", "[settings]\nflows = 2\nthreads = 2\nwait = \"epoll\"")
             .replace("[run]", &format!("[run]\n{run}"));
-        parse("p.toml", &threads, Size::Full, &["P1 IV"])
+        parse("p.toml", &threads, Size::Full, &["P1 IV"]).unwrap()
     };
-    assert_eq!(with("").unwrap().points[0].threads, Some(2));
-    for run in ["interval = \"100ms\"", "bytes = 1000", "steady = \"5%\""] {
-        let problems = with(run).unwrap_err().to_string();
-        assert!(
-            problems.contains("threads=2 is not supported with intervals"),
-            "{run}: {problems}"
-        );
+    for run in ["interval = \"100ms\"", "bytes = 1000", "steady = \"5%\"", "slices = true"] {
+        let plan = with(run);
+        assert_eq!((plan.points[0].threads, plan.takes_turns()), (Some(2), false), "{run}");
     }
 }
 

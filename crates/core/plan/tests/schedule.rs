@@ -114,6 +114,18 @@ fn the_interval_is_the_time_that_a_departure_may_take() {
 }
 
 #[test]
+fn the_interval_of_a_part_of_the_flows_is_as_many_times_longer() {
+    let interval = |pace, payload, own| schedule(pace, payload, 1).of_turns(own, 4).interval_ns();
+    assert_eq!(interval("fixed:1000/s", 64, 0..4), 1_000_000);
+    assert_eq!(interval("fixed:1000/s", 64, 2..4), 2_000_000);
+    assert_eq!(interval("poisson:1000/s", 64, 3..4), 4_000_000);
+    // Each flow has some of the ten payloads of a burst.
+    assert_eq!(interval("burst:640/1ms", 64, 0..1), 1_000_000);
+    // Two payloads: each flow has one of them in every second burst.
+    assert_eq!(interval("burst:128/1ms", 64, 0..1), 2_000_000);
+}
+
+#[test]
 fn an_on_off_source_departs_at_its_rate_in_periods_and_pauses_between_them() {
     for lengths in ["", "/pareto"] {
         // 1,000 departures per period of 1 ms on average, then pauses of 3 ms.
@@ -185,6 +197,31 @@ proptest! {
             let sent = departures.iter().filter(|&&at| at <= period * 1_000).count() as u64 * payload;
             let due = (period + 1) * burst;
             prop_assert!((due..due + payload).contains(&sent), "{sent} of {due}");
+        }
+    }
+
+    #[test]
+    fn parts_of_the_flows_have_together_the_departures_of_all(
+        pace in prop::sample::select(vec![
+            "fixed:3M", "poisson:1000/s", "burst:640/1ms", "on-off:1000/s/10ms/20ms",
+        ]),
+        flows in 1u64..9,
+        threads in 1u64..9,
+        seed: u64,
+    ) {
+        let all: Vec<u64> = {
+            let mut schedule = schedule(pace, 64, seed);
+            from_fn(|| schedule.next_departure_ns()).take(100).collect()
+        };
+        let threads = threads.min(flows);
+        let bounds: Vec<u64> = (0..=threads).map(|k| k * flows / threads).collect();
+        for own in bounds.windows(2) {
+            let mut part = schedule(pace, 64, seed).of_turns(own[0]..own[1], flows);
+            for (k, &at) in all.iter().enumerate() {
+                if (own[0]..own[1]).contains(&(k as u64 % flows)) {
+                    prop_assert_eq!(part.next_departure_ns(), Some(at), "departure {}", k);
+                }
+            }
         }
     }
 

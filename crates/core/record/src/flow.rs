@@ -30,12 +30,18 @@ pub struct Flow {
     /// Interval series of the other end.
     #[serde(default)]
     pub received_series: Option<Series>,
-    /// Load thread of the end that `sent` counts; absent if its CPU time was not read.
+    /// Load thread of the end that `sent` counts, the busiest of several; absent if its CPU time was not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_thread: Option<ThreadTime>,
-    /// Load thread of the other end.
+    /// Load thread of the other end, the busiest of several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received_thread: Option<ThreadTime>,
+    /// Load threads of the end that `sent` counts, if it has several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sent_threads: Vec<ThreadShare>,
+    /// Load threads of the other end, if it has several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub received_threads: Vec<ThreadShare>,
     /// Lost datagrams by place of loss.
     pub drops: Drops,
     /// Datagrams that arrived after one with a higher sequence number; absent if payloads are too short for one.
@@ -193,6 +199,19 @@ impl Alignment {
             uncertainty_ns: errors.iter().rev().take(2).sum(),
         })
     }
+}
+
+/// What one of several load threads of an end did. Each has its share of the flows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ThreadShare {
+    /// Number of its flows.
+    pub flows: u64,
+    /// CPU that it was pinned to; absent if it was not.
+    pub cpu: Option<u32>,
+    /// Counts of its flows.
+    pub counts: Counts,
+    /// Its times; absent if they were not read.
+    pub time: Option<ThreadTime>,
 }
 
 /// Times of a load thread while it ran its pattern.

@@ -31,7 +31,7 @@ pub use calibration::{
 pub use figure::{Figures, Limits, Provenance, Sourced};
 pub use flow::{
     ActiveTime, Alignment, Counts, Drops, Fairness, Flow, KernelTimes, QuicCounters, TcpCounters,
-    ThreadTime,
+    ThreadShare, ThreadTime,
 };
 pub use interface::{
     Channels, Coalescing, EnabledOffloads, Host, Interface, InterfaceFacts, Ipoib, Irq,

@@ -33,6 +33,29 @@ pub struct Pacing {
 }
 
 impl Pacing {
+    /// Departures of threads that ran side by side, each with a part of one schedule: the sums, and the times in which
+    /// these have the sum of all rates. `None` for no threads.
+    pub fn side_by_side<'a>(all: impl Iterator<Item = &'a Self>) -> Option<Self> {
+        let all: Vec<&Self> = all.collect();
+        let mut sum = all.iter().fold(None, |sum: Option<Self>, &one| match sum {
+            Some(mut sum) => {
+                sum += one;
+                Some(sum)
+            }
+            None => Some(one.clone()),
+        })?;
+        let time_ns = |of: fn(&Self) -> u64| {
+            let per_ns: f64 =
+                all.iter().map(|one| one.departures as f64 / of(one).max(1) as f64).sum();
+            let longest_ns = all.iter().map(|one| of(one)).max().unwrap_or(0);
+            if per_ns > 0.0 { (sum.departures as f64 / per_ns).round() as u64 } else { longest_ns }
+        };
+        let (elapsed_ns, covered_ns) =
+            (time_ns(|one| one.elapsed_ns), time_ns(|one| one.covered_ns));
+        (sum.elapsed_ns, sum.covered_ns) = (elapsed_ns, covered_ns);
+        Some(sum)
+    }
+
     /// Scheduled departures per second, over the covered part of the schedule.
     pub fn intended_per_s(&self) -> Option<f64> {
         per_s(self.departures, self.covered_ns)
@@ -127,6 +150,21 @@ mod tests {
     fn a_rate_within_the_tie_band_was_held() {
         assert!(pacing(100, 1_000_000_000, 981_000_000).is_held());
         assert!(!pacing(100, 1_000_000_000, 979_000_000).is_held());
+    }
+
+    #[test]
+    fn threads_beside_each_other_have_the_sum_of_their_rates() {
+        // Each is to send 1000 per second for a second; one sends half of them.
+        let all =
+            [pacing(1_000, 1_000_000_000, 1_001_000_000), pacing(500, 1_000_000_000, 500_000_000)];
+        let sum = Pacing::side_by_side(all.iter()).unwrap();
+        assert_eq!((sum.departures, sum.elapsed_ns), (1_500, 1_000_000_000));
+        let intended_per_s = sum.intended_per_s().unwrap();
+        assert!((intended_per_s - 1_999.0).abs() < 0.01, "{intended_per_s}");
+        assert_eq!(sum.achieved_per_s(), Some(1_500.0));
+        assert!((sum.shortfall() - 0.25).abs() < 0.001);
+        assert_eq!(Pacing::side_by_side([pacing(0, 5, 7)].iter()), Some(pacing(0, 5, 7)));
+        assert_eq!(Pacing::side_by_side([].iter()), None);
     }
 
     #[test]

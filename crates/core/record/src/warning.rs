@@ -89,7 +89,7 @@ pub enum Warning {
     /// Ends that ran at the same time had fewer CPUs than there are ends.
     #[error("{}", shared_cpu(*ends, *processors))]
     SharedCpu {
-        /// Number of ends.
+        /// Number of load threads, one for each end unless the point has several.
         #[serde(default = "two")]
         ends: u32,
         /// Number of CPUs.
@@ -168,6 +168,7 @@ fn one() -> u32 {
 fn shared_cpu(ends: u32, processors: u32) -> String {
     match (ends, processors) {
         (2, 1) => "both ends ran on one CPU (measure --cpu A,B names one for each)".to_owned(),
-        _ => format!("{ends} ends ran on {processors} CPUs and waited for each other"),
+        (_, 1) => format!("{ends} load threads shared one CPU"),
+        _ => format!("{ends} load threads shared {processors} CPUs"),
     }
 }

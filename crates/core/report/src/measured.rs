@@ -370,8 +370,8 @@ fn shared(m: &Measured<'_>) -> String {
         }
     }
     let cpus = m.experiment.records.first().map(|record| {
-        let cpus = record.nodes.iter().filter_map(|node| node.side.cpu);
-        cpus.map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(" and ")
+        let cpus = record.nodes.iter().map(|node| cpus(record, node));
+        cpus.filter(|cpus| !cpus.is_empty()).collect::<Vec<_>>().join(" and ")
     });
     words.extend(cpus.filter(|cpus| !cpus.is_empty()).map(|cpus| format!("CPUs {cpus}")));
     let at_most = match m.experiment.plan.amount {
@@ -387,6 +387,18 @@ fn shared(m: &Measured<'_>) -> String {
     }
     words.push(format!("warm-up {}", m.experiment.plan.warm_up_ns));
     words.join(" · ")
+}
+
+/// CPUs of the load threads of a node, as `--cpu` has them.
+fn cpus(record: &Record, node: &Node) -> String {
+    let threads = record.flows.iter().flat_map(|flow| match node.name {
+        ref name if *name == flow.from => &flow.sent_threads[..],
+        ref name if *name == flow.to => &flow.received_threads,
+        _ => &[],
+    });
+    let of_threads: Vec<Option<u32>> = threads.map(|thread| thread.cpu).collect();
+    let all = if of_threads.is_empty() { vec![node.side.cpu] } else { of_threads };
+    all.into_iter().flatten().map(|cpu| cpu.to_string()).collect::<Vec<_>>().join("+")
 }
 
 /// [`MeasureResults`] as JSON.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant as Clock};
 
-use fabricmark_plan::{Pace, Pattern, Plan, Point, Role};
+use fabricmark_plan::{Cpus, Pace, Pattern, Plan, Point, Role};
 use fabricmark_proto::Prepare;
 use fabricmark_record::Provenance;
 use fabricmark_units::{Instant, Nanos};
@@ -56,7 +56,7 @@ impl Coordinator {
     /// Builds what the plan's links need, or connects to the agents.
     pub(crate) fn start(plan: &Plan, workers: &Workers<'_>) -> Result<Self, PlanError> {
         let cpus = fabricmark_host::cpus();
-        let emulator_cpu = emulator_cpu(plan.cpus, &cpus);
+        let emulator_cpu = emulator_cpu(plan.cpus.as_ref(), &cpus);
         Ok(Self {
             program: workers.program.to_owned(),
             testbed: testbed::open(plan, workers.peer, emulator_cpu)?,
@@ -188,15 +188,19 @@ impl Coordinator {
             from.extend(self.testbed.relay(point)?.sources);
         }
         let threads = point.threads.unwrap_or(1) as usize;
-        let more = |role: Role| -> Vec<u32> {
-            // CPUs that the user has chosen are those of the first threads.
-            let most = if plan.cpus.is_some() { 1 } else { threads };
-            let cpus = (1..most)
-                .map(|thread| self.testbed.cpus(point, &self.cpus, threads * place + thread));
-            cpus.filter_map(|cpus| cpus[role as usize]).collect()
+        let cpus = |role: Role| -> Vec<u32> {
+            if let Some(chosen) = &plan.cpus {
+                return chosen[role as usize].of_threads().take(threads).collect();
+            }
+            // Points that take turns use the same CPUs.
+            let place = if slice.is_some() { 0 } else { place };
+            let first = threads * place;
+            let cpus = (first..first + threads)
+                .map(|number| self.testbed.cpus(point, &self.cpus, number)[role as usize]);
+            cpus.flatten().collect()
         };
-        let more_cpus = [Role::Client, Role::Server].map(more);
-        let side = |role: Role, attachment: Attachment, cpu, from| Prepare {
+        let cpus = [Role::Client, Role::Server].map(cpus);
+        let side = |role: Role, attachment: Attachment, from| Prepare {
             run: self.runs,
             role,
             point: point.clone(),
@@ -216,8 +220,8 @@ impl Coordinator {
             hold_ns: if can_hold { HOLD + patience + drain(point) } else { Nanos(0) },
             least_rtt_ns: self.testbed.least_rtt(point),
             device: attachment.device,
-            cpu,
-            more_cpus: more_cpus[role as usize].clone(),
+            cpu: cpus[role as usize].first().copied(),
+            more_cpus: cpus[role as usize].iter().skip(1).copied().collect(),
             host_settings: Vec::new(),
             interval_ns: plan.interval_ns,
             response_rate_max: None,
@@ -225,17 +229,8 @@ impl Coordinator {
             trace: trace.cloned(),
             forward: None,
         };
-        let cpus = plan.cpus.map(|(client, server)| [Some(client), Some(server)]);
-        let [client_cpu, server_cpu] = cpus.unwrap_or_else(|| {
-            // Points that take turns use the same CPUs.
-            let place = if slice.is_some() { 0 } else { place };
-            self.testbed.cpus(point, &self.cpus, threads * place)
-        });
         let server = self.testbed.attach(Role::Server, point)?;
-        Ok((
-            side(Role::Client, client, client_cpu, Vec::new()),
-            side(Role::Server, server, server_cpu, from),
-        ))
+        Ok((side(Role::Client, client, Vec::new()), side(Role::Server, server, from)))
     }
 
     /// Order for the relay before the server of a part of a run; it lacks only the server's address.
@@ -289,7 +284,7 @@ const SOFTWARE_CPU: &str = "QEMU TCG CPU";
 
 /// CPU of the emulators: the last one that the ends do not use. An emulator that shares its CPU is late by
 /// milliseconds, and halves the rate of a sender beside it (two CPUs, `docs/notebook/measured.md`).
-fn emulator_cpu(ends: Option<(u32, u32)>, cpus: &[u32]) -> Option<u32> {
-    let is_free = |cpu: &u32| ends.is_none_or(|(start, answer)| *cpu != start && *cpu != answer);
+fn emulator_cpu(ends: Option<&[Cpus; 2]>, cpus: &[u32]) -> Option<u32> {
+    let is_free = |cpu: &u32| ends.into_iter().flatten().all(|end| !end.list().contains(cpu));
     cpus.iter().copied().rfind(is_free).or(cpus.last().copied()).filter(|_| cpus.len() > 1)
 }

@@ -1,35 +1,40 @@
 //! Ends a run when its flows together have sent a given number of bytes, as `iperf3 -n`. Runs that end by time do not
 //! use it.
 
-use std::cell::Cell;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::control::Control;
 use crate::transport::{Flow, Message, Moved, passes_on};
 
-/// Bytes that a run may still send, over all its flows.
+/// Bytes that a run may still send, over the flows of all its threads.
 pub(crate) struct Amount<'a> {
-    left_bytes: Cell<u64>,
+    left_bytes: AtomicU64,
     control: &'a Control,
 }
 
 impl<'a> Amount<'a> {
     pub(crate) fn new(bytes: u64, control: &'a Control) -> Self {
-        Self { left_bytes: Cell::new(bytes), control }
+        Self { left_bytes: AtomicU64::new(bytes), control }
     }
 
     /// Subtracts bytes that were sent; the last byte stops the run.
     pub(crate) fn take(&self, bytes: u64) {
-        let left = self.left_bytes.get().saturating_sub(bytes);
-        self.left_bytes.set(left);
-        if left == 0 {
+        let subtract = |left: u64| Some(left.saturating_sub(bytes));
+        let (Ok(left) | Err(left)) = self.left_bytes.fetch_update(Relaxed, Relaxed, subtract);
+        if left <= bytes {
             self.control.end();
         }
+    }
+
+    fn left_bytes(&self) -> u64 {
+        self.left_bytes.load(Relaxed)
     }
 }
 
 /// A flow that draws on an [`Amount`]. The last call of a byte stream is cut to what is left; other calls are not: a
-/// path that sends many payloads per call may exceed the amount by less than one call.
+/// path that sends many payloads per call may exceed the amount by less than one call, and several threads by less than
+/// one call each.
 ///
 /// Not generic over the flow: otherwise each pattern would be compiled once more for each kind of flow.
 pub(crate) struct Limited<'a> {
@@ -54,11 +59,12 @@ impl Flow for Limited<'_> {
     }
 
     fn send_most(&mut self, payload: &mut [u8], most: u64) -> io::Result<Moved> {
-        if self.amount.left_bytes.get() == 0 {
+        let left_bytes = self.amount.left_bytes();
+        if left_bytes == 0 {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let whole = payload.len();
-        let left = usize::try_from(self.amount.left_bytes.get()).unwrap_or(whole);
+        let left = usize::try_from(left_bytes).unwrap_or(whole);
         let room =
             if self.is_stream { whole.min(self.written.saturating_add(left)) } else { whole };
         let moved = self.flow.send_most(&mut payload[..room], most)?;

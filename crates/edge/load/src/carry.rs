@@ -10,6 +10,7 @@ use fabricmark_plan::{Delivery, Pace, Path, Pattern, Role, Wait};
 use fabricmark_proto::{EndReport, Failure, Prepare};
 use fabricmark_record::{ActiveTime, Counts, Fairness, Instrument, ThreadTime};
 use fabricmark_telemetry::clock::{machine_ns, now_ns, thread_cpu_ns, thread_run_delay_ns};
+use fabricmark_telemetry::gauge::Gauge;
 use fabricmark_units::{Bytes, Nanos, Stream};
 
 use crate::amount::{Amount, Limited};
@@ -24,6 +25,7 @@ use crate::pattern::stream;
 use crate::pattern::{paced_rr, paced_stream, ping_ping};
 use crate::response_limit::ResponseLimit;
 use crate::slices::carry_slices;
+use crate::threads::{Share, on_threads, threads};
 use crate::transport::Flow;
 use crate::transport::null::NullFlow;
 use crate::watch::{Gauged, watched};
@@ -34,57 +36,69 @@ const STREAM_BUFFER_BYTES: usize = 128 << 10;
 /// Bytes of a datagram that a truncating receiver (`path = "trunc"`) copies: its header.
 const HEADER_BYTES: usize = 16;
 
-/// Runs the point's pattern at one end until the time or the amount of the run is used up, in intervals if the plan
-/// asks for them; `begin` starts the clock of the run.
-pub(crate) fn carry<F: Flow>(
+/// Runs the point's pattern at one end until the time or the amount of the run is used up, on as many threads as the
+/// point has, and in intervals if the plan asks for them; `begin` starts the clock of the run.
+pub(crate) fn carry<F: Flow + Send>(
     flows: &mut [F],
     prepare: &Prepare,
     control: &Control,
     begin: &dyn Fn(),
 ) -> Result<EndReport, Failure> {
-    if let Some(Bytes(bytes)) = prepare.amount.filter(|_| prepare.is_active()) {
-        let amount = Amount::new(bytes, control);
-        let is_stream = prepare.point.pattern == Pattern::Stream
-            && prepare.point.path == Path::Copy
-            && prepare.point.transport.traits().delivery == Delivery::Bytes;
-        let limited = flows.iter_mut().map(|flow| Limited::new(flow, &amount, is_stream));
-        return carry_all(&mut limited.collect::<Vec<_>>(), prepare, control, begin);
-    }
-    carry_all(flows, prepare, control, begin)
-}
-
-/// As [`carry`], for flows that apply the amount, if any, themselves.
-fn carry_all<F: Flow>(
-    flows: &mut [F],
-    prepare: &Prepare,
-    control: &Control,
-    begin: &dyn Fn(),
-) -> Result<EndReport, Failure> {
+    let amount = prepare.amount.filter(|_| prepare.is_active());
+    let amount = amount.map(|Bytes(bytes)| Amount::new(bytes, control));
+    let amount = amount.as_ref();
     let Some(interval) = prepare.interval_ns else {
-        return carry_plain(flows, prepare, control, begin);
+        return on_threads(flows, prepare, control, begin, |flows, share, begin| {
+            carry_limited(flows, amount, share, prepare, control, begin)
+        });
     };
     let first = flows.first().and_then(Flow::fd).map(|fd| fd.try_clone_to_owned());
     let tcp = first.transpose().map_err(system("watch the first flow"))?;
     let planned = prepare.amount.is_none().then_some(prepare.start_ns + prepare.duration_ns);
     let tcp = tcp.as_ref().map(AsFd::as_fd);
-    let (report, series) = watched(interval, planned, tcp, control, |gauge| {
-        let gauged = flows.iter_mut().map(|flow| Gauged::new(flow, gauge, prepare));
-        carry_plain(&mut gauged.collect::<Vec<_>>(), prepare, control, begin)
+    let gauges: Vec<Gauge> = (0..threads(prepare)).map(|_| Gauge::default()).collect();
+    let (report, series) = watched(interval, planned, tcp, control, &gauges, || {
+        on_threads(flows, prepare, control, begin, |flows, share, begin| {
+            let gauge = &gauges[share.thread];
+            let gauged = flows.iter_mut().map(|flow| Gauged::new(flow, gauge, prepare));
+            let mut gauged: Vec<_> = gauged.collect();
+            carry_limited(&mut gauged, amount, share, prepare, control, begin)
+        })
     });
     Ok(EndReport { series, ..report? })
 }
 
-fn carry_plain<F: Flow>(
+/// Carries the share of one thread, which draws on `amount` if there is one.
+fn carry_limited<F: Flow>(
     flows: &mut [F],
+    amount: Option<&Amount<'_>>,
+    share: &Share,
+    prepare: &Prepare,
+    control: &Control,
+    begin: &dyn Fn(),
+) -> Result<EndReport, Failure> {
+    let Some(amount) = amount else {
+        return carry_share(flows, share, prepare, control, begin);
+    };
+    let is_stream = prepare.point.pattern == Pattern::Stream
+        && prepare.point.path == Path::Copy
+        && prepare.point.transport.traits().delivery == Delivery::Bytes;
+    let limited = flows.iter_mut().map(|flow| Limited::new(flow, amount, is_stream));
+    carry_share(&mut limited.collect::<Vec<_>>(), share, prepare, control, begin)
+}
+
+fn carry_share<F: Flow>(
+    flows: &mut [F],
+    share: &Share,
     prepare: &Prepare,
     control: &Control,
     begin: &dyn Fn(),
 ) -> Result<EndReport, Failure> {
     let mut report = match prepare.own_slice() {
         Some(slice) => carry_slices(prepare, slice, control, begin, |prepare, begin| {
-            carry_once(flows, prepare, control, begin)
+            carry_once(flows, share, prepare, control, begin)
         })?,
-        None => carry_once(flows, prepare, control, begin)?,
+        None => carry_once(flows, share, prepare, control, begin)?,
     };
     report.kernel_times =
         flows.iter_mut().filter_map(Flow::take_kernel_times).reduce(|sum, flow| sum.merged(&flow));
@@ -95,8 +109,9 @@ fn carry_plain<F: Flow>(
 }
 
 /// Runs the pattern once, for a whole run or one slice, over flows that stay open.
-pub(crate) fn carry_once<F: Flow>(
+fn carry_once<F: Flow>(
     flows: &mut [F],
+    share: &Share,
     prepare: &Prepare,
     control: &Control,
     begin: &dyn Fn(),
@@ -110,7 +125,7 @@ pub(crate) fn carry_once<F: Flow>(
     let (cpu_began_ns, began_ns) = (thread_cpu_ns(), now_ns());
     control.interrupter.started();
     // The schedule begins with the run.
-    let paced = if prepare.is_active() { pacer(prepare, control)? } else { None };
+    let paced = if prepare.is_active() { pacer(prepare, share, control)? } else { None };
     let (carried, failed) = match (prepare.point.pattern, prepare.is_active()) {
         (Pattern::Stream, true) => (send(flows, prepare, paced, control), "cannot send the stream"),
         (Pattern::Stream, false) => (receive(flows, prepare, control), "cannot receive the stream"),
@@ -214,9 +229,10 @@ fn send<F: Flow>(
     Ok(EndReport { fairness: Some(Fairness::of(&of_each)), ..counted(counts) })
 }
 
-/// The pacer of a run that has begun; `None` in a closed loop.
+/// The pacer of a thread's share of a run that has begun; `None` in a closed loop.
 pub(crate) fn pacer<'a>(
     prepare: &Prepare,
+    share: &Share,
     control: &'a Control,
 ) -> Result<Option<Pacer<'a>>, Failure> {
     let Prepare { point, seed, trace, .. } = prepare;
@@ -226,6 +242,7 @@ pub(crate) fn pacer<'a>(
         .map_err(|error| Failure::Protocol(format!("the pace {}: {error}", point.pace)))?;
     let waiting = point.pace_wait.map(Waiting::from).unwrap_or_default();
     schedule
+        .map(|schedule| schedule.of_turns(share.flows.clone(), share.of))
         .map(|schedule| Pacer::start(schedule, waiting, &control.stop))
         .transpose()
         .map_err(system("set the timer slack"))

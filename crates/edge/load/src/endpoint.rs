@@ -13,7 +13,6 @@ use std::thread;
 
 use fabricmark_plan::{
     INTERVAL_MIN, Operation, Path, Pattern, Point, Role, Timestamps, Transport, Wait, check_order,
-    check_parts,
 };
 use fabricmark_proto::{EndReport, Failure, Prepare, SequenceCounts};
 use fabricmark_rdma::Adapter;
@@ -32,7 +31,7 @@ use crate::path::mmsg::MmsgFlow;
 use crate::path::pages::{Pages, payload_file};
 use crate::path::uring::{self, bytes::UringBytes, datagrams::UringDatagrams};
 use crate::sockets::{allow_files, bound, side, socket_drops, waiting};
-use crate::threads::carry_on_threads;
+use crate::threads::threads;
 use crate::transport::bytes::{ByteFlow, ByteStream, PathStream, TcpPath};
 use crate::transport::null::NullFlow;
 use crate::transport::rsocket::RsocketFlow;
@@ -64,10 +63,10 @@ impl Endpoint {
             check_hardware(prepare.point.device.as_ref().unwrap_or(&prepare.device))
                 .map_err(Failure::Missing)?;
         }
-        let has_parts =
-            prepare.interval_ns.is_some() || prepare.amount.is_some() || prepare.slice_ns.is_some();
-        check_parts(&prepare.point, has_parts)
-            .map_err(|refusal| Failure::Missing(refusal.to_string()))?;
+        if prepare.slice_ns.is_some() && threads(&prepare) > 1 {
+            // An order about slices goes to one thread.
+            return Err(Failure::Protocol("several threads do not support slices".to_owned()));
+        }
         if let Some(interval) = prepare.interval_ns.filter(|&interval| interval < INTERVAL_MIN) {
             let message = format!("an interval of {interval} is below {INTERVAL_MIN}");
             return Err(Failure::Protocol(message));
@@ -266,13 +265,13 @@ impl Run<'_> {
             _ if point.path.is_uring() => self.bytes(streams),
             _ => {
                 let mut flows: Vec<_> = streams.into_iter().map(ByteFlow::new).collect();
-                self.flows_by(&mut flows, Self::carry_on_threads)
+                self.flows(&mut flows)
             }
         }
     }
 
     /// Runs the pattern over TCP connections with a path of their own.
-    fn by_path<P: TcpPath>(
+    fn by_path<P: TcpPath + Send>(
         &self,
         streams: Vec<TcpStream>,
         doing: impl Display,
@@ -283,7 +282,7 @@ impl Run<'_> {
         self.bytes(streams.map_err(system(doing))?)
     }
 
-    fn bytes<S: ByteStream>(&self, streams: Vec<S>) -> Result<EndReport, Failure> {
+    fn bytes<S: ByteStream + Send>(&self, streams: Vec<S>) -> Result<EndReport, Failure> {
         let point = &self.prepare.point;
         if !point.path.is_uring() {
             return self.flows_of(streams, |stream| Ok(ByteFlow::new(stream)));
@@ -292,7 +291,7 @@ impl Run<'_> {
     }
 
     /// Runs the pattern over the flows that `open` makes of connections.
-    fn flows_of<S, F: Flow>(
+    fn flows_of<S, F: Flow + Send>(
         &self,
         streams: Vec<S>,
         open: impl FnMut(S) -> Result<F, Failure>,
@@ -301,21 +300,13 @@ impl Run<'_> {
         self.flows(&mut AnyFlow::of(&mut flows))
     }
 
-    fn flows<F: Flow>(&self, flows: &mut [F]) -> Result<EndReport, Failure> {
-        self.flows_by(flows, Self::carry)
-    }
-
-    fn flows_by<F: Flow>(
-        &self,
-        flows: &mut [F],
-        carry: fn(&Self, &mut [F]) -> Result<EndReport, Failure>,
-    ) -> Result<EndReport, Failure> {
+    fn flows<F: Flow + Send>(&self, flows: &mut [F]) -> Result<EndReport, Failure> {
         let point = &self.prepare.point;
         if point.pattern == Pattern::Stream && !self.prepare.is_active() {
             let sockets = tcp::sockets(flows, point);
             sockets.into_iter().try_for_each(|socket| tcp::forget_opening(socket, point))?;
         }
-        let mut report = carry(self, flows)?;
+        let mut report = self.carry(flows)?;
         // An aborted run does not wait for acknowledgements.
         self.control.check()?;
         if self.prepare.is_active() {
@@ -329,7 +320,7 @@ impl Run<'_> {
     }
 
     /// Runs the pattern over open flows; the first one supplies the socket options of the report.
-    fn carry<F: Flow>(&self, flows: &mut [F]) -> Result<EndReport, Failure> {
+    fn carry<F: Flow + Send>(&self, flows: &mut [F]) -> Result<EndReport, Failure> {
         let mut report = carry(flows, self.prepare, self.control, self.begin)?;
         if let Some(first) = flows.first().and_then(F::fd) {
             report.side = side(&first, self.prepare.cpu);
@@ -337,17 +328,8 @@ impl Run<'_> {
         Ok(report)
     }
 
-    /// As [`Self::carry`], on as many threads as the point has.
-    fn carry_on_threads<F: Flow + Send>(&self, flows: &mut [F]) -> Result<EndReport, Failure> {
-        let mut report = carry_on_threads(flows, self.prepare, self.control, self.begin)?;
-        if let Some(first) = flows.first().and_then(F::fd) {
-            report.side = side(&first, self.prepare.cpu);
-        }
-        Ok(report)
-    }
-
     /// As [`Self::carry`], by virtual calls.
-    fn carry_any<F: Flow>(&self, flows: &mut [F]) -> Result<EndReport, Failure> {
+    fn carry_any<F: Flow + Send>(&self, flows: &mut [F]) -> Result<EndReport, Failure> {
         self.carry(&mut AnyFlow::of(flows))
     }
 
@@ -422,11 +404,11 @@ impl Run<'_> {
                 let flows = flows.map_err(system("set SO_TIMESTAMPING"))?;
                 self.datagrams(flows, StampedUdp::udp, Self::carry_any)
             }
-            (_, None) => self.datagrams(flows.collect(), |udp| udp, Self::carry_on_threads),
+            (_, None) => self.datagrams(flows.collect(), |udp| udp, Self::carry),
         }
     }
 
-    fn datagrams<F: Flow>(
+    fn datagrams<F: Flow + Send>(
         &self,
         mut flows: Vec<F>,
         udp: fn(&F) -> &UdpFlow,

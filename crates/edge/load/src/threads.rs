@@ -1,66 +1,94 @@
 //! Several load threads at an end, each with a share of the flows and a CPU of its own.
 
+use std::ops::Range;
 use std::thread;
 
 use fabricmark_proto::{EndReport, Failure, Prepare};
-use fabricmark_record::{Counts, Fairness, ThreadTime};
+use fabricmark_record::{Counts, Fairness, KernelTimes, Pacing, ThreadShare, ThreadTime};
 
-use crate::carry::{carry, carry_once, finish};
 use crate::control::Control;
 use crate::descriptors::own_descriptors;
 use crate::endpoint::pin;
-use crate::failure::{caught, peer};
+use crate::failure::caught;
 use crate::transport::Flow;
 use crate::watch::leave_the_processor_of_the_load;
 
-/// As [`carry`], on as many threads as the point has. All threads end with the run; if one fails, the run does.
-pub(crate) fn carry_on_threads<F: Flow + Send>(
+/// The part of a run that one load thread carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// Place of the thread among those of its end.
+    pub(crate) thread: usize,
+    /// Places of its flows among all flows.
+    pub(crate) flows: Range<u64>,
+    /// Number of all flows.
+    pub(crate) of: u64,
+}
+
+impl Share {
+    /// All of a run, on one thread.
+    pub(crate) fn whole(flows: usize) -> Self {
+        Self { thread: 0, flows: 0..flows as u64, of: flows as u64 }
+    }
+}
+
+/// Number of load threads at an end.
+pub(crate) fn threads(prepare: &Prepare) -> usize {
+    prepare.point.threads.unwrap_or(1) as usize
+}
+
+/// CPU that a thread is to be pinned to.
+fn cpu_of(thread: usize, prepare: &Prepare) -> Option<u32> {
+    match thread.checked_sub(1) {
+        None => prepare.cpu,
+        Some(further) => prepare.more_cpus.get(further).copied(),
+    }
+}
+
+/// Runs `carry` on as many threads as the point has, each with its share of the flows. All threads end with the run; if
+/// one fails, the run does. `begin` starts the clock of the run.
+pub(crate) fn on_threads<F: Flow + Send>(
     flows: &mut [F],
     prepare: &Prepare,
     control: &Control,
     begin: &dyn Fn(),
+    carry: impl Fn(&mut [F], &Share, &dyn Fn()) -> Result<EndReport, Failure> + Sync,
 ) -> Result<EndReport, Failure> {
-    let threads = prepare.point.threads.unwrap_or(1) as usize;
+    let threads = threads(prepare);
     if threads < 2 {
-        return carry(flows, prepare, control, begin);
+        let share = Share::whole(flows.len());
+        return carry(flows, &share, begin);
     }
     if prepare.is_active() {
         begin();
         // The threads would inherit the priority.
         control.interrupter.started();
     }
-    let shares = shares(flows, threads);
-    thread::scope(|scope| {
-        let carry_share = |place: usize, share: &mut [F]| {
-            own_descriptors();
-            let cpu =
-                if place == 0 { prepare.cpu } else { prepare.more_cpus.get(place - 1).copied() };
-            let not_pinned = match cpu {
-                // A new thread has the CPU of its creator.
-                None => {
-                    leave_the_processor_of_the_load();
-                    None
-                }
-                cpu => pin(cpu).err(),
-            };
-            let mut report = carry_once(share, prepare, control, &|| {})?;
-            if prepare.is_active() {
-                finish(share).map_err(peer("cannot end the flow"))?;
+    let carry = |flows: &mut [F], share: &Share| {
+        own_descriptors();
+        let cpu = cpu_of(share.thread, prepare);
+        let not_pinned = match cpu {
+            // A new thread has the CPU of its creator.
+            None => {
+                leave_the_processor_of_the_load();
+                None
             }
-            report.not_pinned = not_pinned;
-            Ok((share.len(), report))
+            cpu => pin(cpu).err(),
         };
-        let running: Vec<_> = shares
+        let report = carry(flows, share, &|| {})?;
+        Ok(EndReport { not_pinned, ..report })
+    };
+    thread::scope(|scope| {
+        let running: Vec<_> = shares(flows, threads)
             .into_iter()
-            .enumerate()
-            .map(|(place, share)| {
+            .map(|(flows, share)| {
+                let carry = &carry;
                 scope.spawn(move || {
-                    let result = caught(|| carry_share(place, share));
+                    let result = caught(|| carry(flows, &share));
                     if result.is_err() {
                         // The others would wait for the end of the run.
                         control.give_up();
                     }
-                    result
+                    result.map(|report| (share, report))
                 })
             })
             .collect();
@@ -77,28 +105,31 @@ pub(crate) fn carry_on_threads<F: Flow + Send>(
                 Err(failure) => failed = Some(failure),
             }
         }
-        failed.map_or_else(|| Ok(together(parts)), Err)
+        failed.map_or_else(|| Ok(together(parts, prepare)), Err)
     })
 }
 
-/// The flows in as many parts, which differ by at most one flow.
-fn shares<F>(mut flows: &mut [F], threads: usize) -> Vec<&mut [F]> {
-    let mut shares = Vec::new();
+/// The flows in as many shares, which differ by at most one flow.
+fn shares<F>(mut flows: &mut [F], threads: usize) -> Vec<(&mut [F], Share)> {
+    let (mut shares, mut first, of) = (Vec::new(), 0, flows.len() as u64);
     for left in (1..=threads.min(flows.len())).rev() {
-        let (share, rest) = flows.split_at_mut(flows.len().div_ceil(left));
-        shares.push(share);
-        flows = rest;
+        let (own, rest) = flows.split_at_mut(flows.len().div_ceil(left));
+        let end = first + own.len() as u64;
+        let share = Share { thread: shares.len(), flows: first..end, of };
+        shares.push((own, share));
+        (flows, first) = (rest, end);
     }
     shares
 }
 
-/// The report of all threads, each with its number of flows.
-fn together(parts: Vec<(usize, EndReport)>) -> EndReport {
+/// The report of all threads.
+fn together(parts: Vec<(Share, EndReport)>, prepare: &Prepare) -> EndReport {
     let counts: Vec<Counts> = parts.iter().map(|(_, part)| part.counts).collect();
-    let shares =
-        parts.iter().map(|(flows, part)| (*flows as u64, part.counts.calls, part.fairness.clone()));
-    let is_known = parts.iter().all(|(flows, part)| *flows == 1 || part.fairness.is_some());
-    let fairness = Fairness::of_parts(shares).filter(|_| is_known);
+    let flows = |share: &Share| share.flows.end - share.flows.start;
+    let of_each =
+        parts.iter().map(|(share, part)| (flows(share), part.counts.calls, part.fairness.clone()));
+    let is_known = parts.iter().all(|(share, part)| flows(share) == 1 || part.fairness.is_some());
+    let fairness = Fairness::of_parts(of_each).filter(|_| is_known);
     // A limit of one thread is a limit of the run.
     let busy = |time: &ThreadTime| {
         let wanted_ns = time.cpu_ns + time.run_delay_ns.unwrap_or(0);
@@ -106,12 +137,22 @@ fn together(parts: Vec<(usize, EndReport)>) -> EndReport {
     };
     let times = parts.iter().filter_map(|(_, part)| part.thread);
     let thread = times.max_by(|a, b| busy(a).total_cmp(&busy(b)));
+    let share_of = |(share, part): &(Share, EndReport)| ThreadShare {
+        flows: flows(share),
+        cpu: cpu_of(share.thread, prepare).filter(|_| part.not_pinned.is_none()),
+        counts: part.counts,
+        time: part.thread,
+    };
+    let threads = parts.iter().map(share_of).collect();
+    let pacing = Pacing::side_by_side(parts.iter().filter_map(|(_, part)| part.pacing.as_ref()));
     let mut all = EndReport::default();
     for (_, part) in parts {
         if let Some(rtt_ns) = part.rtt_ns {
             all.rtt_ns.get_or_insert_default().merge(&rtt_ns);
         }
         all.lost_round_trips += part.lost_round_trips;
+        let kernel_times = all.kernel_times.into_iter().chain(part.kernel_times);
+        all.kernel_times = kernel_times.reduce(|sum: KernelTimes, more| sum.merged(&more));
         all.not_pinned = all.not_pinned.or(part.not_pinned);
         if let Some(active) = part.active {
             let sum = all.active.get_or_insert(active);
@@ -119,7 +160,7 @@ fn together(parts: Vec<(usize, EndReport)>) -> EndReport {
             sum.ended_ns = sum.ended_ns.max(active.ended_ns);
         }
     }
-    EndReport { counts: Counts::side_by_side(&counts), fairness, thread, ..all }
+    EndReport { counts: Counts::side_by_side(&counts), fairness, thread, threads, pacing, ..all }
 }
 
 #[cfg(test)]
@@ -131,9 +172,12 @@ mod tests {
         let mut flows: Vec<u32> = (0..7).collect();
         let lengths = |threads| {
             let mut flows = flows.clone();
-            shares(&mut flows, threads).iter().map(|share| share.len()).collect::<Vec<_>>()
+            shares(&mut flows, threads).iter().map(|(own, _)| own.len()).collect::<Vec<_>>()
         };
         assert_eq!((lengths(3), lengths(7), lengths(9)), (vec![3, 2, 2], vec![1; 7], vec![1; 7]));
-        assert_eq!(shares(&mut flows, 2)[1], [4, 5, 6]);
+        let shares = shares(&mut flows, 2);
+        let (own, share) = &shares[1];
+        assert_eq!(**own, [4, 5, 6]);
+        assert_eq!(*share, Share { thread: 1, flows: 4..7, of: 7 });
     }
 }

@@ -195,14 +195,14 @@ macro_rules! passes_on {
 }
 pub(crate) use passes_on;
 
-/// A flow of any kind, by virtual calls. The patterns are compiled once for all flows that are used through it, and
+/// A flow of any kind, by virtual calls, on the thread that carries it. The patterns are compiled once for all flows that are used through it, and
 /// once more for each other kind of flow, which takes a second of the release build.
 pub(crate) struct AnyFlow<'a> {
-    flow: &'a mut dyn Flow,
+    flow: &'a mut (dyn Flow + Send),
 }
 
 impl<'a> AnyFlow<'a> {
-    pub(crate) fn of<F: Flow>(flows: &'a mut [F]) -> Vec<Self> {
+    pub(crate) fn of<F: Flow + Send>(flows: &'a mut [F]) -> Vec<Self> {
         flows.iter_mut().map(|flow| Self { flow }).collect()
     }
 }

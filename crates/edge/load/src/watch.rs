@@ -1,5 +1,5 @@
-//! Samples a run outside its hot loop: the flows count into a [`Gauge`], and a thread of its own ends the intervals.
-//! A run without intervals has neither.
+//! Samples a run outside its hot loop: the flows of each load thread count into a [`Gauge`], and a thread of its own ends
+//! the intervals. A run without intervals has neither.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -20,26 +20,26 @@ use fabricmark_telemetry::clock::now_ns;
 use fabricmark_telemetry::gauge::{Gauge, Reception};
 use fabricmark_telemetry::sampler::Sampler;
 
-/// Runs `carry`, which counts into a gauge, and reports each interval meanwhile; `planned` is the length of the run
-/// from the opening of its flows, and `tcp` the socket whose TCP_INFO the intervals contain.
+/// Runs `carry`, which counts into the gauges of its threads, and reports each interval meanwhile; `planned` is the length
+/// of the run from the opening of its flows, and `tcp` the socket whose TCP_INFO the intervals contain.
 pub(crate) fn watched<R>(
     interval: Nanos,
     planned: Option<Nanos>,
     tcp: Option<BorrowedFd<'_>>,
     control: &Control,
-    carry: impl FnOnce(&Gauge) -> R,
+    gauges: &[Gauge],
+    carry: impl FnOnce() -> R,
 ) -> (R, Option<Series>) {
-    let gauge = Gauge::default();
     let (end, ended) = mpsc::channel();
     thread::scope(|scope| {
         let sampler =
-            Sampler::begin(now_ns(), interval.0, planned.map(|Nanos(ns)| ns), &gauge, tcp);
+            Sampler::begin(now_ns(), interval.0, planned.map(|Nanos(ns)| ns), gauges, tcp);
         let watcher = scope.spawn(move || {
             own_descriptors();
             leave_the_processor_of_the_load();
             sampler.run(&ended, &mut |interval| control.tell(Event::Interval(interval)))
         });
-        let result = carry(&gauge);
+        let result = carry();
         drop(end);
         // The thread cannot panic; without it there is no series.
         (result, watcher.join().ok())

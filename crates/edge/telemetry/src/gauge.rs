@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// What one end of a flow has moved so far. One thread writes it, any thread may read it.
+/// What the flows of a load thread have moved so far. That thread writes it, any thread may read it.
 ///
 /// It fills two cache lines of 64 bytes, because CPUs fetch them in pairs: so no other writes take them from the load
 /// thread (false sharing).
@@ -38,7 +38,7 @@ impl Gauge {
 
     /// Adds to the published counts; only for the thread that writes.
     pub fn add(&self, bytes: u64, calls: u64) {
-        let (bytes_before, calls_before) = self.read();
+        let (bytes_before, calls_before) = self.read_one();
         self.publish(bytes_before + bytes, calls_before + calls);
     }
 
@@ -58,19 +58,31 @@ impl Gauge {
         self.jitter_sum_ns.store(sum_ns.to_bits(), Relaxed);
     }
 
-    /// Missing datagrams of all flows, and the mean of their jitter; `None` if no flow has published any.
-    pub fn reception(&self) -> Option<Reception> {
-        if self.numbered_flows.load(Relaxed) == 0 {
+    /// Missing datagrams of all flows of these threads, and the mean of their jitter; `None` if no flow has published
+    /// any.
+    pub fn reception(gauges: &[Self]) -> Option<Reception> {
+        let sum = |field: fn(&Self) -> &AtomicU64| -> u64 {
+            gauges.iter().map(|gauge| field(gauge).load(Relaxed)).sum()
+        };
+        if sum(|gauge| &gauge.numbered_flows) == 0 {
             return None;
         }
-        let flows = self.jitter_flows.load(Relaxed);
-        let sum_ns = f64::from_bits(self.jitter_sum_ns.load(Relaxed));
+        let lost = gauges.iter().map(|gauge| gauge.lost.load(Relaxed));
+        let flows = sum(|gauge| &gauge.jitter_flows);
+        let sums_ns = gauges.iter().map(|gauge| gauge.jitter_sum_ns.load(Relaxed));
+        let sum_ns: f64 = sums_ns.map(f64::from_bits).sum();
         let jitter_ns = (flows > 0).then(|| sum_ns / flows as f64);
-        Some(Reception { lost: self.lost.load(Relaxed), jitter_ns })
+        Some(Reception { lost: lost.fold(0, i64::saturating_add), jitter_ns })
     }
 
-    /// The bytes and calls published last; the calls may be one behind or ahead of the bytes.
-    pub fn read(&self) -> (u64, u64) {
+    /// Sums of the bytes and calls that these threads published last; the calls may be one per thread behind or ahead of
+    /// the bytes.
+    pub fn read(gauges: &[Self]) -> (u64, u64) {
+        let each = gauges.iter().map(Self::read_one);
+        each.fold((0, 0), |sum, (bytes, calls)| (sum.0 + bytes, sum.1 + calls))
+    }
+
+    fn read_one(&self) -> (u64, u64) {
         (self.bytes.load(Relaxed), self.calls.load(Relaxed))
     }
 }
@@ -86,15 +98,27 @@ mod tests {
 
     #[test]
     fn missing_datagrams_of_flows_are_added_and_their_jitter_is_averaged() {
-        let gauge = Gauge::default();
-        assert_eq!(gauge.reception(), None);
+        let gauges = [Gauge::default(), Gauge::default()];
+        let [gauge, other] = &gauges;
+        assert_eq!(Gauge::reception(&gauges), None);
         let reception = |lost, jitter_ns| Reception { lost, jitter_ns };
         let first = reception(2, None);
         gauge.replace_reception(None, first);
-        assert_eq!(gauge.reception(), Some(first));
+        assert_eq!(Gauge::reception(&gauges), Some(first));
         gauge.replace_reception(None, reception(5, Some(30.0)));
-        assert_eq!(gauge.reception(), Some(reception(7, Some(30.0))));
+        assert_eq!(Gauge::reception(&gauges), Some(reception(7, Some(30.0))));
         gauge.replace_reception(Some(first), reception(1, Some(10.0)));
-        assert_eq!(gauge.reception(), Some(reception(6, Some(20.0))));
+        assert_eq!(Gauge::reception(&gauges), Some(reception(6, Some(20.0))));
+        other.replace_reception(None, reception(-1, Some(50.0)));
+        assert_eq!(Gauge::reception(&gauges), Some(reception(5, Some(30.0))));
+    }
+
+    #[test]
+    fn threads_are_added() {
+        let gauges = [Gauge::default(), Gauge::default()];
+        gauges[0].add(10, 1);
+        gauges[1].add(30, 3);
+        gauges[1].add(5, 1);
+        assert_eq!(Gauge::read(&gauges), (45, 5));
     }
 }

@@ -10,11 +10,11 @@ use crate::clock::{now_ns, process_cpu_ns};
 use crate::gauge::Gauge;
 use crate::tcp_info;
 
-/// Makes the series of one end of a flow. It does not wait by itself: its user calls [`Self::observe`] at
+/// Makes the series of one end of a run. It does not wait by itself: its user calls [`Self::observe`] at
 /// [`Self::deadline_ns`]. [`Self::run`] does both.
 #[derive(Debug)]
 pub struct Sampler<'a> {
-    gauge: &'a Gauge,
+    gauges: &'a [Gauge],
     tcp: Option<BorrowedFd<'a>>,
     began_ns: u64,
     last_ns: u64,
@@ -30,17 +30,17 @@ pub struct Sampler<'a> {
 }
 
 impl<'a> Sampler<'a> {
-    /// Starts the series; times are readings of [`now_ns`]. An interval of 0 is one of 1 ns. The gauge must be at 0;
+    /// Starts the series; times are readings of [`now_ns`]. An interval of 0 is one of 1 ns. The gauges, one for each load thread, must be at 0;
     /// `tcp` is the flow's socket if it is TCP.
     pub fn begin(
         now_ns: u64,
         interval_ns: u64,
         planned_ns: Option<u64>,
-        gauge: &'a Gauge,
+        gauges: &'a [Gauge],
         tcp: Option<BorrowedFd<'a>>,
     ) -> Self {
         Self {
-            gauge,
+            gauges,
             tcp,
             began_ns: now_ns,
             last_ns: now_ns,
@@ -69,8 +69,8 @@ impl<'a> Sampler<'a> {
     pub fn observe(&mut self, now_ns: u64, each: &mut dyn FnMut(&Interval)) {
         let now_ns = now_ns.max(self.last_ns);
         // The counters first: TCP_INFO takes a microsecond, in which they increase.
-        let (bytes, calls) = self.gauge.read();
-        let reception = self.gauge.reception();
+        let (bytes, calls) = Gauge::read(self.gauges);
+        let reception = Gauge::reception(self.gauges);
         let cpu_ns = process_cpu_ns();
         let interval = Interval {
             start_ns: self.last_ns - self.began_ns,
@@ -88,9 +88,9 @@ impl<'a> Sampler<'a> {
         (self.counted, self.last_ns, self.last_cpu_ns) = ((bytes, calls), now_ns, cpu_ns);
     }
 
-    /// Ends the last interval, and returns the series. It includes what the load thread has published before.
+    /// Ends the last interval, and returns the series. It includes what the load threads have published before.
     pub fn finish(mut self, now_ns: u64, each: &mut dyn FnMut(&Interval)) -> Series {
-        if now_ns > self.last_ns || self.gauge.read() != self.counted {
+        if now_ns > self.last_ns || Gauge::read(self.gauges) != self.counted {
             self.observe(now_ns, each);
         }
         self.series
@@ -114,6 +114,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd;
+    use std::slice::from_ref;
     use std::sync::mpsc;
     use std::thread;
 
@@ -126,7 +127,7 @@ mod tests {
     #[test]
     fn intervals_keep_their_true_boundaries() {
         let gauge = Gauge::default();
-        let mut sampler = Sampler::begin(1_000, 100, None, &gauge, None);
+        let mut sampler = Sampler::begin(1_000, 100, None, from_ref(&gauge), None);
         assert_eq!(sampler.deadline_ns(), 1_100);
         gauge.publish(50, 5);
         sampler.observe(1_103, &mut ignore);
@@ -148,7 +149,7 @@ mod tests {
     #[test]
     fn a_run_of_whole_intervals_does_not_end_with_a_tiny_one() {
         let gauge = Gauge::default();
-        let mut sampler = Sampler::begin(1_000, 100, Some(200), &gauge, None);
+        let mut sampler = Sampler::begin(1_000, 100, Some(200), from_ref(&gauge), None);
         sampler.observe(sampler.deadline_ns(), &mut ignore);
         assert_eq!(sampler.deadline_ns(), 1_210, "the planned end, and a tenth of an interval");
         // The other end goes on: its intervals return to whole numbers.
@@ -160,7 +161,7 @@ mod tests {
     fn lost_datagrams_are_those_of_the_interval() {
         use crate::gauge::Reception;
         let gauge = Gauge::default();
-        let mut sampler = Sampler::begin(0, 10, None, &gauge, None);
+        let mut sampler = Sampler::begin(0, 10, None, from_ref(&gauge), None);
         let mut before = None;
         for (at_ns, lost) in [(10, 3), (20, 1), (30, 4)] {
             let now = Reception { lost, jitter_ns: Some(at_ns as f64) };
@@ -178,7 +179,7 @@ mod tests {
         let gauge = Gauge::default();
         let mut told = Vec::new();
         let mut each = |interval: &Interval| told.push(interval.clone());
-        let mut sampler = Sampler::begin(0, 10, None, &gauge, None);
+        let mut sampler = Sampler::begin(0, 10, None, from_ref(&gauge), None);
         gauge.publish(1, 1);
         sampler.observe(10, &mut each);
         gauge.publish(3, 2);
@@ -208,7 +209,8 @@ mod tests {
                 start.shutdown(std::net::Shutdown::Write).unwrap();
                 drop(end);
             });
-            let sampler = Sampler::begin(now_ns(), 100_000, None, gauge, Some(watched.as_fd()));
+            let sampler =
+                Sampler::begin(now_ns(), 100_000, None, from_ref(gauge), Some(watched.as_fd()));
             sampler.run(&ended, &mut |_| told += 1)
         });
         assert_eq!((series.bytes(), series.calls()), (BYTES, BYTES / 1024));
@@ -219,7 +221,7 @@ mod tests {
     #[test]
     fn an_interval_longer_than_all_time_ends_with_the_run() {
         let gauge = Gauge::default();
-        let mut sampler = Sampler::begin(1_000, u64::MAX, None, &gauge, None);
+        let mut sampler = Sampler::begin(1_000, u64::MAX, None, from_ref(&gauge), None);
         assert_eq!(sampler.deadline_ns(), u64::MAX);
         sampler.observe(1_100, &mut ignore);
         assert_eq!(sampler.deadline_ns(), u64::MAX);
@@ -235,7 +237,7 @@ mod tests {
         ) {
             let gauge = Gauge::default();
             let (mut now, mut bytes, mut calls) = (77, 0, 0);
-            let mut sampler = Sampler::begin(now, interval_ns, planned_ns, &gauge, None);
+            let mut sampler = Sampler::begin(now, interval_ns, planned_ns, from_ref(&gauge), None);
             for (moved, passed, is_observed) in steps {
                 bytes += moved;
                 calls += 1;

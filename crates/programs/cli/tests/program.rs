@@ -67,23 +67,10 @@ fn wrong_input_is_refused_before_anything_runs() {
             &["no device of this machine has the address 192.0.2.7: see `ip address`"],
         ),
         (
-            &[
-                "measure",
-                "stream",
-                "loopback",
-                "-P",
-                "2",
-                "--vs",
-                "threads=1",
-                "--vs",
-                "threads=2",
-                "-i",
-                "1s",
-            ],
-            &[
-                "threads=2 is not supported with intervals, slices or an amount of bytes; use threads=1",
-            ],
+            &["measure", "stream", "loopback", "-P", "2", "--threads", "2", "--path", "io-uring"],
+            &["threads=2 is not supported with path=io-uring; use threads=1, or a path without"],
         ),
+        (&["measure", "stream", "loopback", "--threads", "2"], &["use several flows (-P)"]),
         (&["report"], &["no such file", "fabricmark run"]),
         (&["export", "--format", "xml"], &["csv", "json"]),
         (&["compare", "a", "b", "--gate", "2"], &["such as 5%"]),
@@ -126,9 +113,10 @@ fn on_terminal(words: &str, name: &str, value: &str) -> String {
 }
 
 #[test]
-fn a_terminal_shows_a_run_of_several_threads_without_intervals() {
-    let shown = on_terminal("measure stream loopback -P 2 --threads 2 -t 1200ms", "TERM", "xterm");
-    assert!(shown.contains("goodput"), "{shown}");
+fn a_terminal_shows_each_second_of_a_run_of_several_threads() {
+    let line = "measure stream loopback -P 2 --threads 2 --cpu 0,0 -t 1200ms";
+    let shown = on_terminal(line, "TERM", "xterm");
+    assert!(shown.contains("0.00 to ") && shown.contains("goodput"), "{shown}");
 }
 
 #[test]
@@ -182,6 +170,9 @@ fn results_are_text_in_a_unit_of_choice_or_csv_or_json() {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let note = "1 run: both ends ran on one CPU (measure --cpu A,B names one for each)";
     assert!(words.contains(note) && words.contains("CPUs 0 and 0"), "{text}");
+    let text = measured("measure stream loopback -P 2 --threads 2 -t 100ms --cpu 0,0");
+    assert!(text.contains("4 load threads shared one CPU"), "{text}");
+    assert!(text.contains("CPUs 0+0 and 0+0"), "{text}");
     let csv = measured("measure rr loopback -t 50ms --runs 2 --csv");
     let lines: Vec<&str> = csv.lines().collect();
     assert!(lines[0].starts_with("plan_digest,seed,block,"), "{csv}");

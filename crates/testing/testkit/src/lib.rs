@@ -133,6 +133,8 @@ pub fn flow() -> Flow {
         received_series: None,
         sent_thread: None,
         received_thread: None,
+        sent_threads: Vec::new(),
+        received_threads: Vec::new(),
         drops: Drops::default(),
         reordered: None,
         duplicates: None,

@@ -1,5 +1,7 @@
 //! The intended departures of a pace, in virtual time.
 
+use std::ops::Range;
+
 use fabricmark_units::{BitRate, Bytes, Nanos, Stream};
 
 use super::{Lengths, Pace, Rate, Trace};
@@ -14,6 +16,16 @@ pub struct Schedule {
     rule: Rule,
     /// Index of the next departure, from 0.
     next: u64,
+    turns: Turns,
+}
+
+/// The departures of a schedule that belong to some of the flows that take turns.
+struct Turns {
+    /// The flow of the next departure.
+    next: u64,
+    own: Range<u64>,
+    /// Number of flows.
+    of: u64,
 }
 
 enum Rule {
@@ -138,7 +150,7 @@ impl Pace {
                     .ok_or_else(|| Invalid("the departures of the trace are missing".to_owned()))?,
             ),
         };
-        Ok(Some(Schedule { rule, next: 0 }))
+        Ok(Some(Schedule { rule, next: 0, turns: Turns { next: 0, own: 0..1, of: 1 } }))
     }
 }
 
@@ -157,11 +169,31 @@ fn interval(rate: Rate, payload: Bytes) -> Result<(u128, u128), Invalid> {
 }
 
 impl Schedule {
+    /// The part of the schedule that belongs to the flows `own` of `of` flows, which take turns from the first departure on.
+    /// Equal schedules of parts of the flows have together the departures of one for all of them.
+    #[must_use]
+    pub fn of_turns(self, own: Range<u64>, of: u64) -> Self {
+        Self { turns: Turns { next: 0, own, of }, ..self }
+    }
+
     /// Intended departure of the next payload, never before the previous one; `None` at the end of a trace and
     /// beyond 584 years.
     ///
     /// `fixed`: payload k departs at `floor(k * interval)`. `burst`: at `period * floor(k * payload / burst)`.
     pub fn next_departure_ns(&mut self) -> Option<u64> {
+        loop {
+            let at = self.next_of_all_ns()?;
+            let Turns { next, own, of } = &mut self.turns;
+            let is_own = own.contains(next);
+            *next = if *next + 1 < *of { *next + 1 } else { 0 };
+            if is_own {
+                return Some(at);
+            }
+        }
+    }
+
+    /// As [`Self::next_departure_ns`], of all flows.
+    fn next_of_all_ns(&mut self) -> Option<u64> {
         let number = u128::from(self.next);
         let at = match &mut self.rule {
             Rule::Fixed { numerator, denominator } => {
@@ -206,16 +238,20 @@ impl Schedule {
         }
     }
 
-    /// Time between departures in nanoseconds, at least 1: the interval of `fixed` and of the periods of `on-off`, the mean gap of `poisson` and
-    /// of a trace, or the time between bursts. A payload with a larger departure lag delays the next one.
+    /// Time between departures in nanoseconds, at least 1: the interval of `fixed` and of the periods of `on-off`, the
+    /// mean gap of `poisson` and of a trace, or the time between bursts; of a part of the flows as many times that as it
+    /// is smaller. A payload with a larger departure lag delays the next one.
     pub fn interval_ns(&self) -> u64 {
+        let own = self.turns.own.end.saturating_sub(self.turns.own.start).max(1);
+        let part = |ns: u128| ns.saturating_mul(self.turns.of.into()).div_ceil(own.into());
         let ns = match &self.rule {
             Rule::Fixed { numerator, denominator } => numerator.div_ceil(*denominator),
             Rule::Poisson { mean_ns: gap_ns, .. } | Rule::OnOff { gap_ns, .. } => {
                 gap_ns.ceil() as u128
             }
             Rule::Burst { payload, burst, period_ns, .. } => {
-                payload.div_ceil(*burst).saturating_mul(u128::from(*period_ns))
+                let periods = part(*payload).div_ceil(*burst);
+                return at_least_1(periods.saturating_mul(u128::from(*period_ns)));
             }
             Rule::Trace(trace) => match trace.departures_ns() {
                 [first, others @ .., last] => {
@@ -224,6 +260,10 @@ impl Schedule {
                 _ => 0,
             },
         };
-        u64::try_from(ns).unwrap_or(u64::MAX).max(1)
+        at_least_1(part(ns))
     }
+}
+
+fn at_least_1(ns: u128) -> u64 {
+    u64::try_from(ns).unwrap_or(u64::MAX).max(1)
 }

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use fabricmark_plan::{Direction, Pattern, Point, Role, Trace};
 use fabricmark_record::{
     ActiveTime, Counts, Fairness, InterfaceFacts, Interval, KernelCounters, KernelTimes, Pacing,
-    QuicCounters, RelayTimes, Series, Side, TcpCounters, ThreadTime, TierLine, TierOrder, Usage,
-    one_line,
+    QuicCounters, RelayTimes, Series, Side, TcpCounters, ThreadShare, ThreadTime, TierLine,
+    TierOrder, Usage, one_line,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_units::{BitRate, Bytes, Nanos};
@@ -301,9 +301,12 @@ pub struct EndReport {
     /// When the sender ran the pattern; `None` from the other end, and in slices.
     #[serde(default)]
     pub active: Option<ActiveTime>,
-    /// CPU time of the load thread while it ran the pattern; `None` if it was not read.
+    /// CPU time of the load thread, the busiest of several, while it ran the pattern; `None` if it was not read.
     #[serde(default)]
     pub thread: Option<ThreadTime>,
+    /// All load threads, if there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<ThreadShare>,
     /// Why the load thread could not be pinned to its CPU; `None` if it was, or was not to be.
     pub not_pinned: Option<String>,
     /// Kernel counters other than those of sockets.

@@ -241,6 +241,8 @@ fn record(plan: &Plan, point: &Point, place: Place, drift: f64, stream: &mut Str
         flows: vec![Flow {
             sent_thread: None,
             received_thread: None,
+            sent_threads: Vec::new(),
+            received_threads: Vec::new(),
             group: "main".to_owned(),
             from: "a".to_owned(),
             to: "b".to_owned(),

@@ -13,7 +13,7 @@ use fabricmark_units::Nanos;
 use fabricmark_wire::{self as wire, Family};
 
 use super::paths::{Ways, parse, ways};
-use super::{Testbed, in_turn};
+use super::{Testbed, in_turn, on_one_machine};
 use crate::attachment::{Attachment, NodeFacts};
 use crate::carrier::{self, AgentError};
 use crate::error::PlanError;
@@ -264,7 +264,7 @@ impl Testbed for Hosts {
             [None, None] => true,
         };
         if is_shared {
-            return [2 * place, 2 * place + 1].map(|number| in_turn(client, number));
+            return on_one_machine(point, client, place);
         }
         [in_turn(client, place), in_turn(server, place)]
     }

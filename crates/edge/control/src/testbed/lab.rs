@@ -13,7 +13,7 @@ use fabricmark_wire::{self as wire, Link};
 
 use super::local::Loopback;
 use super::paths::{Ways, parse, ways};
-use super::{Testbed, in_turn};
+use super::{Testbed, on_one_machine};
 use crate::attachment::{Attachment, NodeFacts};
 use crate::error::PlanError;
 use crate::node::Node;
@@ -178,7 +178,7 @@ impl Testbed for InLab {
             network.is_some_and(|network| network.has(|backend| backend == Backend::Emulator));
         let is_free = |cpu: &u32| !is_emulated || Some(*cpu) != self.emulator_cpu;
         let free: Vec<u32> = here.iter().copied().filter(is_free).collect();
-        [2 * place, 2 * place + 1].map(|number| in_turn(&free, number))
+        on_one_machine(point, &free, place)
     }
 
     fn imitates(&self, point: &Point) -> bool {

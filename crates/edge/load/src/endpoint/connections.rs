@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
+use std::slice::from_ref;
 use std::sync::atomic::Ordering::Relaxed;
 
 use fabricmark_plan::{Role, Timestamps};
@@ -23,6 +24,7 @@ use crate::pattern::crr::{self, Patience};
 use crate::pattern::rr::Asked;
 use crate::response_limit::ResponseLimit;
 use crate::sockets::{bound, peer_within, side};
+use crate::threads::Share;
 use crate::transport::bytes::{ByteStream, PathStream};
 use crate::watch::watched;
 use fabricmark_telemetry::clock::now_ns;
@@ -108,7 +110,7 @@ impl Run<'_> {
         let began_ns = now_ns();
         let connect = || bound(self.prepare, 0).and_then(&connect).map_err(io::Error::other);
         let (request, mut response) = messages(self.prepare);
-        let mut pacer = pacer(self.prepare, control)?;
+        let mut pacer = pacer(self.prepare, &Share::whole(1), control)?;
         let omit = self.prepare.omit_ns;
         let asked = match &pacer {
             Some(pacer) => Asked::open_loop(pacer.start_ns(), omit),
@@ -167,15 +169,13 @@ impl Run<'_> {
 
     /// Counts in intervals if the plan asks for them. Without TCP_INFO: no single connection represents the run.
     fn counted<R>(&self, carry: impl FnOnce(&Gauge) -> R) -> (R, Option<Series>) {
+        let gauge = Gauge::default();
         match self.prepare.interval_ns {
-            Some(interval) => watched(
-                interval,
-                Some(self.prepare.start_ns + self.prepare.duration_ns),
-                None,
-                self.control,
-                carry,
-            ),
-            None => (carry(&Gauge::default()), None),
+            Some(interval) => {
+                let planned = Some(self.prepare.start_ns + self.prepare.duration_ns);
+                watched(interval, planned, None, self.control, from_ref(&gauge), || carry(&gauge))
+            }
+            None => (carry(&gauge), None),
         }
     }
 }

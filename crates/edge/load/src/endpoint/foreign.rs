@@ -29,7 +29,7 @@ pub fn connect(prepare: &Prepare, peer_at: SocketAddr) -> Result<Socket, Failure
 
 /// Runs the pattern over open flows on the calling thread, which it pins to its CPU. A sender stops when the time or
 /// the amount of the run is used up, a receiver when it is told to drain.
-pub fn run<F: Flow>(
+pub fn run<F: Flow + Send>(
     prepare: &Prepare,
     mut flows: Vec<F>,
     opening_rtt_ns: u64,

@@ -12,6 +12,7 @@ mod slices;
 mod stamps;
 mod strangers;
 mod support;
+mod threads;
 
 use std::net::UdpSocket;
 

@@ -1,6 +1,5 @@
 //! Many flows on one thread, over transports and paths that wait for more than their sockets.
 
-use fabricmark_load::Endpoint;
 use fabricmark_plan::Role;
 use fabricmark_proto::{EndReport, Prepare};
 use fabricmark_units::Nanos;
@@ -8,7 +7,7 @@ use fabricmark_units::Nanos;
 use crate::support::{both, prepare};
 
 /// Runs both ends for as long as many flows may need to start.
-fn run(levels: &str) -> (EndReport, EndReport) {
+pub fn run(levels: &str) -> (EndReport, EndReport) {
     let [start, answer] = [Role::Client, Role::Server]
         .map(|role| Prepare { duration_ns: Nanos::from_millis(150), ..prepare(role, levels) });
     match both(start, answer) {
@@ -25,7 +24,7 @@ fn active_first(levels: &str) -> (EndReport, EndReport) {
 }
 
 /// Runs a stream in both directions, and checks that every byte arrives.
-fn every_byte_arrives(levels: &str) {
+pub fn every_byte_arrives(levels: &str) {
     for direction in ["forward", "reverse"] {
         let levels = format!("pattern=stream,{levels},direction={direction}");
         let (active, passive) = active_first(&levels);
@@ -35,7 +34,7 @@ fn every_byte_arrives(levels: &str) {
 }
 
 /// Runs a stream of datagrams; those that do not arrive are in the counters of drops.
-fn every_datagram_is_accounted_for(levels: &str) {
+pub fn every_datagram_is_accounted_for(levels: &str) {
     let levels = format!("pattern=stream,{levels}");
     let (start, answer) = run(&levels);
     let sequence = answer.sequence.unwrap();
@@ -52,37 +51,12 @@ fn every_datagram_is_accounted_for(levels: &str) {
 }
 
 /// Checks that every request gets its response.
-fn every_request_is_answered(levels: &str) {
+pub fn every_request_is_answered(levels: &str) {
     let (start, answer) = run(levels);
     assert!(start.fairness.is_some() && start.counts.calls > 0, "{levels}");
     assert_eq!(start.rtt_ns.unwrap().len(), start.counts.calls, "{levels}");
     assert_eq!(answer.counts.calls, start.counts.calls, "{levels}");
     assert_eq!(start.lost_round_trips, 0, "{levels}");
-}
-
-#[test]
-fn flows_on_several_threads_are_counted_together() {
-    for (flows, threads) in [(2, 2), (5, 2), (7, 3)] {
-        let levels = format!("flows={flows},threads={threads}");
-        every_byte_arrives(&format!("transport=tcp,payload=1000,{levels}"));
-        every_request_is_answered(&format!("pattern=rr,transport=tcp,payload=64,{levels}"));
-        every_request_is_answered(&format!("pattern=rr,transport=udp,payload=64,{levels}"));
-        let (sender, receiver) =
-            run(&format!("pattern=stream,transport=udp,payload=1000,{levels}"));
-        let unique = receiver.sequence.unwrap().unique;
-        assert!(unique > 0 && unique + receiver.socket_drops >= sender.counts.calls, "{levels}");
-        let active = sender.active.unwrap();
-        assert!(active.ended_ns - active.began_ns >= 140_000_000, "{levels}: {active:?}");
-    }
-}
-
-#[test]
-fn several_threads_are_refused_with_intervals() {
-    let levels = "pattern=stream,transport=tcp,flows=2,threads=2";
-    let client =
-        Prepare { interval_ns: Some(Nanos::from_millis(10)), ..prepare(Role::Client, levels) };
-    let refusal = Endpoint::prepare(client).unwrap_err();
-    assert!(refusal.to_string().contains("is not supported with intervals, slices"), "{refusal}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use fabricmark_units::Nanos;
 use crate::support::{both, prepare, run};
 
 /// Runs both ends with these departures; the run ends with the last of them.
-fn run_trace(levels: &str, departures: &[u64]) -> (EndReport, EndReport) {
+pub fn run_trace(levels: &str, departures: &[u64]) -> (EndReport, EndReport) {
     let levels = format!("{levels},pace=trace:file");
     let [start, answer] = [Role::Client, Role::Server].map(|role| Prepare {
         duration_ns: Nanos::from_secs(60),
@@ -22,7 +22,7 @@ fn run_trace(levels: &str, departures: &[u64]) -> (EndReport, EndReport) {
 }
 
 /// A departure every 0.2 ms and three in a burst at 5 ms.
-fn departures() -> Vec<u64> {
+pub fn departures() -> Vec<u64> {
     (0..25).map(|k| k * 200_000).chain([5_000_000; 3]).collect()
 }
 

@@ -15,9 +15,8 @@ use fabricmark_control::{
 };
 use fabricmark_interop::iperf3::{Credentials, Padding};
 use fabricmark_plan::{
-    Amount, Factor, INTERVAL_MIN, INTERVALS_MAX, NONE, Pattern, Plan, Point, Role,
-    STEADY_INTERVALS_MIN, Section, Topology, Transport, Where, check_parts, overlay, settings,
-    steady_interval,
+    Amount, Cpus, Factor, INTERVAL_MIN, INTERVALS_MAX, NONE, Pattern, Plan, Point, Role,
+    STEADY_INTERVALS_MIN, Section, Topology, Transport, Where, overlay, settings, steady_interval,
 };
 use fabricmark_record::{Outcome, Record};
 use fabricmark_report::{Experiment, Kept, Measured, Requirement, measured_json, measured_text};
@@ -254,12 +253,10 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
     plan.amount = options.amount();
     plan.omit_ns = options.omit.unwrap_or_default();
     plan.steady = options.steady.map(|Percent(share)| share);
-    plan.cpus = options.cpu;
+    plan.cpus.clone_from(&options.cpu);
     plan.port = options.port;
     plan.seed = options.seed;
-    plan.interval_ns = interval(options, &plan.points)?;
-    let has_parts = plan.interval_ns.is_some() || plan.amount.is_some();
-    plan.points.iter().try_for_each(|point| check_parts(point, has_parts))?;
+    plan.interval_ns = interval(options)?;
     plan.topology = target.topology.clone();
     if let Some(name) = target.name() {
         let link = plan.points[0].link;
@@ -340,8 +337,12 @@ fn refuse_without_effect(given: &Where, variants: &[Where], plan: &Plan) -> Resu
     };
     let Some(((factor, level), point)) = of_all.or_else(of_one) else { return Ok(()) };
     let (pattern, transport, family) = (point.pattern, point.transport, point.family);
+    let remedy = match factor {
+        Factor::Threads if point.flows < 2 => "use several flows (-P), or leave it out",
+        _ => "leave it out",
+    };
     Err(Failure::input(format!(
-        "{factor}={level} has no effect on {pattern} over {transport} and {family}: leave it out"
+        "{factor}={level} has no effect on {pattern} over {transport} and {family}: {remedy}"
     )))
 }
 
@@ -398,11 +399,11 @@ impl Target {
 
 /// Refuses CPUs that this machine does not have; the server's may be on another host.
 fn check_cpus(options: &Measure, target: &Target) -> Result<(), Failure> {
-    let Some((client, server)) = options.cpu else { return Ok(()) };
+    let Some([client, server]) = &options.cpu else { return Ok(()) };
     let known = fabricmark_host::cpus();
     let is_here = matches!(target.peer, Peer::Here | Peer::Ends(_));
-    let named = [Some(client), is_here.then_some(server)];
-    match named.into_iter().flatten().find(|cpu| !known.contains(cpu)) {
+    let named = [Some(client), is_here.then_some(server)].into_iter().flatten();
+    match named.flat_map(Cpus::list).find(|cpu| !known.contains(cpu)) {
         Some(cpu) => {
             let known: Vec<String> = known.iter().map(u32::to_string).collect();
             let known = known.join(", ");
@@ -496,11 +497,9 @@ fn watches(options: &Measure) -> bool {
         && stdout().is_terminal()
 }
 
-fn interval(options: &Measure, points: &[Point]) -> Result<Option<Nanos>, Failure> {
+fn interval(options: &Measure) -> Result<Option<Nanos>, Failure> {
     let Some(asked) = options.interval else {
-        let each_second = watches(options)
-            && options.duration() > INTERVAL_TO_WATCH
-            && points.iter().all(|point| check_parts(point, true).is_ok());
+        let each_second = watches(options) && options.duration() > INTERVAL_TO_WATCH;
         let needed = options.steady.map(|_| steady_interval(options.duration()));
         return Ok(needed.or(each_second.then_some(INTERVAL_TO_WATCH)));
     };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::TypedValueParser;
-use fabricmark_plan::{Amount, Factor};
+use fabricmark_plan::{Amount, Cpus, Factor};
 use fabricmark_report::{RateUnit, Requirement};
 use fabricmark_units::{Bytes, Nanos, Percent};
 use fabricmark_wire::Link;
@@ -66,8 +66,8 @@ pub struct Measure {
     /// Runs of each setting [default: 1; with --vs 12 in slices, else 10]
     #[arg(long, visible_alias = "repeat", value_name = "N", value_parser = runs)]
     pub runs: Option<usize>,
-    /// Report every TIME during a run, every 100ms if no TIME is given [default: every 1s for a single setting of one
-    /// thread on a terminal, else never]
+    /// Report every TIME during a run, every 100ms if no TIME is given [default: every 1s for a single setting on a
+    /// terminal, else never]
     #[arg(long, short = 'i', value_name = "TIME", num_args = 0..=1, default_missing_value = "100ms")]
     pub interval: Option<Nanos>,
     /// Setting to compare: levels that override the other options, such as path=gso. Repeat it; the first one is the
@@ -92,9 +92,10 @@ pub struct Measure {
     #[arg(long, short = 'b', visible_alias = "bitrate", value_name = "RATE", conflicts_with = "pace",
         value_parser = |text: &str| Factor::Pace.level(&format!("fixed:{text}")))]
     pub rate: Option<String>,
-    /// CPUs of the client and the server [default: the first two]
+    /// CPUs of the client and the server, with --threads a list for each such as 0-1,2+4 [default: the first two, or as
+    /// many as there are threads]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
-    pub cpu: Option<(u32, u32)>,
+    pub cpu: Option<[Cpus; 2]>,
     /// Port of the server [default: the kernel chooses; with --peer iperf3 5201]
     #[arg(long, value_name = "PORT", default_value = "0", hide_default_value = true)]
     pub port: u16,
@@ -157,11 +158,11 @@ fn runs(text: &str) -> Result<usize, String> {
     }
 }
 
-/// CPU numbers of client and server; a single number applies to both.
-fn cpus(text: &str) -> Result<(u32, u32), String> {
+/// CPUs of client and server; a single list applies to both.
+fn cpus(text: &str) -> Result<[Cpus; 2], String> {
     let (client, server) = text.split_once(',').unwrap_or((text, text));
-    match (client.trim().parse(), server.trim().parse()) {
-        (Ok(client), Ok(server)) => Ok((client, server)),
-        _ => Err("use two CPU numbers, such as 0,1".to_owned()),
+    match (client.parse(), server.parse()) {
+        (Ok(client), Ok(server)) => Ok([client, server]),
+        _ => Err("use two CPU numbers, such as 0,1, or lists of them, such as 0-1,2+4".to_owned()),
     }
 }

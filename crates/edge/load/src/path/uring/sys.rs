@@ -281,6 +281,9 @@ struct Buffers {
     is_lost: bool,
 }
 
+// SAFETY: the memory belongs to this value alone, and neither it nor the kernel depends on the thread.
+unsafe impl Send for Buffers {}
+
 /// io_uring_register(2) requires page alignment.
 const PAGE: usize = 4096;
 

@@ -4,10 +4,8 @@
 //! sends at most three times the bytes that came from there (RFC 9000, section 8.1). These are handshake bytes only,
 //! since the stream waits for the opening. A Retry would cost each connection one more RTT.
 
-use std::cell::RefCell;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,7 +13,7 @@ use fabricmark_proto::{Failure, Opening, Prepare};
 use quinn_proto::{Dir, ServerConfig};
 use socket2::Socket;
 
-use super::port::Port;
+use super::port::{Port, SharedPort};
 use super::settings;
 use super::stream::{QuicStream, failed};
 use crate::control::Control;
@@ -27,8 +25,8 @@ use crate::transport::{is_timeout, security};
 
 /// Accepts QUIC connections at a socket.
 pub(crate) struct QuicListener<'a> {
-    socket: Rc<UdpSocket>,
-    port: Rc<RefCell<Port>>,
+    socket: Arc<UdpSocket>,
+    port: SharedPort,
     prepare: &'a Prepare,
     within: Duration,
 }
@@ -39,9 +37,9 @@ impl<'a> QuicListener<'a> {
         settings: Arc<ServerConfig>,
         prepare: &'a Prepare,
     ) -> Result<Self, Failure> {
-        let socket = Rc::new(UdpSocket::from(socket));
-        let port = Port::new(Rc::clone(&socket), Some(settings)).map_err(system("set up QUIC"))?;
-        let port = Rc::new(RefCell::new(port));
+        let socket = Arc::new(UdpSocket::from(socket));
+        let port = Port::new(Arc::clone(&socket), Some(settings)).map_err(system("set up QUIC"))?;
+        let port = SharedPort::new(port);
         Ok(Self { socket, port, prepare, within: peer_within(prepare) })
     }
 
@@ -54,7 +52,7 @@ impl<'a> QuicListener<'a> {
         open: &mut [QuicStream],
         control: &Control,
     ) -> Result<QuicStream, Failure> {
-        self.port.borrow_mut().keep(true);
+        self.port.lock().keep(true);
         let mut candidates = Candidates::new();
         let admitted = loop {
             control.check()?;
@@ -75,7 +73,7 @@ impl<'a> QuicListener<'a> {
             }
         };
         drop(candidates);
-        self.port.borrow_mut().keep(false);
+        self.port.lock().keep(false);
         Ok(admitted)
     }
 
@@ -90,7 +88,7 @@ impl<'a> QuicListener<'a> {
     /// Accepts a connection from an admitted address; [`io::ErrorKind::WouldBlock`] if there is none. Other addresses
     /// get no response.
     fn begin(&self) -> io::Result<QuicStream> {
-        let port = &mut *self.port.borrow_mut();
+        let port = &mut *self.port.lock();
         if port.incoming.is_empty() {
             port.wait(Control::LOOK_EVERY)?;
             port.receive(Instant::now(), |_, event| Some(event))?;
@@ -134,15 +132,15 @@ pub(crate) fn connect(
     prepare: &Prepare,
     control: &Control,
 ) -> Result<QuicStream, Failure> {
-    let socket = Rc::new(UdpSocket::from(socket));
+    let socket = Arc::new(UdpSocket::from(socket));
     let unconnected = format!("cannot connect to {peer_at}");
     // A connected socket reports ICMP errors (udp(7)).
     socket.connect(peer_at).map_err(peer(&unconnected))?;
-    let mut port = Port::new(Rc::clone(&socket), None).map_err(system("set up QUIC"))?;
+    let mut port = Port::new(Arc::clone(&socket), None).map_err(system("set up QUIC"))?;
     let settings = settings::starting(&prepare.point)?;
     let begun = port.endpoint.connect(Instant::now(), settings, peer_at, security::NAME);
     let (handle, connection) = begun.map_err(io::Error::other).map_err(system("start QUIC"))?;
-    let port = Rc::new(RefCell::new(port));
+    let port = SharedPort::new(port);
     let within = peer_within(prepare);
     let mut stream = QuicStream::new(&socket, &port, handle, connection, prepare);
     let opened = |stream: &mut QuicStream| match stream.connection.is_handshaking() {

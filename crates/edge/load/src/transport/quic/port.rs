@@ -4,8 +4,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::net::UdpSocket;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -35,7 +34,7 @@ const SEGMENTS_MAX: usize = 10;
 
 /// A socket that several connections use: one at a time, unless [`Port::keep`] lets them share it.
 pub(crate) struct Port {
-    socket: Rc<UdpSocket>,
+    socket: Arc<UdpSocket>,
     offload: UdpSocketState,
     pub(super) endpoint: Endpoint,
     /// Connections that clients have requested.
@@ -49,10 +48,24 @@ pub(crate) struct Port {
     to_send: Vec<u8>,
 }
 
+/// A port that its listener and its connection, or several connections, refer to. Only one thread uses it at a time.
+#[derive(Clone)]
+pub(super) struct SharedPort(Arc<Mutex<Port>>);
+
+impl SharedPort {
+    pub(super) fn new(port: Port) -> Self {
+        Self(Arc::new(Mutex::new(port)))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Port> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Port {
     /// A socket that does not block. With the configuration `answering`, it accepts connections.
     pub(super) fn new(
-        socket: Rc<UdpSocket>,
+        socket: Arc<UdpSocket>,
         answering: Option<Arc<ServerConfig>>,
     ) -> io::Result<Self> {
         let offload = UdpSocketState::new((&*socket).into())?;

@@ -1,11 +1,10 @@
 //! The stream of a QUIC connection.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
@@ -19,7 +18,7 @@ use quinn_proto::{
 use super::super::bytes::ByteStream;
 use super::super::udp::waiting_payload_bytes;
 use super::super::{if_ready, is_timeout};
-use super::port::Port;
+use super::port::SharedPort;
 use super::settings::send_window;
 use crate::control::Control;
 use crate::sockets::{peer_within, waiting_bytes};
@@ -29,8 +28,8 @@ const DATAGRAM_BYTES: u64 = 1_452;
 
 /// The only stream of a connection.
 pub struct QuicStream {
-    socket: Rc<UdpSocket>,
-    port: Rc<RefCell<Port>>,
+    socket: Arc<UdpSocket>,
+    port: SharedPort,
     handle: ConnectionHandle,
     pub(super) connection: Connection,
     id: StreamId,
@@ -79,15 +78,15 @@ pub(super) fn failed(error: impl std::fmt::Display) -> io::Error {
 
 impl QuicStream {
     pub(super) fn new(
-        socket: &Rc<UdpSocket>,
-        port: &Rc<RefCell<Port>>,
+        socket: &Arc<UdpSocket>,
+        port: &SharedPort,
         handle: ConnectionHandle,
         connection: Connection,
         prepare: &Prepare,
     ) -> Self {
         Self {
-            socket: Rc::clone(socket),
-            port: Rc::clone(port),
+            socket: Arc::clone(socket),
+            port: port.clone(),
             handle,
             // The first stream that the client opens.
             id: StreamId::new(Side::Client, Dir::Bi, 0),
@@ -150,7 +149,7 @@ impl QuicStream {
                 (true, Some(_)) => {}
                 (false, Some(_)) => {
                     let due = self.connection.poll_timeout().map_or(ends, |due| due.min(ends));
-                    self.port.borrow().wait(due.saturating_duration_since(now))?;
+                    self.port.lock().wait(due.saturating_duration_since(now))?;
                 }
             }
         }
@@ -158,7 +157,7 @@ impl QuicStream {
 
     /// Sends what is pending, receives, and lets timers expire; returns whether anything was received or has expired.
     fn turn(&mut self) -> io::Result<bool> {
-        let port = &mut *self.port.borrow_mut();
+        let port = &mut *self.port.lock();
         let (connection, handle) = (&mut self.connection, self.handle);
         port.send(connection, Instant::now())?;
         // Read again: an acknowledgement may have arrived already, and is later than what it acknowledges.
@@ -254,7 +253,7 @@ impl QuicStream {
         let now = Instant::now();
         self.connection.close(now, VarInt::from_u32(0), Bytes::new());
         // The other end may be gone already.
-        let _ = self.port.borrow_mut().send(&mut self.connection, now);
+        let _ = self.port.lock().send(&mut self.connection, now);
     }
 }
 
@@ -353,7 +352,7 @@ impl ByteStream for QuicStream {
         if !is_over && (writes_on || is_met || is_to_be_read) {
             return Some(self.began);
         }
-        let retry = self.port.borrow().unsent.is_some().then(|| Instant::now() + UNSENT_PAUSE);
+        let retry = self.port.lock().unsent.is_some().then(|| Instant::now() + UNSENT_PAUSE);
         self.connection.poll_timeout().into_iter().chain(retry).min()
     }
 
@@ -367,7 +366,7 @@ impl ByteStream for QuicStream {
 impl Drop for QuicStream {
     fn drop(&mut self) {
         self.close();
-        let port = &mut *self.port.borrow_mut();
+        let port = &mut *self.port.lock();
         drop(port.kept_for(self.handle));
         while let Some(event) = self.connection.poll_endpoint_events() {
             let _ = port.endpoint.handle_event(self.handle, event);
