@@ -4,6 +4,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use fabricmark_plan::{Factor, Pattern, Probe, Transport, Where};
 
+/// Level of `--path` that chooses a path by trials.
+pub const AUTO: &str = "auto";
+
 /// The levels given on the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Levels(pub Where);
@@ -28,7 +31,10 @@ pub(crate) fn words(factor: Factor) -> PossibleValuesParser {
         choice.was.into_iter().fold(value, PossibleValue::alias)
     });
     let none = factor.has_none().then(|| PossibleValue::new("none"));
-    PossibleValuesParser::new(none.into_iter().chain(choices))
+    let about =
+        "the fastest of those that carry data from and to the program's memory, by short trials";
+    let auto = (factor == Factor::Path).then(|| PossibleValue::new(AUTO).help(about));
+    PossibleValuesParser::new(none.into_iter().chain(choices).chain(auto))
 }
 
 /// iperf3's long name of an option, where it is another one.
@@ -57,7 +63,10 @@ impl Args for Levels {
                 .value_name("LEVEL")
                 .help(format!("{first}{}", capital.as_str()))
                 .help_heading("Levels");
-            let read = move |text: &str| factor.level(text);
+            let read = move |text: &str| match (factor, text) {
+                (Factor::Path, AUTO) => Ok(AUTO.to_owned()),
+                _ => factor.level(text),
+            };
             option = match factor.choices() {
                 [] => option.value_parser(read),
                 _ => option.value_parser(words(factor).try_map(move |word| read(&word))),

@@ -191,6 +191,30 @@ fn results_are_text_in_a_unit_of_choice_or_csv_or_json() {
 }
 
 #[test]
+fn the_fastest_path_is_chosen_by_trials() {
+    let folder = TempDir::new().unwrap();
+    let line = ["measure", "stream", "loopback", "-u", "--path", "auto", "-t", "50ms", "--json"];
+    let output = fabricmark(folder.path(), &line);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let path = json["records"][0]["point"]["path"].as_str().unwrap();
+    assert!(said.contains(&format!("path={path}: the fastest in trials of 100ms")), "{said}");
+    // Each other path of datagrams is no faster.
+    for other in ["copy", "mmsg", "gso"].iter().filter(|other| **other != path) {
+        let (_, rest) = said.split_once(&format!("{other} ")).unwrap();
+        let share: f64 = rest.split([',', ')']).next().unwrap().parse().unwrap();
+        assert!(share > 0.0 && share <= 1.0, "{said}");
+    }
+    let only = ["measure", "stream", "loopback", "--transport", "seqpacket", "--path", "auto"];
+    let only = [&only[..], &["--payload", "1000", "-t", "50ms"]].concat();
+    expect(folder.path(), &only, 0, &["path=copy: no other one is supported", "goodput"]);
+    let both =
+        ["measure", "stream", "loopback", "--path", "auto", "--vs", "flows=1", "--vs", "flows=2"];
+    expect(folder.path(), &both, 64, &["--path auto chooses one path"]);
+}
+
+#[test]
 fn a_file_that_is_no_store_is_refused() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("x.sqlite"), "this is no database, only a text of some length")

@@ -1,5 +1,7 @@
 //! `fabricmark measure`: measures one setting now, or compares several with the first.
 
+mod fastest;
+
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
@@ -30,6 +32,7 @@ use crate::command::run::this_program;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
+use crate::levels::AUTO;
 use crate::options::measure::Measure;
 use crate::options::{Ends, PeerKind};
 use crate::output;
@@ -68,10 +71,23 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     let target = target(options)?;
     check_options(options, &target)?;
     check_cpus(options, &target)?;
-    let mut plan = plan(options, &target)?;
-    check_peer(&plan, &target)?;
-    read_files(&mut plan, Path::new(""))?;
-    choose_runs(&mut plan, options, &target);
+    let of_path = |path: Option<fabricmark_plan::Path>| -> Result<Plan, Failure> {
+        let mut levels = options.levels.0.clone();
+        if let Some(path) = path {
+            levels.insert(Factor::Path, path.to_string());
+        }
+        let mut plan = plan(options, &levels, &target)?;
+        check_peer(&plan, &target)?;
+        read_files(&mut plan, Path::new(""))?;
+        choose_runs(&mut plan, options, &target);
+        Ok(plan)
+    };
+    let is_auto = options.levels.0.get(&Factor::Path).is_some_and(|path| path == AUTO);
+    if is_auto && !options.vs.is_empty() {
+        let message = "--path auto chooses one path: name the paths with --vs, or leave it out";
+        return Err(Failure::input(message));
+    }
+    let mut plan = of_path(is_auto.then_some(fastest::CANDIDATES[0]))?;
     recover();
     let is_on_link = plan.points.iter().any(|point| point.link != Link::Loopback);
     if is_on_link && matches!(target.peer, Peer::Here) {
@@ -92,6 +108,27 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     let calibration = calibration::of_this_machine();
     let workers =
         Workers { program: &program, peer: &target.peer, calibration: calibration.as_ref() };
+    if is_auto {
+        let plans: Vec<Plan> =
+            fastest::CANDIDATES.iter().filter_map(|&path| of_path(Some(path)).ok()).collect();
+        let mut tried: Vec<Record> = Vec::new();
+        if let Some(trials) = fastest::trials(&plans) {
+            let mut keep = |kept: &[Record]| {
+                tried.extend_from_slice(kept);
+                Ok(())
+            };
+            let mut watch = Watch::new(Telling::Quiet, options.format, is_server_silent);
+            let result = run_plan(&trials, &[], &mut keep, &workers, &mut watch, &interrupted);
+            watch.clear();
+            match result {
+                Ok(_) | Err(PlanError::Nothing { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let (path, text) = fastest::fastest(&trials, &tried)?;
+            note!("{text}");
+            plan = of_path(Some(path))?;
+        }
+    }
     let result = run_plan(&plan, &[], &mut keep, &workers, &mut watch, &interrupted);
     watch.clear();
     let is_interrupted = interrupted.load(Relaxed);
@@ -181,7 +218,7 @@ const USUAL: Nanos = Nanos::from_secs(2);
 /// Maximum duration of a run that ends by amount: one hour, in case nothing moves.
 const LONGEST: Nanos = Nanos::from_secs(3600);
 
-fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
+fn plan(options: &Measure, levels: &Where, target: &Target) -> Result<Plan, Failure> {
     let variants: Vec<Where> =
         options.vs.iter().map(|text| overlay(text)).collect::<Result<_, _>>()?;
     if let ([one], [text]) = (&variants[..], &options.vs[..]) {
@@ -192,7 +229,7 @@ fn plan(options: &Measure, target: &Target) -> Result<Plan, Failure> {
         )));
     }
     let pattern = Pattern::named(&options.pattern);
-    let mut base = options.levels.0.clone();
+    let mut base = levels.clone();
     if target.topology.is_some() {
         let of_links =
             |factor: &&Factor| **factor == Factor::Link || factor.spec().section == Section::Link;
