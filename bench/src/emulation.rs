@@ -1,5 +1,7 @@
 //! Workloads over an emulated link: the link's parameters, the traffic, and the durations.
 
+use fabricmark_lab::Offload;
+
 /// Traffic over the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
@@ -19,8 +21,8 @@ pub struct Emulation {
     pub rate_mbps: Option<u32>,
     /// MTU: largest IP packet in bytes.
     pub mtu: u16,
-    /// Whether fabricmark's emulator receives single packets instead of super-packets.
-    pub is_single: bool,
+    /// Where fabricmark's super-packets are segmented.
+    pub offload: Offload,
 }
 
 /// Header bytes of a TCP packet over IPv4: two headers of 20 bytes and the timestamps option with padding (RFC 7323,
@@ -46,7 +48,7 @@ const EXCHANGES_MIN: u32 = 200;
 impl Emulation {
     /// A stream over a link with an MTU of 1500 and no rate limit.
     pub fn stream(rtt_ms: u32) -> Self {
-        Self { load: Load::Stream, rtt_ms, rate_mbps: None, mtu: 1500, is_single: false }
+        Self { load: Load::Stream, rtt_ms, rate_mbps: None, mtu: 1500, offload: Offload::On }
     }
 
     pub fn shaped(rate_mbps: u32) -> Self {

@@ -5,7 +5,7 @@ mod load;
 mod machine;
 mod shell;
 
-use fabricmark_lab::{Backend, Lab, Topology, Wiring};
+use fabricmark_lab::{Backend, Lab, Offload, Topology, Wiring};
 use fabricmark_link::LinkWords;
 use fabricmark_wire::Link;
 
@@ -52,7 +52,7 @@ pub const OTHERS: [Emulator; 6] = [
 impl Emulator {
     /// Whether it supports these link parameters. Whether it is installed turns out in a run.
     pub fn can(self, emulation: &Emulation) -> bool {
-        let is_plain = emulation.mtu == 1500 && !emulation.is_single;
+        let is_plain = emulation.mtu == 1500 && emulation.offload == Offload::On;
         let has_delay = emulation.rtt_ms > 0 || emulation.load == Load::PingPong;
         let has_rate = emulation.rate_mbps.is_some();
         match self {
@@ -70,8 +70,7 @@ impl Emulator {
             Self::Ours => {
                 let words: LinkWords = read(asked.words(None).parse())?;
                 let link = Link::Veth { mtu: asked.mtu };
-                let wiring =
-                    Wiring { link, words: Some(words), single: asked.is_single, bus: None };
+                let wiring = Wiring { link, words: Some(words), offload: asked.offload, bus: None };
                 let lab = Box::new(Lab::of_link(&wiring, 1, emulator_cpu())?);
                 Place::emulated(Network::Lab(lab), true)
             }

@@ -1,5 +1,7 @@
 //! The rows of emulated links.
 
+use fabricmark_lab::Offload;
+
 use super::{Against, Goal, Row};
 use crate::contender::Contender;
 use crate::emulation::Emulation;
@@ -25,8 +27,12 @@ pub fn rows() -> Vec<Row> {
             )
         });
         let jumbo = Emulation { mtu: JUMBO, ..work };
-        let single = Emulation { is_single: true, ..work };
-        row.others = vec![("MTU 9000", Work::Emulated(jumbo)), ("single", Work::Emulated(single))];
+        let single = |offload| Work::Emulated(Emulation { offload, ..work });
+        row.others = vec![
+            ("MTU 9000", Work::Emulated(jumbo)),
+            ("segmented by hosts", single(Offload::Hosts)),
+            ("single", single(Offload::Off)),
+        ];
         rows.push(row);
     }
     for rate_mbps in [100, 1000] {

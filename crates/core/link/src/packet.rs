@@ -65,6 +65,12 @@ impl<T: Clone> Packet<T> {
         Self { length: first, ..self.clone() }
     }
 
+    /// Calls `each` with every segment, in order.
+    pub fn segment(self, each: impl FnMut(Self)) {
+        let mut each = each;
+        self.cut(|| true, |segment, _| each(segment));
+    }
+
     /// Calls `chosen` once per segment and `piece` once per piece, in order: each chosen segment alone with `true`,
     /// the runs between them with `false`.
     pub(crate) fn cut(
@@ -148,6 +154,17 @@ impl Length {
         self.offset_bytes
     }
 
+    /// The length of this piece and the one that follows it in the same super-packet; `None` if `next` does not.
+    pub fn joined(self, next: Self) -> Option<Self> {
+        let is_alike =
+            (self.header_bytes, self.segment_bytes) == (next.header_bytes, next.segment_bytes);
+        let segment_bytes = u32::from(self.segment_bytes);
+        let is_whole = segment_bytes > 0 && self.payload_bytes.is_multiple_of(segment_bytes);
+        let follows = self.offset_bytes + self.payload_bytes == next.offset_bytes;
+        (is_alike && is_whole && follows)
+            .then(|| Self { payload_bytes: self.payload_bytes + next.payload_bytes, ..self })
+    }
+
     /// The first `segments` and the rest, `0 < segments < self.segments()`. Both keep header size and offset, even if
     /// only one segment is left.
     fn split(self, segments: u32) -> (Self, Self) {
@@ -206,6 +223,20 @@ mod tests {
         assert_eq!(pieces([0, 0, 0, 0, 0]), [(5, false)]);
         assert_eq!(pieces([0, 0, 1, 0, 0]), [(2, false), (1, true), (2, false)]);
         assert_eq!(pieces([1, 1, 0, 0, 1]), [(1, true), (1, true), (2, false), (1, true)]);
+    }
+
+    #[test]
+    fn segments_are_joined_if_none_between_them_is_missing() {
+        let whole = Length::train(40, 4000, 1460);
+        let mut segments = Vec::new();
+        Packet::new((), whole).segment(|segment| segments.push(segment.length));
+        let [one, two, three] = segments[..] else { panic!("{segments:?}") };
+        let both = one.joined(two).unwrap();
+        assert_eq!((both.segments(), both.offset_bytes()), (2, 0));
+        assert_eq!(both.joined(three), Some(whole));
+        assert_eq!((one.joined(three), two.joined(one), three.joined(one)), (None, None, None));
+        let packet = Length::packet(1500);
+        assert_eq!(packet.joined(packet), None);
     }
 
     proptest! {

@@ -151,11 +151,13 @@ choices! {
 }
 
 choices! {
-    /// Whether super-packets of up to 64 KiB cross an emulated link whole.
+    /// Whether super-packets of up to 64 KiB cross an emulated link whole, and where they are segmented.
     Offload {
         /// super-packets of up to 64 KiB, each of which takes as long on the wire as its segments
         On = "on",
-        /// single packets of at most the MTU
+        /// single packets of at most the MTU over the link, segmented and joined at the ends as by adapters with TSO and GRO
+        Hosts = "hosts",
+        /// single packets of at most the MTU, also at the ends
         Off = "off",
     }
 }

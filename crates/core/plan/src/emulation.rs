@@ -85,7 +85,7 @@ pub(crate) fn check_offload(levels: &Where, point: &Point) -> Result<(), Contrad
         }
         Some(words) if words.needs_single_packets() && asked == Offload::On.word() => {
             let message = "offload=on is not supported with per-packet impairments";
-            refuse(Factor::Offload, message, "leave out offload, or use offload=off")
+            refuse(Factor::Offload, message, "leave out offload, or use offload=hosts or off")
         }
         Some(_) => Ok(()),
     }

@@ -221,13 +221,14 @@ impl Worker {
         watch(&ready, &timer, TIMER)?;
         let (mut devices, mut paths) = (Vec::new(), Vec::new());
         let shared = Shared::new(topology, directions.len())?;
-        for (number, LinkEnd { tun, name, words }) in directions.into_iter().enumerate() {
+        for (number, end) in directions.into_iter().enumerate() {
+            let LinkEnd { tun, name, words, segments } = end;
             if let Some(tun) = &tun {
                 watch(&ready, tun, number as u64)?;
             }
             let device = |tun| Device { tun, pool: Pool::default(), awake_until: None };
             devices.push(tun.map(device));
-            paths.push(Path::new(name, words, shared.port(number)?, seed)?);
+            paths.push(Path::new(name, words, shared.port(number)?, seed, segments)?);
         }
         shared.connect(&mut paths)?;
         Ok(Self {

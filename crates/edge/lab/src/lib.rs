@@ -31,7 +31,7 @@ mod tun;
 mod wiring;
 
 pub use emulator::Emulator;
-pub use fabricmark_plan::Role;
+pub use fabricmark_plan::{Offload, Role};
 pub use kernel::wire_of;
 pub use namespace::Namespace;
 pub use network::Lab;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fabricmark_link::LinkWords;
+use fabricmark_plan::Offload;
 use fabricmark_wire::{Family, MTU_MIN};
 
 use crate::device;
@@ -52,11 +53,13 @@ impl Lab {
                 let [node, other] = [&link.between[end], &link.between[1 - end]];
                 let namespace = nodes.get(node);
                 let tun = namespace.map(|namespace| Tun::new(namespace, &link.name)).transpose()?;
-                if let (Some(tun), Some(Adapter { is_single: true, .. })) = (&tun, &link.adapter) {
+                let offload = link.adapter.as_ref().map(|adapter| adapter.offload);
+                if let (Some(tun), Some(Offload::Off)) = (&tun, offload) {
                     tun.take_single_packets()?;
                 }
                 links.push(LinkEnd {
                     tun,
+                    segments: offload == Some(Offload::Hosts),
                     name: format!("{}:{node}>{other}", link.name),
                     words: link.words[end].clone(),
                 });
@@ -217,7 +220,7 @@ fn set_up(topology: &Topology, node: &str) -> String {
     for (link, end) in topology.ends(node) {
         let Wire { name, words, adapter, .. } = &topology.links[link];
         text += &device::set_up(name, &words[end], topology.is_single(link, end));
-        if adapter.as_ref().is_some_and(|adapter| adapter.is_single) {
+        if adapter.as_ref().is_some_and(|adapter| adapter.offload == Offload::Off) {
             // A window of 1 GiB arrives in bursts of its segments, for which a queue of 20,000 had no room at 400 ms.
             text += &format!("link set dev {name} txqueuelen {}\n", device::QUEUE_OF_PAUSED);
         }

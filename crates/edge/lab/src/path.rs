@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use fabricmark_link::{
-    Count, Counters, Delay, Departure, Element, Id, Input, Invalid, LinkWords, Net, Output, Packet,
-    Reason,
+    Count, Counters, Delay, Departure, Element, Id, Input, Invalid, Length, LinkWords, Net, Output,
+    Packet, Reason,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_units::{Instant, Nanos};
@@ -26,6 +26,8 @@ pub struct LinkEnd {
     pub name: String,
     /// Options of the link for packets that the device sends.
     pub words: LinkWords,
+    /// Whether the adapters segment super-packets before the link, and join what arrives together behind it.
+    pub segments: bool,
 }
 
 /// Counters of a direction, or of a switch, hub or bus, since it was created.
@@ -110,6 +112,8 @@ pub(crate) struct Path {
     seed: u64,
     /// The port at which it begins, if it begins at a switch.
     port: Option<SwitchPort>,
+    /// Whether super-packets are segmented before the link and joined behind it.
+    segments: bool,
     way: Way,
     /// Nets from before a change, until the packets in them have left.
     before: Vec<Way>,
@@ -131,11 +135,12 @@ impl Path {
         words: LinkWords,
         port: Option<SwitchPort>,
         seed: u64,
+        segments: bool,
     ) -> Result<Self, Invalid> {
         let way = Way::build(&words, port.as_ref(), seed, &name)?;
         let traffic = Traffic { name: name.clone(), ..Traffic::default() };
         let (before, scratch) = (Vec::new(), Vec::new());
-        Ok(Self { name, words, seed, port, way, before, traffic, scratch })
+        Ok(Self { name, words, seed, port, segments, way, before, traffic, scratch })
     }
 
     /// Changes the options for packets that arrive from now on; packets in flight are not affected.
@@ -158,7 +163,13 @@ impl Path {
 
     /// Takes a packet that a device sent.
     pub(crate) fn arrive(&mut self, now: Instant, slice: Slice) {
-        self.pass(now, 0, packet(slice));
+        let packet = packet(slice);
+        if self.segments && packet.length.segments() > 1 {
+            self.traffic.trains += 1;
+            packet.segment(|segment| self.pass(now, 0, segment));
+        } else {
+            self.pass(now, 0, packet);
+        }
     }
 
     /// Takes a packet from a port of the switch or hub at which this direction begins.
@@ -191,8 +202,26 @@ impl Path {
     }
 
     pub(crate) fn deliver(&mut self, now: Instant, to: &Tun) {
-        while let Some(departure) = self.next(now) {
+        let mut next = self.next(now);
+        while let Some(mut departure) = next.take() {
+            // When each segment of the departure was due.
+            let mut due: Vec<Instant> = Vec::new();
+            loop {
+                next = self.next(now);
+                let joined = next.as_ref().filter(|_| self.segments);
+                let Some(length) =
+                    joined.and_then(|next| joined_length(&departure.packet, &next.packet))
+                else {
+                    break;
+                };
+                due.extend(next.as_ref().map(|next| next.at));
+                departure.packet.length = length;
+            }
+            let late = clock();
             self.write(&departure, to);
+            for at in due {
+                self.traffic.lateness.record((late - at).0);
+            }
         }
     }
 
@@ -253,6 +282,15 @@ impl Way {
             traffic.add(counters);
         }
     }
+}
+
+/// Length of a packet and the next one if an adapter would join them: they are consecutive segments of a super-packet,
+/// with the same marks.
+fn joined_length(packet: &Packet<Slice>, next: &Packet<Slice>) -> Option<Length> {
+    let is_alike = packet.payload.is(&next.payload)
+        && packet.ecn == next.ecn
+        && [packet, next].iter().all(|packet| packet.flipped_bit.is_none());
+    packet.length.joined(next.length).filter(|_| is_alike)
 }
 
 /// The packet that a device sent.

@@ -75,6 +75,11 @@ impl Pool {
 }
 
 impl Slice {
+    /// Whether both are the same bytes of the same packet.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.chunk, &other.chunk) && self.start == other.start
+    }
+
     /// Calls `use_them` with the bytes; it must not use another packet meanwhile.
     pub(crate) fn with<R>(&self, use_them: impl FnOnce(&[u8]) -> R) -> R {
         let start = self.start as usize;

@@ -14,6 +14,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use fabricmark_link::{HostBus, Invalid, LinkWords, SUPER_PACKET_MAX};
+use fabricmark_plan::Offload;
 use fabricmark_wire::Family;
 use serde::{Deserialize, Serialize};
 
@@ -74,8 +75,8 @@ pub struct Wire {
 /// that is faster than the link waits at its device.
 #[derive(Clone, Debug)]
 pub(crate) struct Adapter {
-    /// Whether the kernel segments super-packets for the emulator.
-    pub(crate) is_single: bool,
+    /// Where super-packets are segmented.
+    pub(crate) offload: Offload,
     /// Options of `tc` for the queue at which senders wait (see `backpressure`).
     pub(crate) queue: Option<String>,
 }

@@ -21,8 +21,8 @@ pub struct Wiring {
     /// Options of the emulated link in both directions. `None`: a veth pair, behind a token bucket if the
     /// technology has a rate.
     pub words: Option<LinkWords>,
-    /// Whether the emulator receives single packets instead of super-packets of up to 64 KiB.
-    pub single: bool,
+    /// Where super-packets of up to 64 KiB are segmented, and whether they are.
+    pub offload: Offload,
     /// Host bus of the client; `None` without one.
     pub bus: Option<HostBus>,
 }
@@ -30,8 +30,8 @@ pub struct Wiring {
 impl Wiring {
     /// The link of a point.
     pub fn of(point: &Point) -> Self {
-        let single = point.offload == Some(Offload::Off);
-        Self { link: point.link, words: point.words(), single, bus: point.host_bus() }
+        let offload = point.offload.unwrap_or(Offload::On);
+        Self { link: point.link, words: point.words(), offload, bus: point.host_bus() }
     }
 
     /// The topology of this link; `name` is that of the link and of its devices.
@@ -43,7 +43,7 @@ impl Wiring {
         let (backend, words, adapter) = match &self.words {
             Some(words) => {
                 let queue = backpressure::words(self.link, words);
-                let adapter = Adapter { is_single: self.single, queue };
+                let adapter = Adapter { offload: self.offload, queue };
                 (Backend::Emulator, backpressure::words_behind(self.link, words), Some(adapter))
             }
             None => {
@@ -76,7 +76,7 @@ impl Wiring {
 
 impl From<Link> for Wiring {
     fn from(link: Link) -> Self {
-        Self { link, words: None, single: false, bus: None }
+        Self { link, words: None, offload: Offload::On, bus: None }
     }
 }
 

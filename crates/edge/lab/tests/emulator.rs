@@ -36,6 +36,15 @@ fn pair(test: &str, words: &str, mtu: u16) -> Option<Pair> {
 }
 
 fn both_ways(test: &str, words: [&str; 2], mtu: u16) -> Option<Pair> {
+    between(test, words, mtu, false)
+}
+
+/// As [`pair`], with adapters that segment and join super-packets.
+fn segmented(test: &str, words: &str) -> Option<Pair> {
+    between(test, [words, words], 1500, true)
+}
+
+fn between(test: &str, words: [&str; 2], mtu: u16, segments: bool) -> Option<Pair> {
     if !namespaces::may_make(test) {
         return None;
     }
@@ -54,7 +63,8 @@ fn both_ways(test: &str, words: [&str; 2], mtu: u16) -> Option<Pair> {
         let mut child = ip.spawn().unwrap();
         child.stdin.take().unwrap().write_all(commands.as_bytes()).unwrap();
         assert!(child.wait().unwrap().success());
-        LinkEnd { tun: Some(tun), name: format!("wan:{end}"), words: words[end].parse().unwrap() }
+        let name = format!("wan:{end}");
+        LinkEnd { tun: Some(tun), name, words: words[end].parse().unwrap(), segments }
     });
     let emulator = Emulator::start(ends.into(), Topology::default(), 1, None).unwrap();
     Some(Pair { namespaces, emulator, _alone: alone })
@@ -142,6 +152,34 @@ fn super_packets_pass_whole_and_are_counted() {
     assert!(way.arrived.packets > 11_000 && way.trains > 0, "{way:?}");
     assert_eq!((way.pieces, way.refused.packets), (0, 0));
     pair.assert_conservation();
+}
+
+#[test]
+fn super_packets_that_hosts_segment_cross_as_single_packets() {
+    let Some(pair) = segmented("segmentation by hosts", "rtt=1ms") else { return };
+    for family in [4, 6] {
+        pair.stream(family, 8 << 20);
+    }
+    let way = &pair.emulator.traffic().unwrap()[0];
+    assert!(way.arrived.packets > 11_000 && way.trains > 0, "{way:?}");
+    // Each was due for itself, although most were written with others.
+    assert_eq!(way.lateness.len(), way.departed.packets);
+    assert!(way.pieces < way.departed.packets / 2, "{way:?}");
+    assert_eq!(way.refused.packets, 0);
+    pair.assert_conservation();
+}
+
+#[test]
+fn what_hosts_segment_survives_losses_marks_jitter_copies_and_wrong_bits() {
+    for words in ["loss=every:97", "delay=1ms jitter=200us", "duplicate=0.01", "corrupt=0.01"] {
+        let Some(pair) = segmented("segmentation by hosts", words) else { return };
+        for family in [4, 6] {
+            pair.stream(family, 1 << 20);
+        }
+        pair.assert_conservation();
+        let way = &pair.emulator.traffic().unwrap()[0];
+        assert!(way.trains > 0 && way.refused.packets == 0, "{words}: {way:?}");
+    }
 }
 
 #[test]
