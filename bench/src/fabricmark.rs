@@ -85,6 +85,8 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
     let (pattern, transport, payload) = match job.work {
         Work::Stream { bytes } => ("stream", Transport::Tcp, bytes),
         Work::Exchange { transport, bytes, .. } => ("rr", transport, bytes),
+        Work::Threads { is_stream: true, .. } => ("stream", Transport::Tcp, 131_072),
+        Work::Threads { is_stream: false, .. } => ("rr", Transport::Tcp, 64),
         Work::Crr => ("crr", Transport::Tcp, 1),
         Work::Datagrams { bytes, .. } => ("stream", Transport::Udp, bytes),
         Work::Departures { .. } => ("stream", Transport::Udp, 64),
@@ -97,10 +99,12 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
     let milliseconds = (job.seconds * 1e3).round();
     let mut line = format!(
         "measure {pattern} {target} --transport {transport} --family 4 --payload {payload} \
-         --duration {milliseconds}ms --cpu {},{} --runs 1 --json",
-        cpu(Role::Client),
-        cpu(Role::Server)
+         --duration {milliseconds}ms --runs 1 --json"
     );
+    match job.work {
+        Work::Threads { threads, .. } => line += &format!(" --flows {threads} --threads {threads}"),
+        _ => line += &format!(" --cpu {},{}", cpu(Role::Client), cpu(Role::Server)),
+    }
     let wait = |wait| match wait {
         Wait::Block => " --wait block",
         Wait::Spin => " --wait spin",
@@ -129,7 +133,12 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
             };
             line += &format!(" --pace fixed:{}/s --pace-wait {wait}", job.rate_per_s);
         }
-        Work::Stream { .. } | Work::Verbs { .. } | Work::Idle | Work::Emulated(_) => {}
+        Work::Threads { is_stream: false, .. } => line += " --response 64",
+        Work::Stream { .. }
+        | Work::Threads { .. }
+        | Work::Verbs { .. }
+        | Work::Idle
+        | Work::Emulated(_) => {}
     }
     // On loopback all programs use the system's default.
     if transport == Transport::Tcp && job.target == Target::Veth {
@@ -229,9 +238,11 @@ mod tests {
             line(exchange, Target::Veth),
             format!(
                 "measure rr lab:veth --transport tcp --family 4 --payload 64 --duration 300ms \
-                 --cpu 0,{second} --runs 1 --json --response 64 --wait spin --congestion cubic"
+                 --runs 1 --json --cpu 0,{second} --response 64 --wait spin --congestion cubic"
             )
         );
+        let threads = line(Work::Threads { threads: 2, is_stream: true }, Target::Loopback);
+        assert!(threads.ends_with("--json --flows 2 --threads 2"), "{threads}");
         let slow = line(Work::Departures { wait: Wait::Block }, Target::Loopback);
         assert!(slow.ends_with("--pace fixed:9/s --pace-wait sleep"), "{slow}");
     }

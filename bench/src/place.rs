@@ -13,6 +13,7 @@ use fabricmark_wire::Link;
 use crate::contender::{Failure, Job};
 use crate::emulator::Shell;
 use crate::process::{Running, command};
+use crate::work::Work;
 
 /// MTU of the veth pair: Ethernet's.
 const MTU: u16 = 1500;
@@ -52,8 +53,8 @@ pub enum Target {
 #[derive(Debug)]
 pub struct Place {
     network: Network,
-    /// CPUs of client and server.
-    cpus: [usize; 2],
+    /// CPUs of client and server; `None`: all.
+    cpus: Option<[usize; 2]>,
 }
 
 #[derive(Debug)]
@@ -71,21 +72,20 @@ impl Place {
         let network = match job.target {
             Target::Loopback => Network::Loopback,
             Target::Adapters([_, to]) => Network::Adapters(to),
-            Target::Veth => return Self::veth(job.congestion),
+            Target::Veth => return Self::veth(job),
             Target::Emulated => {
                 return Err(Failure::NotOffered("no link without an emulator".to_owned()));
             }
         };
-        Ok(Self { network, cpus: [Role::Client, Role::Server].map(cpu) })
+        Ok(Self { network, cpus: cpus(job.work) })
     }
 
-    fn veth(congestion: &str) -> Result<Self, Failure> {
+    fn veth(job: &Job<'_>) -> Result<Self, Failure> {
         let failed = |error: &dyn fmt::Display| Failure::Failed(format!("no veth pair: {error}"));
         let veth = Link::Veth { mtu: MTU }.into();
         let lab = Lab::of_link(&veth, 1, None).map_err(|error| failed(&error))?;
-        let cpus = [Role::Client, Role::Server].map(cpu);
-        let place = Self { network: Network::Lab(Box::new(lab)), cpus };
-        place.set(&["sh", "-c", SETTINGS, congestion]).map_err(|error| failed(&error))?;
+        let place = Self { network: Network::Lab(Box::new(lab)), cpus: cpus(job.work) };
+        place.set(&["sh", "-c", SETTINGS, job.congestion]).map_err(|error| failed(&error))?;
         Ok(place)
     }
 
@@ -93,7 +93,7 @@ impl Place {
     /// both CPUs to the ends.
     pub fn emulated(network: Network, is_beside: bool) -> Result<Self, Failure> {
         let server = if is_beside { Role::Client } else { Role::Server };
-        let place = Self { network, cpus: [Role::Client, server].map(cpu) };
+        let place = Self { network, cpus: Some([Role::Client, server].map(cpu)) };
         place.set(&["sh", "-c", BUFFERS])?;
         Ok(place)
     }
@@ -122,9 +122,12 @@ impl Place {
         }
     }
 
-    /// A command at one end of the network, pinned to that end's CPU.
+    /// A command at one end of the network, pinned to that end's CPU if it has one.
     pub fn command(&self, role: Role, words: &[String]) -> Command {
-        let line = pinned(self.cpus[usize::from(role == Role::Server)], words);
+        let line = match self.cpus {
+            Some(cpus) => pinned(cpus[usize::from(role == Role::Server)], words),
+            None => words.to_vec(),
+        };
         if let Network::Shell(shell) = &self.network {
             return shell.command(role, &line);
         }
@@ -150,6 +153,12 @@ pub fn pinned(cpu: usize, words: &[String]) -> Vec<String> {
 /// CPU of the emulator on a machine with several: the second, while both ends use the first.
 pub fn emulator_cpu() -> Option<u32> {
     u32::try_from(cpu(Role::Server)).ok().filter(|&cpu| cpu > 0)
+}
+
+/// CPUs of client and server; `None` for those that have several threads.
+fn cpus(work: Work) -> Option<[usize; 2]> {
+    let is_one_thread = !matches!(work, Work::Threads { .. });
+    is_one_thread.then(|| [Role::Client, Role::Server].map(cpu))
 }
 
 /// CPU of an end: 0 for the client, and 1, if it exists, for the server.

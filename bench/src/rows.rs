@@ -127,6 +127,10 @@ pub fn rows(target: Target) -> Vec<Row> {
         let row = Row::new(name("gso"), target, joined).peers(joined, 1.2);
         rows.push(row.bare(Some(Goal::AtLeast(0.95))));
     }
+    for (is_stream, what) in [(true, "TCP stream, 128 KiB writes"), (false, "TCP exchange, 64 B")] {
+        let work = Work::Threads { threads: 2, is_stream };
+        rows.push(Row::new(format!("{what}, 2 threads"), target, work).peers(work, 1.0));
+    }
     rows.push(many_flows(target));
     let departures = |how: &str| format!("departures at 20 % of capacity, {how}");
     let asleep = Work::Departures { wait: Wait::Block };
@@ -202,10 +206,10 @@ mod tests {
     fn no_two_rows_of_a_network_have_one_name() {
         let mut names: Vec<String> =
             rows(Target::Loopback).into_iter().map(|row| row.name).collect();
-        assert_eq!(names.len(), 22);
+        assert_eq!(names.len(), 24);
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), 22);
+        assert_eq!(names.len(), 24);
     }
 
     #[test]

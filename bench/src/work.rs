@@ -58,6 +58,8 @@ pub enum Work {
     Stream { bytes: u32 },
     /// A request and a response of the same size, in a closed loop on each flow.
     Exchange { transport: Transport, bytes: u32, wait: Wait, flows: u32 },
+    /// As many TCP flows as threads at each end, a flow each, on all CPUs: streams of 128 KiB writes, or exchanges of 64 B.
+    Threads { threads: u32, is_stream: bool },
     /// Messages of an RDMA reliable connection, with polling: a stream, or one message in each direction.
     Verbs {
         verb: Verb,
@@ -171,9 +173,11 @@ impl Work {
     /// The main figure of the workload in the table.
     pub fn figure(self) -> Figure {
         match self {
-            Self::Stream { .. } | Self::Verbs { is_stream: true, .. } => Figure::GoodputBps,
+            Self::Stream { .. }
+            | Self::Threads { is_stream: true, .. }
+            | Self::Verbs { is_stream: true, .. } => Figure::GoodputBps,
             Self::Verbs { .. } => Figure::RttP50Ns,
-            Self::Exchange { .. } | Self::Crr => Figure::ExchangesPerS,
+            Self::Exchange { .. } | Self::Threads { .. } | Self::Crr => Figure::ExchangesPerS,
             Self::Datagrams { .. } => Figure::DatagramsPerS,
             Self::Departures { .. } => Figure::SlipP99Ns,
             Self::Idle => Figure::ResidentBytes,

@@ -21,6 +21,8 @@ static HAS_GSRO: LazyLock<bool> = LazyLock::new(|| {
 fn pair(work: Work, At { address, port, seconds, .. }: &At) -> Option<Pair> {
     let options = match work {
         Work::Stream { bytes } => format!("-l {bytes}"),
+        // A thread for each stream since 3.16.
+        Work::Threads { threads, is_stream: true } => format!("-l 131072 -P {threads}"),
         // No rate limit: the default for UDP is 1 Mbit/s.
         Work::Datagrams { bytes, path } => {
             let gsro = if path == Path::Gso && *HAS_GSRO { "--gsro" } else { "" };

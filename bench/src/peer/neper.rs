@@ -16,6 +16,14 @@ fn pair(work: Work, At { address, port, data_port, seconds }: &At) -> Option<Pai
         Work::Stream { bytes } => {
             ("tcp_stream", "--no-cork -I 0.1".to_owned(), format!("-B {bytes}"), "-B 131072".into())
         }
+        Work::Threads { threads, is_stream: true } => {
+            let options = format!("--no-cork -I 0.1 -F {threads} -T {threads}");
+            ("tcp_stream", options, "-B 131072".to_owned(), "-B 131072".to_owned())
+        }
+        Work::Threads { threads, is_stream: false } => {
+            let options = format!("-Q 64 -R 64 --no-delay -F {threads} -T {threads}");
+            ("tcp_rr", options, String::new(), String::new())
+        }
         Work::Datagrams { bytes, .. } => {
             ("udp_stream", "-I 0.1".to_owned(), format!("-B {bytes}"), format!("-B {bytes}"))
         }
@@ -39,7 +47,9 @@ fn pair(work: Work, At { address, port, data_port, seconds }: &At) -> Option<Pai
 
 fn read(work: Work, client: &str, server: &str) -> Result<Values, Failure> {
     Ok(match work {
-        Work::Stream { .. } => value(Figure::GoodputBps, number(server, "local_throughput")?),
+        Work::Stream { .. } | Work::Threads { is_stream: true, .. } => {
+            value(Figure::GoodputBps, number(server, "local_throughput")?)
+        }
         Work::Datagrams { bytes, .. } => {
             let bps = number(server, "local_throughput")?;
             value(Figure::DatagramsPerS, bps / 8.0 / f64::from(bytes))
