@@ -195,8 +195,8 @@ macro_rules! passes_on {
 }
 pub(crate) use passes_on;
 
-/// A flow of any kind, by virtual calls, on the thread that carries it. The patterns are compiled once for all flows that are used through it, and
-/// once more for each other kind of flow, which takes a second of the release build.
+/// A flow of any kind, by virtual calls, on the thread that carries it. The patterns are compiled once for all flows
+/// that are used through it, and once more for each other kind of flow, which takes a second of the release build.
 pub(crate) struct AnyFlow<'a> {
     flow: &'a mut (dyn Flow + Send),
 }

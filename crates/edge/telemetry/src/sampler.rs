@@ -30,8 +30,8 @@ pub struct Sampler<'a> {
 }
 
 impl<'a> Sampler<'a> {
-    /// Starts the series; times are readings of [`now_ns`]. An interval of 0 is one of 1 ns. The gauges, one for each load thread, must be at 0;
-    /// `tcp` is the flow's socket if it is TCP.
+    /// Starts the series; times are readings of [`now_ns`]. An interval of 0 is one of 1 ns. The gauges, one for each
+    /// load thread, must be at 0; `tcp` is the flow's socket if it is TCP.
     pub fn begin(
         now_ns: u64,
         interval_ns: u64,
