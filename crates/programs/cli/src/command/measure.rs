@@ -109,25 +109,23 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     let workers =
         Workers { program: &program, peer: &target.peer, calibration: calibration.as_ref() };
     if is_auto {
-        let plans: Vec<Plan> =
-            fastest::CANDIDATES.iter().filter_map(|&path| of_path(Some(path)).ok()).collect();
-        let mut tried: Vec<Record> = Vec::new();
-        if let Some(trials) = fastest::trials(&plans) {
+        let mut run = |trials: &Plan| {
+            let mut tried: Vec<Record> = Vec::new();
             let mut keep = |kept: &[Record]| {
                 tried.extend_from_slice(kept);
                 Ok(())
             };
             let mut watch = Watch::new(Telling::Quiet, options.format, is_server_silent);
-            let result = run_plan(&trials, &[], &mut keep, &workers, &mut watch, &interrupted);
+            let result = run_plan(trials, &[], &mut keep, &workers, &mut watch, &interrupted);
             watch.clear();
             match result {
-                Ok(_) | Err(PlanError::Nothing { .. }) => {}
-                Err(error) => return Err(error.into()),
+                Ok(_) | Err(PlanError::Nothing { .. }) => Ok(tried),
+                Err(error) => Err(Failure::from(error)),
             }
-            let (path, text) = fastest::fastest(&trials, &tried)?;
-            note!("{text}");
-            plan = of_path(Some(path))?;
-        }
+        };
+        let (path, text) = fastest::path(|path| of_path(Some(path)), &mut run)?;
+        note!("{text}");
+        plan = of_path(Some(path))?;
     }
     let result = run_plan(&plan, &[], &mut keep, &workers, &mut watch, &interrupted);
     watch.clear();

@@ -1,14 +1,12 @@
 //! `--path auto`: the path that moves most, by trials of those that the setting supports.
 
-use std::cmp::Ordering;
-
 use fabricmark_plan::{Figure, Path, Plan};
 use fabricmark_record::Record;
 use fabricmark_stats::StopRule;
 use fabricmark_units::Nanos;
 
 use super::CONFIDENCE;
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
 
 /// The paths between which it chooses: those that carry data from and to memory of the program. The first one is that of
 /// every transport.
@@ -19,20 +17,25 @@ pub const CANDIDATES: [Path; 6] =
 const TRIAL: Nanos = Nanos::from_millis(100);
 const TRIALS: usize = 5;
 
-/// The plan of the trials, from plans that differ only in their path.
-pub fn trials(plans: &[Plan]) -> Option<Plan> {
-    let mut trials = plans.first()?.clone();
-    trials.points = plans.iter().flat_map(|plan| plan.points.clone()).collect();
+/// The fastest path, and a sentence about all of them. `of_path` makes the plan of a path, if the setting supports it;
+/// `run` runs the plan of the trials.
+pub fn path(
+    of_path: impl Fn(Path) -> Result<Plan, Failure>,
+    run: &mut dyn FnMut(&Plan) -> Result<Vec<Record>, Failure>,
+) -> Result<(Path, String), Failure> {
+    let mut trials = of_path(CANDIDATES[0])?;
+    let others = CANDIDATES[1..].iter().filter_map(|&path| of_path(path).ok());
+    trials.points.extend(others.flat_map(|plan| plan.points));
     trials.comparison_groups = vec![(0..trials.points.len()).collect()];
     trials.stop = StopRule::of_runs(CONFIDENCE, TRIALS);
     trials.duration_ns = TRIAL;
     (trials.omit_ns, trials.amount, trials.steady) = (Nanos(0), None, None);
     (trials.interval_ns, trials.slices) = (None, false);
-    Some(trials)
+    let records = run(&trials)?;
+    fastest(&trials, &records)
 }
 
-/// The fastest path, and a sentence about all of them.
-pub fn fastest(trials: &Plan, records: &[Record]) -> Result<(Path, String), Failure> {
+fn fastest(trials: &Plan, records: &[Record]) -> Result<(Path, String), Failure> {
     let mut paths: Vec<(Path, f64)> = trials
         .points
         .iter()
@@ -47,9 +50,10 @@ pub fn fastest(trials: &Plan, records: &[Record]) -> Result<(Path, String), Fail
             Some((point.path, speed))
         })
         .collect();
-    paths.sort_by(|(_, one), (_, other)| other.partial_cmp(one).unwrap_or(Ordering::Equal));
+    paths.sort_by(|(_, one), (_, other)| other.total_cmp(one));
     let Some(&(best, speed)) = paths.first() else {
-        return Err(Failure::input("no path has a valid trial: name one instead of auto"));
+        let message = "no path has a valid trial: name one instead of auto";
+        return Err(Failure::new(Code::RunFailed, message));
     };
     let others = paths[1..].iter().map(|(path, other)| format!("{path} {:.2}", other / speed));
     let others: Vec<String> = others.collect();
