@@ -222,13 +222,13 @@ impl Worker {
         let (mut devices, mut paths) = (Vec::new(), Vec::new());
         let shared = Shared::new(topology, directions.len())?;
         for (number, end) in directions.into_iter().enumerate() {
-            let LinkEnd { tun, name, words, segments } = end;
+            let LinkEnd { tun, name, words, does_segment } = end;
             if let Some(tun) = &tun {
                 watch(&ready, tun, number as u64)?;
             }
             let device = |tun| Device { tun, pool: Pool::default(), awake_until: None };
             devices.push(tun.map(device));
-            paths.push(Path::new(name, words, shared.port(number)?, seed, segments)?);
+            paths.push(Path::new(name, words, shared.port(number)?, seed, does_segment)?);
         }
         shared.connect(&mut paths)?;
         Ok(Self {

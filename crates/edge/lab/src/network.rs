@@ -59,7 +59,7 @@ impl Lab {
                 }
                 links.push(LinkEnd {
                     tun,
-                    segments: offload == Some(Offload::Hosts),
+                    does_segment: offload == Some(Offload::Hosts),
                     name: format!("{}:{node}>{other}", link.name),
                     words: link.words[end].clone(),
                 });

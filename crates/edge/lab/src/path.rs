@@ -27,7 +27,7 @@ pub struct LinkEnd {
     /// Options of the link for packets that the device sends.
     pub words: LinkWords,
     /// Whether the adapters segment super-packets before the link, and join what arrives together behind it.
-    pub segments: bool,
+    pub does_segment: bool,
 }
 
 /// Counters of a direction, or of a switch, hub or bus, since it was created.
@@ -113,7 +113,7 @@ pub(crate) struct Path {
     /// The port at which it begins, if it begins at a switch.
     port: Option<SwitchPort>,
     /// Whether super-packets are segmented before the link and joined behind it.
-    segments: bool,
+    does_segment: bool,
     way: Way,
     /// Nets from before a change, until the packets in them have left.
     before: Vec<Way>,
@@ -135,12 +135,12 @@ impl Path {
         words: LinkWords,
         port: Option<SwitchPort>,
         seed: u64,
-        segments: bool,
+        does_segment: bool,
     ) -> Result<Self, Invalid> {
         let way = Way::build(&words, port.as_ref(), seed, &name)?;
         let traffic = Traffic { name: name.clone(), ..Traffic::default() };
         let (before, scratch) = (Vec::new(), Vec::new());
-        Ok(Self { name, words, seed, port, segments, way, before, traffic, scratch })
+        Ok(Self { name, words, seed, port, does_segment, way, before, traffic, scratch })
     }
 
     /// Changes the options for packets that arrive from now on; packets in flight are not affected.
@@ -163,20 +163,20 @@ impl Path {
 
     /// Takes a packet that a device sent.
     pub(crate) fn arrive(&mut self, now: Instant, slice: Slice) {
-        let packet = packet(slice);
-        if self.segments && packet.length.segments() > 1 {
-            self.traffic.trains += 1;
-            packet.segment(|segment| self.pass(now, 0, segment));
-        } else {
-            self.pass(now, 0, packet);
-        }
+        self.pass(now, 0, packet(slice));
     }
 
     /// Takes a packet from a port of the switch or hub at which this direction begins.
     pub(crate) fn pass(&mut self, now: Instant, from: u16, packet: Packet<Slice>) {
         self.traffic.arrived += packet.length.into();
         self.traffic.trains += u64::from(packet.length.segments() > 1);
-        self.way.net.arrive(now, (self.way.elements[0], from), packet);
+        let Way { net, elements, .. } = &mut self.way;
+        let first = (elements[0], from);
+        if self.does_segment {
+            packet.segment(|segment| net.arrive(now, first, segment));
+        } else {
+            net.arrive(now, first, packet);
+        }
     }
 
     /// The next packet that leaves no later than `until`, to be handed on.
@@ -208,7 +208,7 @@ impl Path {
             let mut due: Vec<Instant> = Vec::new();
             loop {
                 next = self.next(now);
-                let joined = next.as_ref().filter(|_| self.segments);
+                let joined = next.as_ref().filter(|_| self.does_segment);
                 let Some(length) =
                     joined.and_then(|next| joined_length(&departure.packet, &next.packet))
                 else {
@@ -217,10 +217,10 @@ impl Path {
                 due.extend(next.as_ref().map(|next| next.at));
                 departure.packet.length = length;
             }
-            let late = clock();
+            let written_at = clock();
             self.write(&departure, to);
             for at in due {
-                self.traffic.lateness.record((late - at).0);
+                self.traffic.lateness.record((written_at - at).0);
             }
         }
     }
@@ -388,7 +388,48 @@ impl<T> Element<T> for Pauses {
 
 #[cfg(test)]
 mod tests {
+    use std::iter::from_fn;
+
+    use fabricmark_link::Ecn;
+
     use super::*;
+    use crate::pool::Pool;
+
+    /// A super-packet of three segments; its bytes do not matter here.
+    fn train() -> Packet<Slice> {
+        let slice = Pool::default().fill(|_| Ok(Some(100))).unwrap().unwrap();
+        Packet::new(slice, Length::train(40, 4000, 1460))
+    }
+
+    #[test]
+    fn super_packets_are_segmented_whether_a_device_or_a_bus_hands_them_over() {
+        for (does_segment, expected) in [(false, vec![3]), (true, vec![1, 1, 1])] {
+            let words = LinkWords::default();
+            let mut path = Path::new("p".to_owned(), words, None, 1, does_segment).unwrap();
+            path.pass(Instant(5), 0, train());
+            let left = from_fn(|| path.next(Instant(5)));
+            let segments: Vec<u32> = left.map(|one| one.packet.length.segments()).collect();
+            assert_eq!(segments, expected);
+            assert_eq!((path.traffic.arrived.packets, path.traffic.trains), (3, 1));
+        }
+    }
+
+    #[test]
+    fn segments_are_joined_that_follow_each_other_with_the_same_marks_and_right_bits() {
+        let mut segments = Vec::new();
+        train().segment(|segment| segments.push(segment));
+        let [one, two, three] = &segments[..] else { panic!("{segments:?}") };
+        let segments_of = |one: &Packet<Slice>, two: &Packet<Slice>| {
+            joined_length(one, two).map(Length::segments)
+        };
+        assert_eq!([segments_of(one, two), segments_of(one, three)], [Some(2), None]);
+        let marked = |packet: &Packet<Slice>| Packet { ecn: Ecn::Congested, ..packet.clone() };
+        assert_eq!(segments_of(&marked(one), two), None);
+        assert_eq!(segments_of(&marked(one), &marked(two)), Some(2));
+        assert_eq!(segments_of(one, &Packet { flipped_bit: Some(9), ..two.clone() }), None);
+        let other = train();
+        assert_eq!(segments_of(one, &Packet { payload: other.payload, ..two.clone() }), None);
+    }
 
     #[test]
     fn a_pause_that_is_asked_for_again_is_one() {

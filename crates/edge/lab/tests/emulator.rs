@@ -44,7 +44,7 @@ fn segmented(test: &str, words: &str) -> Option<Pair> {
     between(test, [words, words], 1500, true)
 }
 
-fn between(test: &str, words: [&str; 2], mtu: u16, segments: bool) -> Option<Pair> {
+fn between(test: &str, words: [&str; 2], mtu: u16, does_segment: bool) -> Option<Pair> {
     if !namespaces::may_make(test) {
         return None;
     }
@@ -64,7 +64,7 @@ fn between(test: &str, words: [&str; 2], mtu: u16, segments: bool) -> Option<Pai
         child.stdin.take().unwrap().write_all(commands.as_bytes()).unwrap();
         assert!(child.wait().unwrap().success());
         let name = format!("wan:{end}");
-        LinkEnd { tun: Some(tun), name, words: words[end].parse().unwrap(), segments }
+        LinkEnd { tun: Some(tun), name, words: words[end].parse().unwrap(), does_segment }
     });
     let emulator = Emulator::start(ends.into(), Topology::default(), 1, None).unwrap();
     Some(Pair { namespaces, emulator, _alone: alone })
@@ -170,7 +170,7 @@ fn super_packets_that_hosts_segment_cross_as_single_packets() {
 }
 
 #[test]
-fn what_hosts_segment_survives_losses_marks_jitter_copies_and_wrong_bits() {
+fn what_hosts_segment_survives_losses_jitter_copies_and_wrong_bits() {
     for words in ["loss=every:97", "delay=1ms jitter=200us", "duplicate=0.01", "corrupt=0.01"] {
         let Some(pair) = segmented("segmentation by hosts", words) else { return };
         for family in [4, 6] {
