@@ -161,6 +161,9 @@ fn judge_part(
     let (from, to) =
         if is_reverse { (server_node, client_node) } else { (client_node, server_node) };
     let named = point.group.as_deref().filter(|_| *purpose == Purpose::Load);
+    // Those of another host.
+    let threads_of =
+        |end: &EndReport| end.threads.iter().take(point.load_threads() as usize).cloned().collect();
     let flow = Flow {
         group: named.unwrap_or(purpose.word()).to_owned(),
         from: from.to_owned(),
@@ -171,8 +174,8 @@ fn judge_part(
         received_series: passive.series.clone(),
         sent_thread: active.thread,
         received_thread: passive.thread,
-        sent_threads: active.threads.clone(),
-        received_threads: passive.threads.clone(),
+        sent_threads: threads_of(active),
+        received_threads: threads_of(passive),
         drops,
         reordered: passive.sequence.map(|counts| counts.reordered),
         duplicates: passive.sequence.map(|counts| counts.duplicates),

@@ -20,12 +20,12 @@ pub(crate) fn shared_cpu(parts: &[Part]) -> Option<Warning> {
     };
     let cpus = at_once.flat_map(|part| [&part.ends.client, &part.ends.server].map(of_end));
     let mut cpus: Vec<u32> = cpus.flatten().flatten().collect();
-    let threads = cpus.len();
+    let all = cpus.len();
     cpus.sort_unstable();
     cpus.dedup();
-    let [processors, ends] =
-        [cpus.len(), threads].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-    (cpus.len() < threads).then_some(Warning::SharedCpu { ends, processors })
+    let [processors, threads] =
+        [cpus.len(), all].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+    (cpus.len() < all).then_some(Warning::SharedCpu { threads, processors })
 }
 
 /// CPU time stolen by the hypervisor. Two ends on one machine lose the same time, so the larger share is enough.

@@ -208,7 +208,7 @@ fn each_warning_has_its_cause() {
     let buffers = format!("{TCP},receive_buffer=64KiB,send_buffer=64KiB");
     let cases = [
         (TCP, on_cpu(0), on_cpu(1), vec![]),
-        (TCP, on_cpu(0), on_cpu(0), vec![Warning::SharedCpu { ends: 2, processors: 1 }]),
+        (TCP, on_cpu(0), on_cpu(0), vec![Warning::SharedCpu { threads: 2, processors: 1 }]),
         // The kernel reports twice what it granted (socket(7)).
         (&buffers, granted(131_072), granted(131_072), vec![]),
         (

@@ -389,8 +389,7 @@ factors! {
     Wait, wait: Wait, of old "block" = Calls.of(Kind::Choice(Wait::CHOICES))
         .shown("{}")
         .default("`block`; `epoll` with more flows than threads", |point| {
-            let threads = point.threads.unwrap_or(1);
-            Some(if point.flows > threads { Wait::Epoll } else { Wait::Block }.to_string())
+            Some(if point.flows > point.load_threads() { Wait::Epoll } else { Wait::Block }.to_string())
         });
     /// congestion control: for TCP a kernel algorithm such as `cubic`, for QUIC `cubic`, `reno` or `bbr`; with http that of all connections between the tiers
     Congestion, congestion: Option<String> = Socket.of(Kind::Name)

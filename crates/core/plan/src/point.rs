@@ -39,6 +39,11 @@ impl Point {
     /// request in flight takes memory.
     pub const OUTSTANDING_MAX: u32 = 65_536;
 
+    /// Number of load threads at each end.
+    pub fn load_threads(&self) -> u32 {
+        self.threads.unwrap_or(1)
+    }
+
     /// Payloads per response: those of a burst, otherwise 1.
     pub fn payloads_per_request(&self) -> u32 {
         match self.pattern {

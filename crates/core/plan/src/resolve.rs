@@ -225,7 +225,7 @@ fn check_payload(point: &Point) -> Result<(), Contradiction> {
     refuse(factor, message, help)
 }
 
-/// Rejects more load threads than flows, and several where one has to serve all flows.
+/// Rejects more load threads than flows, and several threads with verbs or io_uring.
 fn check_threads(point: &Point) -> Result<(), Contradiction> {
     let Some(threads @ 2..) = point.threads else { return Ok(()) };
     if threads > point.flows {
@@ -252,7 +252,7 @@ fn check_flows(point: &Point) -> Result<(), Contradiction> {
         let message = "crr supports only flows=1 and wait=block";
         return refuse(Factor::Pattern, message, "leave out flows and wait");
     }
-    let threads = point.threads.unwrap_or(1);
+    let threads = point.load_threads();
     if flows > threads && wait != Wait::Epoll {
         let message =
             format!("wait={wait} is not supported with flows={flows} and threads={threads}");

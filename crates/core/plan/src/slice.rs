@@ -140,7 +140,7 @@ impl Point {
             _ => true,
         };
         // An order about slices goes to one thread.
-        let is_one_thread = self.threads.is_none_or(|threads| threads == 1);
+        let is_one_thread = self.load_threads() == 1;
         // Its settings are those of the hosts for the whole of a run.
         let is_as_found = self.host_settings.is_none();
         // A spinning thread uses its CPU during the slices of other levels, too.

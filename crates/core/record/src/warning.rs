@@ -86,12 +86,12 @@ pub enum Warning {
         /// Actual departures per second.
         achieved_per_s: f64,
     },
-    /// Ends that ran at the same time had fewer CPUs than there are ends.
-    #[error("{}", shared_cpu(*ends, *processors))]
+    /// Load threads that ran at the same time had fewer CPUs than there are threads.
+    #[error("{}", shared_cpu(*threads, *processors))]
     SharedCpu {
-        /// Number of load threads, one for each end unless the point has several.
-        #[serde(default = "two")]
-        ends: u32,
+        /// Number of load threads.
+        #[serde(default = "two", alias = "ends")]
+        threads: u32,
         /// Number of CPUs.
         #[serde(default = "one")]
         processors: u32,
@@ -165,10 +165,10 @@ fn one() -> u32 {
     1
 }
 
-fn shared_cpu(ends: u32, processors: u32) -> String {
-    match (ends, processors) {
+fn shared_cpu(threads: u32, processors: u32) -> String {
+    match (threads, processors) {
         (2, 1) => "both ends ran on one CPU (measure --cpu A,B names one for each)".to_owned(),
-        (_, 1) => format!("{ends} load threads shared one CPU"),
-        _ => format!("{ends} load threads shared {processors} CPUs"),
+        (_, 1) => format!("{threads} load threads shared one CPU"),
+        _ => format!("{threads} load threads shared {processors} CPUs"),
     }
 }

@@ -180,14 +180,14 @@ impl Coordinator {
             && point.pattern == Pattern::Stream
             && point.pace == Pace::Closed
             && point.transport.has_tcp()
-            && point.threads.is_none_or(|threads| threads == 1)
+            && point.load_threads() == 1
             && plan.amount.is_none();
         let client = self.testbed.attach(Role::Client, point)?;
         let mut from = vec![client.address];
         if point.relay.is_some() {
             from.extend(self.testbed.relay(point)?.sources);
         }
-        let threads = point.threads.unwrap_or(1) as usize;
+        let threads = point.load_threads() as usize;
         let cpus = |role: Role| -> Vec<u32> {
             if let Some(chosen) = &plan.cpus {
                 return chosen[role as usize].of_threads().take(threads).collect();

@@ -138,7 +138,7 @@ pub(crate) fn open(
 /// share of its flows have the same one: with two threads on two CPUs TCP streams over loopback moved 43 Gbit/s this way,
 /// and 24 Gbit/s with all threads of an end on one CPU (medians of six interleaved runs of 1 s).
 fn on_one_machine(point: &Point, cpus: &[u32], place: usize) -> [Option<u32>; 2] {
-    let threads = point.threads.unwrap_or(1) as usize;
+    let threads = point.load_threads() as usize;
     let numbers = match threads > 1 && 2 * threads > cpus.len() {
         true => [place, place],
         false => [2 * place, 2 * place + 1],

@@ -25,7 +25,7 @@ use crate::pattern::stream;
 use crate::pattern::{paced_rr, paced_stream, ping_ping};
 use crate::response_limit::ResponseLimit;
 use crate::slices::carry_slices;
-use crate::threads::{Share, on_threads, threads};
+use crate::threads::{Share, on_threads};
 use crate::transport::Flow;
 use crate::transport::null::NullFlow;
 use crate::watch::{Gauged, watched};
@@ -56,7 +56,7 @@ pub(crate) fn carry<F: Flow + Send>(
     let tcp = first.transpose().map_err(system("watch the first flow"))?;
     let planned = prepare.amount.is_none().then_some(prepare.start_ns + prepare.duration_ns);
     let tcp = tcp.as_ref().map(AsFd::as_fd);
-    let gauges: Vec<Gauge> = (0..threads(prepare)).map(|_| Gauge::default()).collect();
+    let gauges: Vec<Gauge> = (0..prepare.point.load_threads()).map(|_| Gauge::default()).collect();
     let (report, series) = watched(interval, planned, tcp, control, &gauges, || {
         on_threads(flows, prepare, control, begin, |flows, share, begin| {
             let gauge = &gauges[share.thread];

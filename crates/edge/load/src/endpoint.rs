@@ -31,7 +31,6 @@ use crate::path::mmsg::MmsgFlow;
 use crate::path::pages::{Pages, payload_file};
 use crate::path::uring::{self, bytes::UringBytes, datagrams::UringDatagrams};
 use crate::sockets::{allow_files, bound, side, socket_drops, waiting};
-use crate::threads::threads;
 use crate::transport::bytes::{ByteFlow, ByteStream, PathStream, TcpPath};
 use crate::transport::null::NullFlow;
 use crate::transport::rsocket::RsocketFlow;
@@ -63,7 +62,7 @@ impl Endpoint {
             check_hardware(prepare.point.device.as_ref().unwrap_or(&prepare.device))
                 .map_err(Failure::Missing)?;
         }
-        if prepare.slice_ns.is_some() && threads(&prepare) > 1 {
+        if prepare.slice_ns.is_some() && prepare.point.load_threads() > 1 {
             // An order about slices goes to one thread.
             return Err(Failure::Protocol("several threads do not support slices".to_owned()));
         }

@@ -31,11 +31,6 @@ impl Share {
     }
 }
 
-/// Number of load threads at an end.
-pub(crate) fn threads(prepare: &Prepare) -> usize {
-    prepare.point.threads.unwrap_or(1) as usize
-}
-
 /// CPU that a thread is to be pinned to.
 fn cpu_of(thread: usize, prepare: &Prepare) -> Option<u32> {
     match thread.checked_sub(1) {
@@ -53,7 +48,7 @@ pub(crate) fn on_threads<F: Flow + Send>(
     begin: &dyn Fn(),
     carry: impl Fn(&mut [F], &Share, &dyn Fn()) -> Result<EndReport, Failure> + Sync,
 ) -> Result<EndReport, Failure> {
-    let threads = threads(prepare);
+    let threads = prepare.point.load_threads() as usize;
     if threads < 2 {
         let share = Share::whole(flows.len());
         return carry(flows, &share, begin);

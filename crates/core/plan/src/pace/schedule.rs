@@ -21,8 +21,7 @@ pub struct Schedule {
 
 /// The departures of a schedule that belong to some of the flows that take turns.
 struct Turns {
-    /// The flow of the next departure.
-    next: u64,
+    /// Places of these flows among all.
     own: Range<u64>,
     /// Number of flows.
     of: u64,
@@ -150,7 +149,7 @@ impl Pace {
                     .ok_or_else(|| Invalid("the departures of the trace are missing".to_owned()))?,
             ),
         };
-        Ok(Some(Schedule { rule, next: 0, turns: Turns { next: 0, own: 0..1, of: 1 } }))
+        Ok(Some(Schedule { rule, next: 0, turns: Turns { own: 0..1, of: 1 } }))
     }
 }
 
@@ -169,11 +168,11 @@ fn interval(rate: Rate, payload: Bytes) -> Result<(u128, u128), Invalid> {
 }
 
 impl Schedule {
-    /// The part of the schedule that belongs to the flows `own` of `of` flows, which take turns from the first departure on.
-    /// Equal schedules of parts of the flows have together the departures of one for all of them.
+    /// The departures of some of `of` flows, which take turns from the first departure on: of those with the places
+    /// `own`.
     #[must_use]
     pub fn of_turns(self, own: Range<u64>, of: u64) -> Self {
-        Self { turns: Turns { next: 0, own, of }, ..self }
+        Self { turns: Turns { own, of }, ..self }
     }
 
     /// Intended departure of the next payload, never before the previous one; `None` at the end of a trace and
@@ -182,11 +181,9 @@ impl Schedule {
     /// `fixed`: payload k departs at `floor(k * interval)`. `burst`: at `period * floor(k * payload / burst)`.
     pub fn next_departure_ns(&mut self) -> Option<u64> {
         loop {
+            let flow = self.next % self.turns.of.max(1);
             let at = self.next_of_all_ns()?;
-            let Turns { next, own, of } = &mut self.turns;
-            let is_own = own.contains(next);
-            *next = if *next + 1 < *of { *next + 1 } else { 0 };
-            if is_own {
+            if self.turns.own.contains(&flow) {
                 return Some(at);
             }
         }
@@ -239,8 +236,9 @@ impl Schedule {
     }
 
     /// Time between departures in nanoseconds, at least 1: the interval of `fixed` and of the periods of `on-off`, the
-    /// mean gap of `poisson` and of a trace, or the time between bursts; of a part of the flows as many times that as it
-    /// is smaller. A payload with a larger departure lag delays the next one.
+    /// mean gap of `poisson` and of a trace, or the time between bursts. A schedule of a part of the flows has this
+    /// multiplied by the number of all flows and divided by that of its own. A payload with a larger departure lag delays
+    /// the next one.
     pub fn interval_ns(&self) -> u64 {
         let own = self.turns.own.end.saturating_sub(self.turns.own.start).max(1);
         let part = |ns: u128| ns.saturating_mul(self.turns.of.into()).div_ceil(own.into());

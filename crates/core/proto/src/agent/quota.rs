@@ -268,7 +268,7 @@ pub(crate) fn memory_of(prepare: &Prepare) -> Bytes {
     let messages = messages.saturating_add(relay);
     let flow = FLOW_BYTES.saturating_add(messages).saturating_add(buffers.saturating_mul(2));
     let flows = flow.saturating_mul(u64::from(point.flows));
-    let stacks = STACK_BYTES.saturating_mul(point.threads.unwrap_or(1).into());
+    let stacks = STACK_BYTES.saturating_mul(point.load_threads().into());
     Bytes(flows.saturating_add(stacks).saturating_add(point.registered_bytes().0))
 }
 
