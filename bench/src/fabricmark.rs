@@ -147,7 +147,7 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
     Some(crate::contender::words(&line))
 }
 
-/// Arguments of a run over RDMA. An RDMA read is a request and its response.
+/// Arguments of a run over RDMA. The round trip of an RDMA read is a request and its response.
 fn verbs(job: &Job<'_>, verb: Verb, bytes: u32, is_stream: bool) -> Option<Vec<String>> {
     let Target::Adapters([from, to]) = job.target else { return None };
     let pattern = match (is_stream, verb) {

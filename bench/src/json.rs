@@ -75,7 +75,8 @@ mod tests {
 
     #[test]
     fn the_json_keeps_every_single_value() {
-        let settings = Settings { pairs: 2, seconds: 1.0, seed: 1, congestion: "cubic".to_owned() };
+        let settings =
+            Settings { pairs: 2, seconds: Some(1.0), seed: 1, congestion: "cubic".to_owned() };
         let json = document(&[sample::result()], &settings, &["neper"]);
         let rounds = &json["rows"][0]["rounds"];
         assert_eq!(rounds[0]["qperf"]["goodput_bps"], 5e9);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fabricmark_stats::{Better, Estimate, StopRule, THROUGHPUT_TIE, median, paired};
 
-use crate::rows::{Against, Goal, OURS, Question};
+use crate::rows::{Against, BARE, Goal, OURS, Question};
 use crate::work::{Figure, Values};
 
 /// Results of one round by contender: its figures, or the reason for a failure.
@@ -15,6 +15,13 @@ const CONFIDENCE: f64 = 0.95;
 
 /// A goal of 1.00 is met by an interval from 0.99 on: a smaller difference cannot be distinguished.
 const TOLERANCE: f64 = 0.01;
+
+/// Half of the interval of a ratio, relative, at which a row needs no more rounds.
+const HALF_WIDTH: f64 = 0.02;
+
+/// Share of the best peer's figure below which a peer does not run any more. An arbitrary choice, wider than the
+/// intervals of the medians of [`HALVED_FROM`] rounds on a noisy machine.
+const IN_THE_RACE: f64 = 0.85;
 
 /// Verdict on a question.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +83,34 @@ fn best_peers(rounds: &[Round], peers: &[&str], figure: Figure) -> Vec<Option<St
     let half = |first| rounds.iter().skip(first).step_by(2).cloned().collect::<Vec<Round>>();
     let by_other_half = [1, 0].map(|first| best_peer(&half(first), peers, figure));
     (0..rounds.len()).map(|number| by_other_half[number % 2].clone()).collect()
+}
+
+/// The peers that are far behind the best one after enough rounds: their further runs would decide nothing.
+pub fn outpaced<'a>(rounds: &[Round], peers: &[&'a str], figure: Figure) -> Vec<&'a str> {
+    let best = best_peer(rounds, peers, figure);
+    let best = best.and_then(|best| median_of(rounds, &best, figure));
+    let Some(best) = best.filter(|_| rounds.len() >= HALVED_FROM) else { return Vec::new() };
+    let is_behind = |peer: &&str| {
+        let share = median_of(rounds, peer, figure).map(|of| of / best);
+        share.is_some_and(
+            |of| if figure.is_rate() { of < IN_THE_RACE } else { of > 1.0 / IN_THE_RACE },
+        )
+    };
+    peers.iter().copied().filter(is_behind).collect()
+}
+
+/// Whether the ratios to the bare loop and to the best peer are known within [`HALF_WIDTH`].
+pub fn are_known(rounds: &[Round], peers: &[&str], questions: &[Question]) -> bool {
+    let needs = |question: &&Question| match question.against {
+        Against::One(name) => name == BARE,
+        Against::BestPeer => true,
+        Against::Itself => false,
+    };
+    questions.iter().filter(needs).all(|question| {
+        let interval = answer(rounds, peers, question).value.and_then(|value| value.interval);
+        // Without a pair so far there will hardly be any.
+        interval.is_none_or(|interval| (interval.high / interval.low).ln() / 2.0 <= HALF_WIDTH)
+    })
 }
 
 /// Ratio of two figures over the rounds that have both, with the other's name for each round; Student's t interval on
@@ -142,7 +177,6 @@ fn why_not(rounds: &[Round], others: &[Option<String>], figure: Figure) -> Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows::BARE;
     use crate::work::value;
 
     const RATE: Figure = Figure::ExchangesPerS;
@@ -205,6 +239,32 @@ mod tests {
         let faster = rounds(&[[100.0, 110.0, 100.0]; 8]);
         assert_eq!(against_peers(&faster, 1.0).other.as_deref(), Some("first"));
         assert_eq!(against_peers(&faster, 1.0).verdict, Verdict::Missed);
+    }
+
+    #[test]
+    fn a_peer_far_behind_the_best_leaves_the_race_after_six_rounds() {
+        let of = |count: usize, figures: [f64; 3]| rounds(&vec![figures; count]);
+        let behind = |rounds: &[Round], figure| outpaced(rounds, &["first", "second"], figure);
+        assert_eq!(behind(&of(5, [90.0, 100.0, 50.0]), RATE), [""; 0]);
+        assert_eq!(behind(&of(6, [90.0, 100.0, 50.0]), RATE), ["second"]);
+        assert_eq!(behind(&of(6, [90.0, 100.0, 86.0]), RATE), [""; 0]);
+    }
+
+    #[test]
+    fn a_row_needs_rounds_until_its_ratios_are_known_within_two_percent() {
+        let question = |against| Question { figure: RATE, against, goal: None };
+        let known = |rounds: &[Round], against| {
+            are_known(rounds, &["first", "second"], &[question(against)])
+        };
+        // Ratios of 0.97 and 1.03 in turn: standard deviation 0.031 of the logarithms of ten, half width 0.022; of
+        // twenty, 0.0144.
+        let mut noisy = [[97.0, 100.0, 1.0], [103.0, 100.0, 1.0]].repeat(5);
+        assert!(!known(&rounds(&noisy), Against::BestPeer));
+        assert!(
+            known(&rounds(&noisy), Against::Itself) && known(&rounds(&noisy), Against::One(BARE))
+        );
+        noisy.extend_from_within(..);
+        assert!(known(&rounds(&noisy), Against::BestPeer));
     }
 
     #[test]

@@ -151,13 +151,13 @@ pub fn rows(target: Target) -> Vec<Row> {
 /// Goal for the ratio to perftest: emulated CPUs have a clock tick of 4 ms.
 const ALIKE: Goal = Goal::Between(0.9, 1.1);
 
-/// RDMA reliable connections: RTT of each verb, and streams of send and write, with short and long messages.
+/// RDMA reliable connections: RTT of each verb, and streams of each, with short and long messages.
 fn verbs(target: Target) -> Vec<Row> {
-    let (trips, streams) = ([Verb::Send, Verb::Write, Verb::Read], [Verb::Send, Verb::Write]);
+    let verbs = [Verb::Send, Verb::Write, Verb::Read];
     let mut rows = Vec::new();
     for bytes in [64, 65_536] {
         let all =
-            trips.map(|verb| (verb, false)).into_iter().chain(streams.map(|verb| (verb, true)));
+            [false, true].into_iter().flat_map(|is_stream| verbs.map(|verb| (verb, is_stream)));
         for (verb, is_stream) in all {
             let work = Work::Verbs { verb, bytes, is_stream };
             let (what, figures) = match is_stream {

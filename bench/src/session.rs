@@ -10,20 +10,23 @@ use crate::bare::Bare;
 use crate::contender::{Contender, Failure, Job};
 use crate::emulator::Emulator;
 use crate::fabricmark::{Fabricmark, stat_field};
-use crate::judge::{Answer, Round, answer};
-use crate::rows::{BARE, OURS, Row};
+use crate::judge::{Answer, Round, answer, are_known, outpaced};
+use crate::rows::{Against, BARE, OURS, Row};
 use crate::work::{Figure, Path, Values, Work};
 
 /// Rate of paced departures, as a share of the unpaced rate.
 const SHARE_OF_CAPACITY: f64 = 0.2;
 
+/// Fewest rounds of a row, unless the command line allows only fewer.
+const ROUNDS_LEAST: u32 = 10;
+
 /// Options of the command line.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Rounds per row.
+    /// Most rounds per row.
     pub pairs: u32,
-    /// Duration of a run in seconds.
-    pub seconds: f64,
+    /// Duration of a run in seconds; `None`: that of the workload.
+    pub seconds: Option<f64>,
     /// Seed of the order within rounds.
     pub seed: u64,
     /// TCP congestion control on a veth pair.
@@ -79,7 +82,7 @@ impl Field {
         all
     }
 
-    /// Runs the rounds of a row. After an interrupt, the finished rounds are evaluated.
+    /// Runs the rounds of a row, until its ratios are known well enough. After an interrupt, the finished rounds are evaluated.
     pub fn play(
         &self,
         row: &Row,
@@ -91,7 +94,7 @@ impl Field {
         let job = Job {
             work: row.work,
             target: row.target,
-            seconds: settings.seconds,
+            seconds: settings.seconds.unwrap_or_else(|| row.work.seconds()),
             rate_per_s: 0,
             congestion: &settings.congestion,
             stop,
@@ -100,9 +103,19 @@ impl Field {
         let mut order = Stream::new(settings.seed, &format!("{} {}", row.name, row.target));
         let job = self.with_rate(job);
         let mut refusals = Round::new();
+        let offering: BTreeSet<&str> = self.peers.iter().map(|peer| peer.name()).collect();
+        let peers: Vec<&'static str> =
+            entrants.iter().map(|e| e.name).filter(|name| offering.contains(name)).collect();
+        let has_race = row.questions.iter().any(|one| one.against == Against::BestPeer);
         for number in 1..=settings.pairs {
+            if number > ROUNDS_LEAST && are_known(&rounds, &peers, &row.questions) {
+                break;
+            }
+            let behind =
+                if has_race { outpaced(&rounds, &peers, row.work.figure()) } else { Vec::new() };
             let mut round = refusals.clone();
-            let mut places: Vec<usize> = (0..entrants.len()).collect();
+            let mut places: Vec<usize> =
+                (0..entrants.len()).filter(|&at| !behind.contains(&entrants[at].name)).collect();
             order.shuffle(&mut places);
             for &Entrant { name, work, contender } in places.iter().map(|&place| &entrants[place]) {
                 if stop.load(Relaxed) {
@@ -123,9 +136,6 @@ impl Field {
             }
             rounds.push(round);
         }
-        let offering: BTreeSet<&str> = self.peers.iter().map(|peer| peer.name()).collect();
-        let peers: Vec<&'static str> =
-            entrants.iter().map(|e| e.name).filter(|name| offering.contains(name)).collect();
         let answers = row.questions.iter().map(|q| answer(&rounds, &peers, q)).collect();
         Played { row: row.clone(), peers, rounds, answers }
     }

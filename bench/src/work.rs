@@ -170,6 +170,17 @@ impl Figure {
 }
 
 impl Work {
+    /// Usual duration of a run in seconds: long enough that TCP's buffers grow in a small part of it, thousands of flows
+    /// have several turns each, and an RTT of 100 ms, or 8 MiB of RDMA reads that Soft RoCE completes at once, is a small
+    /// part of it.
+    pub fn seconds(self) -> f64 {
+        match self {
+            Self::Emulated(_) | Self::Verbs { .. } | Self::Idle => 1.0,
+            Self::Exchange { flows, .. } if flows >= 1000 => 1.0,
+            _ => 0.5,
+        }
+    }
+
     /// The main figure of the workload in the table.
     pub fn figure(self) -> Figure {
         match self {

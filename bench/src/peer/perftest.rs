@@ -8,13 +8,13 @@ use fabricmark_rdma::ports;
 use super::unreadable;
 use crate::contender::{Contender, Ends, Failure, Job, Pair};
 use crate::place::{Place, Target, free_port};
-use crate::work::{Figure, Values, Verb, Work, value};
+use crate::work::{Figure, Values, Work, value};
 
 #[derive(Debug)]
 pub struct Perftest;
 
-pub const PROGRAMS: [&str; 5] =
-    ["ib_send_lat", "ib_write_lat", "ib_read_lat", "ib_send_bw", "ib_write_bw"];
+pub const PROGRAMS: [&str; 6] =
+    ["ib_send_lat", "ib_write_lat", "ib_read_lat", "ib_send_bw", "ib_write_bw", "ib_read_bw"];
 
 /// Round trips of a run. A fixed number, because a run of a fixed duration prints no median.
 const ROUND_TRIPS: u32 = 5000;
@@ -34,7 +34,7 @@ impl Contender for Perftest {
     }
 
     fn offers(&self, work: Work) -> bool {
-        matches!(work, Work::Verbs { verb, is_stream, .. } if !is_stream || verb != Verb::Read)
+        matches!(work, Work::Verbs { .. })
     }
 
     fn run(&self, job: &Job<'_>) -> Result<Values, Failure> {
@@ -91,6 +91,7 @@ fn read(work: Work, bytes: u32, text: &str) -> Result<Values, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::work::Verb;
 
     #[test]
     fn a_typical_latency_is_half_a_round_trip_but_of_a_read() {
