@@ -4,6 +4,7 @@ use fabricmark_units::Bytes;
 
 use crate::choice::{Cm, Operation, Pattern, Wait};
 use crate::factor::{Factor, Point};
+use crate::pace::Pace;
 use crate::problem::{Contradiction, refuse};
 use crate::transport::Transport;
 
@@ -97,9 +98,19 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
         return refuse(Factor::Operation, message, format!("use operation={}", words.join(" or ")));
     }
     if operation.is_fetch() {
-        if pattern != Pattern::Rr {
+        let is_stream = pattern == Pattern::Stream && !operation.is_atomic();
+        if pattern != Pattern::Rr && !is_stream {
             let message = format!("operation={operation} is not supported with {pattern}");
-            return refuse(Factor::Operation, message, "use pattern=rr");
+            let help =
+                if operation.is_atomic() { "use pattern=rr" } else { "use pattern=rr or stream" };
+            return refuse(Factor::Operation, message, help);
+        }
+        if is_stream && point.pace != Pace::Closed {
+            let message = format!(
+                "pace={} is not supported with operation={operation}: the receiver reads",
+                point.pace
+            );
+            return refuse(Factor::Pace, message, "use pace=closed, or operation=write");
         }
         if point.response.is_some_and(|response| response != payload) {
             let message = format!(
@@ -184,6 +195,7 @@ mod tests {
             "pattern=stream,payload=64,operation=write",
             "pattern=ping-pong,payload=64,operation=write,wait=spin",
             "pattern=rr,payload=64,operation=read,outstanding=16",
+            "pattern=stream,payload=64,operation=read",
             "pattern=rr,payload=8,operation=fetch-add",
             "pattern=stream,payload=1MiB,operation=write-imm,transport=uc",
             "pattern=rr,payload=4096,transport=ud",
@@ -194,7 +206,8 @@ mod tests {
         }
         for (refused, factor) in [
             ("pattern=ping-pong,payload=64,operation=read", Factor::Operation),
-            ("pattern=stream,payload=64,operation=read", Factor::Operation),
+            ("pattern=stream,payload=8,operation=fetch-add", Factor::Operation),
+            ("pattern=stream,payload=64,operation=read,pace=fixed:1M", Factor::Pace),
             ("pattern=rr,payload=64,operation=read,response=1", Factor::Response),
             ("pattern=rr,payload=64,operation=compare-swap", Factor::Payload),
             ("pattern=burst,payload=64,operation=write", Factor::Operation),

@@ -175,7 +175,7 @@ fn a_guest_has_rdma_that_crosses_its_network_and_gives_back_what_its_command_sai
 }
 
 /// Factors of the RDMA plans; levels that are left out are those of [`PLAN`].
-const RDMA: [&str; 9] = [
+const RDMA: [&str; 11] = [
     "transport = [\"rc\"]\npattern = [\"rr\"]\npayload = [8]\nwait = [\"spin\"]\noperation = \
      [\"send\", \"write\", \"write-imm\", \"read\", \"fetch-add\", \"compare-swap\"]",
     "transport = [\"rc\"]\npattern = [\"rr\"]\npayload = [4096]\nwait = [\"block\"]\noutstanding = [4]\n\
@@ -194,6 +194,10 @@ const RDMA: [&str; 9] = [
      flows = [1, 3]\nverify = [true]",
     "transport = [\"ud\"]\npattern = [\"stream\", \"rr\"]\npayload = [1024]\nwait = [\"epoll\"]\nflows = [3]\n\
      verify = [true]",
+    "transport = [\"rc\"]\npattern = [\"stream\"]\npayload = [64, 4096]\nwait = [\"spin\", \"block\"]\n\
+     verify = [true]\noperation = [\"read\"]",
+    "transport = [\"rc\"]\npattern = [\"stream\"]\npayload = [1024]\nwait = [\"epoll\"]\nflows = [3]\n\
+     threads = [2]\nverify = [true]\noperation = [\"send\", \"write\", \"write-imm\", \"read\"]",
 ];
 
 /// [`PLAN`] with other factors.
@@ -221,7 +225,7 @@ fn every_operation_and_transport_of_rdma_is_carried_and_crosses_the_network() {
     };
     let messages = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{}", last_lines(&messages));
-    let counted = counted(records(&output), 2 * (6 + 6 + 8 + 6 + 12 + 16 + 4 + 4 + 2));
+    let counted = counted(records(&output), 2 * (6 + 6 + 8 + 6 + 12 + 16 + 4 + 4 + 2 + 4 + 4));
     counted.iter().for_each(assert_crossed);
     let last = messages.lines().last().unwrap_or_default();
     let numbers: Vec<u64> = last.split_whitespace().filter_map(|word| word.parse().ok()).collect();

@@ -23,6 +23,7 @@ pub fn send(flow: &mut impl Flow, payload: &mut [u8], control: &Control) -> io::
             add(&mut counts, moved);
         }
     }
+    add(&mut counts, flow.settle()?);
     counts.elapsed_ns = now_ns() - began;
     Ok(counts)
 }

@@ -1,21 +1,25 @@
-//! RDMA READ and atomics: one end reads the other's memory, without involving its program.
+//! RDMA READ and atomics: one end reads the other's memory, without involving its program. In a stream that is the
+//! receiver; notes tell the sender how many payloads it has read.
 
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use fabricmark_plan::{Operation, Wait};
+use fabricmark_plan::{Operation, Pattern, Wait};
 use fabricmark_proto::{Failure, Prepare};
 use fabricmark_rdma::{Adapter, Kind, Region, Request};
 
 use super::message::{FILL, MEMORY};
 use super::notes::{self, Notes};
 use super::payload::Verifier;
-use super::queue::{Needs, Queue};
+use super::queue::{Arrival, Needs, Queue};
 use crate::control::Control;
 use crate::failure::system;
-use crate::transport::{Flow, Message, Moved};
+use crate::transport::{Flow, Message, Moved, STALLED_AFTER, if_ready};
+
+/// Bytes after which a receiver of a stream reports what it has read: more at once would be one arrival.
+const AT_ONCE_BYTES: usize = 64 << 10;
 
 /// A flow of READ or atomic requests; each takes an RTT.
 #[derive(Debug)]
@@ -32,8 +36,13 @@ pub(crate) struct FetchFlow {
     /// Verifies the data.
     verifier: Option<Verifier>,
     asked: u64,
+    /// Payloads that were read, at a sender as far as it was told.
     got: u64,
-    is_active: bool,
+    is_stream: bool,
+    payload_bytes: usize,
+    /// Whether this end reads.
+    does_fetch: bool,
+    has_ended: bool,
 }
 
 impl FetchFlow {
@@ -61,14 +70,16 @@ impl FetchFlow {
         }
         let notes = Notes::new(adapter).map_err(system(MEMORY))?;
         // The end whose memory is read has nothing to poll for: polling would only slow its adapter down.
+        let is_stream = prepare.point.pattern == Pattern::Stream;
+        let does_fetch = prepare.is_active() != is_stream;
         let wait = match prepare.point.wait {
-            Wait::Spin if !prepare.is_active() => Wait::Block,
+            Wait::Spin if !does_fetch => Wait::Block,
             wait => wait,
         };
         let needs = Needs {
             kind: Kind::Reliable,
             depth,
-            beside: 1,
+            beside: 2,
             arrivals: notes::SLOTS,
             all_tell: true,
             wait,
@@ -87,7 +98,10 @@ impl FetchFlow {
             verifier,
             asked: 0,
             got: 0,
-            is_active: prepare.is_active(),
+            is_stream,
+            payload_bytes: prepare.point.payload.0 as usize,
+            does_fetch,
+            has_ended: false,
         })
     }
 
@@ -107,26 +121,13 @@ impl FetchFlow {
         let message = "an atomic operation returned an unexpected value";
         Err(io::Error::new(io::ErrorKind::InvalidData, message))
     }
-}
 
-impl Flow for FetchFlow {
-    fn send(&mut self, _: &mut [u8]) -> io::Result<Moved> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn receive(&mut self, _: &mut [u8]) -> io::Result<Moved> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn send_message(&mut self, message: &mut [u8], _: u64) -> io::Result<()> {
-        // A result that was not checked yet must not be overwritten.
-        if self.asked >= self.got + self.depth {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
+    /// Posts the next request for `bytes` bytes.
+    fn post(&mut self, bytes: usize) -> io::Result<()> {
         let (start, lap) = self.slot(self.asked);
         if self.verifier.is_some() {
             // Cleared, so that the result of an earlier lap does not pass for this one's.
-            self.fetched.write(start, &vec![0; message.len()]);
+            self.fetched.write(start, &vec![0; bytes]);
         }
         let place = self.queue.place(start);
         let request = match self.operation {
@@ -134,31 +135,127 @@ impl Flow for FetchFlow {
             Operation::CompareSwap => Request::CompareSwap(place, [lap, lap + 1]),
             _ => Request::Read(place),
         };
-        self.queue.post(request, &self.fetched, start..start + message.len())?;
+        self.queue.post(request, &self.fetched, start..start + bytes)?;
         self.asked += 1;
         Ok(())
     }
 
-    fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
-        if !self.is_active {
-            self.queue.await_arrival()?;
-            return Ok(Message::End);
-        }
-        self.queue.await_done(self.got)?;
+    /// Takes the oldest result, which has arrived.
+    fn take(&mut self, bytes: usize) -> io::Result<()> {
         if self.operation.is_atomic() {
             self.check(self.got)?;
         }
         let (start, _) = self.slot(self.got);
         if let Some(verifier) = &mut self.verifier {
             let slot = self.got % self.depth;
-            verifier.check(&self.fetched, start..start + buffer.len(), slot)?;
+            verifier.check(&self.fetched, start..start + bytes, slot)?;
         }
         self.got += 1;
+        Ok(())
+    }
+
+    /// Posts as many requests as may be in flight, until the sender has ended.
+    fn read_ahead(&mut self) -> io::Result<()> {
+        while !self.has_ended && self.asked < self.got + self.depth {
+            if if_ready(self.post(self.payload_bytes))?.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn moved_since(&self, before: u64) -> Moved {
+        let payloads = self.got - before;
+        Moved { payloads, bytes: payloads * self.payload_bytes as u64 }
+    }
+}
+
+impl Flow for FetchFlow {
+    /// Waits until the other end has read more.
+    fn send(&mut self, _: &mut [u8]) -> io::Result<Moved> {
+        let before = self.got;
+        self.queue.await_arrival()?;
+        while let Some(Arrival { slot, bytes, .. }) = self.queue.take_arrival() {
+            if bytes == 0 {
+                self.has_ended = true;
+                break;
+            }
+            self.got = self.got.max(self.notes.take(slot, &self.queue)?);
+        }
+        Ok(self.moved_since(before))
+    }
+
+    /// Reads as many payloads at once as there are requests in flight, until the sender has told that it has ended.
+    fn receive(&mut self, _: &mut [u8]) -> io::Result<Moved> {
+        let before = self.got;
+        let most = (AT_ONCE_BYTES / self.payload_bytes.max(1)).max(1) as u64;
+        loop {
+            self.queue.take()?;
+            self.has_ended |= self.queue.take_arrival().is_some();
+            self.read_ahead()?;
+            while self.got < self.queue.done() && self.got < before + most {
+                self.take(self.payload_bytes)?;
+                self.read_ahead()?;
+            }
+            if self.got > before {
+                self.notes.say_at_times(self.got, &mut self.queue)?;
+                self.queue.goes_on();
+                return Ok(self.moved_since(before));
+            }
+            if self.has_ended && self.asked == self.got {
+                self.notes.say(self.got, &mut self.queue)?;
+                self.notes.end(&mut self.queue)?;
+                self.queue.drain()?;
+                return Ok(Moved::default());
+            }
+            self.queue.pause()?;
+        }
+    }
+
+    fn waiting_bytes(&mut self) -> io::Result<u64> {
+        while self.queue.take()? > 0 {}
+        Ok(self.queue.done().saturating_sub(self.got) * self.payload_bytes as u64)
+    }
+
+    /// Tells the other end to stop reading, and waits until it says how much it has read in all.
+    fn settle(&mut self) -> io::Result<Moved> {
+        let before = self.got;
+        if self.does_fetch || !self.is_stream || self.has_ended {
+            return Ok(Moved::default());
+        }
+        self.notes.end(&mut self.queue)?;
+        let mut heard = Instant::now();
+        while !self.has_ended {
+            if if_ready(self.send(&mut []))?.is_some() {
+                heard = Instant::now();
+            } else if heard.elapsed() > STALLED_AFTER {
+                let message = "stalled: the other end does not say how much it has read";
+                return Err(io::Error::other(message));
+            }
+        }
+        Ok(self.moved_since(before))
+    }
+
+    fn send_message(&mut self, message: &mut [u8], _: u64) -> io::Result<()> {
+        // A result that was not checked yet must not be overwritten.
+        if self.asked >= self.got + self.depth {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.post(message.len())
+    }
+
+    fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
+        if !self.does_fetch {
+            self.queue.await_arrival()?;
+            return Ok(Message::End);
+        }
+        self.queue.await_done(self.got)?;
+        self.take(buffer.len())?;
         Ok(Message::Next)
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        if !self.is_active {
+        if self.is_stream || !self.does_fetch {
             return Ok(());
         }
         self.notes.end(&mut self.queue)?;

@@ -5,6 +5,10 @@ use std::io;
 use fabricmark_rdma::{Adapter, Region, Request};
 
 use super::queue::Queue;
+use fabricmark_telemetry::clock::now_ns;
+
+/// Interval of notes about the progress of a stream.
+const EVERY_NS: u64 = 2_000_000;
 
 /// Notes that may have arrived and not been taken: as many as are sent in an eighth of a second.
 pub(super) const SLOTS: u32 = 64;
@@ -16,11 +20,13 @@ const BYTES: usize = size_of::<u64>();
 pub(super) struct Notes {
     region: Region,
     said: usize,
+    /// When the last one about the progress of a stream was sent.
+    said_ns: u64,
 }
 
 impl Notes {
     pub(super) fn new(adapter: &Adapter) -> io::Result<Self> {
-        Ok(Self { region: adapter.region(2 * SLOTS as usize * BYTES)?, said: 0 })
+        Ok(Self { region: adapter.region(2 * SLOTS as usize * BYTES)?, said: 0, said_ns: 0 })
     }
 
     /// Posts receive requests for notes before the other end can send one.
@@ -39,6 +45,16 @@ impl Notes {
         self.said += 1;
         self.region.write(start, &number.to_be_bytes());
         queue.post_beside(Request::Send, &self.region, start..start + BYTES)
+    }
+
+    /// As [`Self::say`], but not more often than every [`EVERY_NS`].
+    pub(super) fn say_at_times(&mut self, number: u64, queue: &mut Queue) -> io::Result<()> {
+        let now = now_ns();
+        if now.saturating_sub(self.said_ns) < EVERY_NS {
+            return Ok(());
+        }
+        self.said_ns = now;
+        self.say(number, queue)
     }
 
     /// Sends the end of the flow: an empty message.

@@ -442,9 +442,19 @@ impl Queue {
         Ok(())
     }
 
+    /// Payloads that are known to have completed.
+    pub(super) fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// Tells that more may be there to do, without an event.
+    pub(super) fn goes_on(&mut self) {
+        self.goes_on = true;
+    }
+
     /// Waits, in the point's wait mode, until there may be a completion. Fails if it must not wait, if it takes long,
     /// or if the other end is gone.
-    fn pause(&mut self) -> io::Result<()> {
+    pub(super) fn pause(&mut self) -> io::Result<()> {
         self.goes_on = false;
         match self.wait {
             Wait::Spin | Wait::BusyPoll => {

@@ -20,10 +20,6 @@ use super::queue::{Arrival, LOOK_AFTER, Needs, Queue};
 use crate::control::Control;
 use crate::failure::system;
 use crate::transport::{Flow, Message, Moved};
-use fabricmark_telemetry::clock::now_ns;
-
-/// Interval of notes to the receiver of a stream.
-const NOTE_EVERY_NS: u64 = 2_000_000;
 
 /// Writes between two clock readings, of payloads that are shorter than `SHORT_BYTES`.
 const WRITES: u64 = 8;
@@ -46,7 +42,6 @@ pub(crate) struct WriteFlow {
     verifier: Option<Verifier>,
     sent: u64,
     received: u64,
-    noted_ns: u64,
     in_vain: u32,
     has_ended: bool,
 }
@@ -98,22 +93,11 @@ impl WriteFlow {
             verifier,
             sent: 0,
             received: 0,
-            noted_ns: 0,
             in_vain: 0,
             has_ended: false,
         };
         flow.queue.meet(&flow.slots, prepare, control)?;
         Ok(flow)
-    }
-
-    /// Reports how much was sent, every `NOTE_EVERY_NS`.
-    fn note(&mut self) -> io::Result<()> {
-        let now = now_ns();
-        if now.saturating_sub(self.noted_ns) < NOTE_EVERY_NS {
-            return Ok(());
-        }
-        self.noted_ns = now;
-        self.notes.say(self.sent, &mut self.queue)
     }
 
     /// Fills the next slot if payloads are verified, once its previous message has left; returns the offset of the
@@ -150,7 +134,7 @@ impl Flow for WriteFlow {
         let start = self.fill(payload.len())?;
         self.write(if self.verifier.is_some() { start } else { 0 }, payload.len())?;
         if payload.len() >= SHORT_BYTES || self.sent.is_multiple_of(WRITES) {
-            self.note()?;
+            self.notes.say_at_times(self.sent, &mut self.queue)?;
         }
         Ok(Moved::one(payload.len()))
     }
