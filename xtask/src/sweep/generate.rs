@@ -149,7 +149,7 @@ impl Drawing {
     }
 
     fn flows(&mut self, pattern: &str) -> u64 {
-        let may_have_many = !matches!(pattern, "ping-ping" | "crr");
+        let may_have_many = pattern != "ping-ping";
         if self.chance(if may_have_many { 0.35 } else { 0.02 }) {
             let flows = 2 + self.stream.below(FLOWS_MAX - 1);
             self.put("flows", &flows);

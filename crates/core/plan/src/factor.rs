@@ -494,11 +494,11 @@ factors! {
         });
     /// name without effect; two labels compare a setting with itself (an A/A test)
     Label, label: Option<String> = Traffic.of(Kind::Name).shared();
-    /// load threads at each end, each with a share of the flows and a CPU of its own; not with verbs, io_uring and crr
+    /// load threads at each end, each with a share of the flows and a CPU of its own; not with io_uring
     Threads, threads: Option<u32> = Calls.of(Kind::Number(1, Point::THREADS_MAX))
         .shown("{} threads")
         .unset("1")
-        .when(|point| point.flows > 1 && point.pattern != Pattern::Crr);
+        .when(|point| point.flows > 1);
     /// settings of the hosts at both ends during a run, such as `"mtu=9000,tso=off"` ([settings.md](settings.md)); each is put back after the run
     HostSettings, host_settings: Option<String> = Calls.of(Kind::Grammar(host_settings::list))
         .or_none()

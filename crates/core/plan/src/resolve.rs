@@ -225,32 +225,32 @@ fn check_payload(point: &Point) -> Result<(), Contradiction> {
     refuse(factor, message, help)
 }
 
-/// Rejects more load threads than flows, and several threads with verbs or io_uring.
+/// Rejects more load threads than flows, and several threads with io_uring.
 fn check_threads(point: &Point) -> Result<(), Contradiction> {
     let Some(threads @ 2..) = point.threads else { return Ok(()) };
     if threads > point.flows {
         let message = format!("threads={threads} exceeds flows={}", point.flows);
         return refuse(Factor::Threads, message, "use at most as many threads as flows");
     }
-    let (factor, help) = if point.transport.is_verbs() {
-        (Factor::Transport, "use threads=1, or a transport other than rc, uc and ud")
-    } else if point.path.is_uring() {
-        // A ring takes requests only from the thread that made it (IORING_SETUP_SINGLE_ISSUER).
-        (Factor::Path, "use threads=1, or a path without io_uring")
-    } else {
+    if !point.path.is_uring() {
         return Ok(());
-    };
-    let message =
-        format!("threads={threads} is not supported with {factor}={}", point.level(factor));
-    refuse(Factor::Threads, message, help)
+    }
+    // A ring takes requests only from the thread that made it (IORING_SETUP_SINGLE_ISSUER).
+    let message = format!("threads={threads} is not supported with path={}", point.path);
+    refuse(Factor::Threads, message, "use threads=1, or a path without io_uring")
 }
 
 /// Rejects numbers of flows that the pattern or the way to wait does not support.
 fn check_flows(point: &Point) -> Result<(), Contradiction> {
     let Point { pattern, wait, flows, .. } = *point;
-    if pattern == Pattern::Crr && (flows > 1 || wait != Wait::Block) {
-        let message = "crr supports only flows=1 and wait=block";
-        return refuse(Factor::Pattern, message, "leave out flows and wait");
+    if pattern == Pattern::Crr && !matches!(wait, Wait::Block | Wait::Epoll) {
+        let message = format!("crr does not support wait={wait}");
+        return refuse(Factor::Wait, message, "use wait=block or epoll");
+    }
+    let has_one = flows == 1 && wait == Wait::Block;
+    if pattern == Pattern::Crr && point.transport == Transport::Quic && !has_one {
+        let message = "crr over quic supports only flows=1 and wait=block";
+        return refuse(Factor::Transport, message, "use flows=1, or transport=tls");
     }
     let threads = point.load_threads();
     if flows > threads && wait != Wait::Epoll {
@@ -418,6 +418,10 @@ fn check_timestamps(point: &Point) -> Result<(), Contradiction> {
         let message = format!("timestamps needs one request in flight, not {requests}");
         return refuse(Factor::Timestamps, message, "use outstanding=1, or leave out timestamps");
     }
+    if point.pattern == Pattern::Crr && (point.flows > 1 || point.wait == Wait::Epoll) {
+        let message = "timestamps of crr need flows=1 and wait=block";
+        return refuse(Factor::Timestamps, message, "use these, or leave out timestamps");
+    }
     if point.path != Path::Copy || point.quickack.is_some() {
         let message = "timestamps is supported only with path=copy and without quickack";
         return refuse(Factor::Timestamps, message, "use these, or leave out timestamps");
@@ -482,6 +486,26 @@ mod tests {
             ("flows=2,threads=3", "threads=3 exceeds flows=2"),
             ("flows=2,threads=2,path=io-uring", "with path=io-uring"),
             ("flows=3,threads=2,wait=block", "with flows=3 and threads=2"),
+        ] {
+            let refusal = of(levels).unwrap_err().to_string();
+            assert!(refusal.contains(says), "{levels}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn crr_has_as_many_connections_at_once_as_flows() {
+        let of = |levels: &str| {
+            let base = "pattern=crr,congestion=cubic,family=4,payload=64,link=loopback";
+            resolve(&overlay(&format!("{base},{levels}")).unwrap())
+        };
+        assert_eq!(of("transport=tcp").unwrap().wait, Wait::Block);
+        assert_eq!(of("transport=tcp,flows=100").unwrap().wait, Wait::Epoll);
+        let threads = of("transport=tls,flows=2,threads=2").unwrap();
+        assert_eq!((threads.threads, threads.wait), (Some(2), Wait::Block));
+        for (levels, says) in [
+            ("transport=tcp,wait=spin", "crr does not support wait=spin"),
+            ("transport=quic,flows=2", "only flows=1"),
+            ("transport=tcp,flows=2,timestamps=software", "flows=1"),
         ] {
             let refusal = of(levels).unwrap_err().to_string();
             assert!(refusal.contains(says), "{levels}: {refusal}");

@@ -121,8 +121,7 @@ fn carry_once<F: Flow>(
     if prepare.is_active() {
         begin();
     }
-    let delay_began_ns = thread_run_delay_ns();
-    let (cpu_began_ns, began_ns) = (thread_cpu_ns(), now_ns());
+    let clock = ThreadClock::start();
     control.interrupter.started();
     // The schedule begins with the run.
     let paced = if prepare.is_active() { pacer(prepare, share, control)? } else { None };
@@ -135,14 +134,33 @@ fn carry_once<F: Flow>(
         (_, true) => (ask(flows, prepare, paced, control), "the other end stopped answering"),
         (_, false) => (answer(flows, prepare, control), "cannot answer"),
     };
-    let (cpu_ns, elapsed_ns) = (thread_cpu_ns() - cpu_began_ns, now_ns() - began_ns);
-    let active = prepare.is_active().then(|| ended_after(elapsed_ns));
+    let thread = clock.read();
+    let active = prepare.is_active().then(|| ended_after(thread.elapsed_ns));
     control.interrupter.ended();
     drop(interrupting);
-    let run_delay_ns =
-        thread_run_delay_ns().zip(delay_began_ns).map(|(now, before)| now.saturating_sub(before));
-    let thread = Some(ThreadTime { cpu_ns, elapsed_ns, run_delay_ns });
-    Ok(EndReport { thread, active, ..carried.map_err(peer(failed))? })
+    Ok(EndReport { thread: Some(thread), active, ..carried.map_err(peer(failed))? })
+}
+
+/// Times of a load thread since its run began.
+pub(crate) struct ThreadClock {
+    delay_began_ns: Option<u64>,
+    cpu_began_ns: u64,
+    began_ns: u64,
+}
+
+impl ThreadClock {
+    pub(crate) fn start() -> Self {
+        let delay_began_ns = thread_run_delay_ns();
+        Self { delay_began_ns, cpu_began_ns: thread_cpu_ns(), began_ns: now_ns() }
+    }
+
+    pub(crate) fn read(&self) -> ThreadTime {
+        let cpu_ns = thread_cpu_ns() - self.cpu_began_ns;
+        let elapsed_ns = now_ns() - self.began_ns;
+        let delays = thread_run_delay_ns().zip(self.delay_began_ns);
+        let run_delay_ns = delays.map(|(now, before)| now.saturating_sub(before));
+        ThreadTime { cpu_ns, elapsed_ns, run_delay_ns }
+    }
 }
 
 /// When a sender ran that has just ended.

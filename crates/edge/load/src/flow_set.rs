@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::{self, MaybeUninit};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -26,10 +26,56 @@ pub(crate) enum Interest {
     Change,
 }
 
-/// The flows of a thread, registered with epoll by index.
-pub(crate) struct FlowSet {
+/// Descriptors of a thread, registered with epoll by number.
+pub(crate) struct Ready {
     epoll: OwnedFd,
     events: Vec<Event>,
+}
+
+impl Ready {
+    pub(crate) fn new() -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        Ok(Self { epoll, events: Vec::with_capacity(EVENTS) })
+    }
+
+    /// Reports `place` when the descriptor is ready. A closed descriptor is forgotten by itself.
+    pub(crate) fn add(&self, fd: impl AsFd, place: usize, flags: EventFlags) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(place as u64), flags)?)
+    }
+
+    /// The numbers of what is ready; none after a signal, or if nothing is within `timeout`.
+    pub(crate) fn look(&mut self, mut timeout: Option<Duration>) -> io::Result<Vec<usize>> {
+        loop {
+            self.events.clear();
+            let room: &mut [MaybeUninit<Event>] = self.events.spare_capacity_mut();
+            match epoll::wait(&self.epoll, room, timespec(timeout).as_ref()) {
+                Ok((events, _)) => {
+                    return Ok(events.iter().map(|event| event.data.u64() as usize).collect());
+                }
+                // An io_uring completion interrupts its thread as a signal does, and its event is then in the set.
+                Err(rustix::io::Errno::INTR) => timeout = Some(Duration::ZERO),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// As [`Self::look`], by ppoll(2) on the epoll descriptor, because the timeout of epoll_wait(2) has a resolution of 1
+    /// ms.
+    pub(crate) fn look_for(&mut self, timeout: Option<Duration>) -> io::Result<Vec<usize>> {
+        let mut set = [PollFd::new(&self.epoll, PollFlags::IN)];
+        let is_silent = timeout != Some(Duration::ZERO)
+            && match poll(&mut set, timespec(timeout).as_ref()) {
+                Ok(count) => count == 0,
+                Err(rustix::io::Errno::INTR) => false,
+                Err(error) => return Err(error.into()),
+            };
+        if is_silent { Ok(Vec::new()) } else { self.look(Some(Duration::ZERO)) }
+    }
+}
+
+/// The flows of a thread, registered with epoll by index.
+pub(crate) struct FlowSet {
+    ready: Ready,
     /// Flows with a `ready_fd`, which may signal nothing at first: reported as ready once, without an event.
     untold: Vec<usize>,
     /// Whether each flow has ended but still has timers to serve; empty if there is none.
@@ -50,20 +96,19 @@ impl FlowSet {
             Interest::Change if !Flow::has_end(flow) => EventFlags::IN | EventFlags::ET,
             Interest::Change => EventFlags::IN | EventFlags::OUT | EventFlags::ET,
         };
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let ready = Ready::new()?;
         let mut untold = Vec::new();
         for (place, flow) in flows.iter().enumerate() {
-            let (data, flags) = (EventData::new_u64(place as u64), flags_of(flow));
+            let flags = flags_of(flow);
             if let Some(fd) = flow.ready_fd() {
-                epoll::add(&epoll, fd, data, EventFlags::IN | (flags & EventFlags::ET))?;
+                ready.add(fd, place, EventFlags::IN | (flags & EventFlags::ET))?;
                 untold.push(place);
             } else if let Some(fd) = flow.fd() {
-                epoll::add(&epoll, fd, data, flags)?;
+                ready.add(fd, place, flags)?;
             }
         }
         Ok(Self {
-            epoll,
-            events: Vec::with_capacity(EVENTS),
+            ready,
             untold,
             is_over: Vec::new(),
             has_room_events: Vec::new(),
@@ -87,23 +132,15 @@ impl FlowSet {
         self.has_room_events.resize(flows.len(), false);
         if !mem::replace(&mut self.has_room_events[place], true) {
             let flags = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
-            epoll::modify(&self.epoll, fd, EventData::new_u64(place as u64), flags)?;
+            epoll::modify(&self.ready.epoll, fd, EventData::new_u64(place as u64), flags)?;
         }
         Ok(())
     }
 
-    /// As [`Self::wait`], for at most `ns` nanoseconds, which may be 0. Uses ppoll(2) on the epoll descriptor,
-    /// because the timeout of epoll_wait(2) has a resolution of 1 ms.
+    /// As [`Self::wait`], for at most `ns` nanoseconds, which may be 0.
     pub(crate) fn wait_for<F: Flow>(&mut self, flows: &mut [F], ns: u64) -> io::Result<Vec<usize>> {
         let timeout = self.until_due(flows, Some(Duration::from_nanos(ns)));
-        let mut set = [PollFd::new(&self.epoll, PollFlags::IN)];
-        let is_silent = timeout != Some(Duration::ZERO)
-            && match poll(&mut set, timespec(timeout).as_ref()) {
-                Ok(count) => count == 0,
-                Err(rustix::io::Errno::INTR) => false,
-                Err(error) => return Err(error.into()),
-            };
-        let ready = if is_silent { Vec::new() } else { self.look(Some(Duration::ZERO))? };
+        let ready = self.ready.look_for(timeout)?;
         self.with_due(flows, ready)
     }
 
@@ -111,7 +148,7 @@ impl FlowSet {
     /// thread that is not interrupted.
     pub(crate) fn wait<F: Flow>(&mut self, flows: &mut [F]) -> io::Result<Vec<usize>> {
         let timeout = self.until_due(flows, self.at_most);
-        let ready = self.look(timeout)?;
+        let ready = self.ready.look(timeout)?;
         self.with_due(flows, ready)
     }
 
@@ -155,22 +192,6 @@ impl FlowSet {
         tended.map(|()| ready)
     }
 
-    /// Reads events from epoll.
-    fn look(&mut self, mut timeout: Option<Duration>) -> io::Result<Vec<usize>> {
-        loop {
-            self.events.clear();
-            let room: &mut [MaybeUninit<Event>] = self.events.spare_capacity_mut();
-            match epoll::wait(&self.epoll, room, timespec(timeout).as_ref()) {
-                Ok((events, _)) => {
-                    return Ok(events.iter().map(|event| event.data.u64() as usize).collect());
-                }
-                // An io_uring completion interrupts its thread as a signal does, and its event is then in the set.
-                Err(rustix::io::Errno::INTR) => timeout = Some(Duration::ZERO),
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
     /// Stops reporting a flow.
     pub(crate) fn forget(&mut self, place: usize, flows: &mut [impl Flow]) -> io::Result<()> {
         let count = flows.len();
@@ -181,7 +202,7 @@ impl FlowSet {
             return Ok(());
         }
         match flow.ready_fd().or(flow.fd()) {
-            Some(fd) => Ok(epoll::delete(&self.epoll, fd)?),
+            Some(fd) => Ok(epoll::delete(&self.ready.epoll, fd)?),
             None => Ok(()),
         }
     }
@@ -208,7 +229,7 @@ pub fn poll_for(asked: &mut [PollFd<'_>], at_most: Duration) -> io::Result<usize
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::{AsFd, BorrowedFd};
+    use std::os::fd::BorrowedFd;
     use std::os::unix::net::UnixDatagram;
 
     use super::*;

@@ -33,7 +33,8 @@ pub mod pattern {
     //! The hot loops. A new pattern is one file and works over every transport.
     pub mod answer;
     pub mod arrivals;
-    pub mod crr;
+    pub(crate) mod crr;
+    pub(crate) mod crr_many;
     mod paced_requests;
     pub mod paced_rr;
     pub mod paced_stream;

@@ -10,7 +10,6 @@ use crate::control::Control;
 use crate::descriptors::own_descriptors;
 use crate::endpoint::pin;
 use crate::failure::caught;
-use crate::transport::Flow;
 use crate::watch::leave_the_processor_of_the_load;
 
 /// The part of a run that one load thread carries.
@@ -29,6 +28,11 @@ impl Share {
     pub(crate) fn whole(flows: usize) -> Self {
         Self { thread: 0, flows: 0..flows as u64, of: flows as u64 }
     }
+
+    /// Number of its flows.
+    pub(crate) fn len(&self) -> usize {
+        (self.flows.end - self.flows.start) as usize
+    }
 }
 
 /// CPU that a thread is to be pinned to.
@@ -41,7 +45,7 @@ fn cpu_of(thread: usize, prepare: &Prepare) -> Option<u32> {
 
 /// Runs `carry` on as many threads as the point has, each with its share of the flows. All threads end with the run; if
 /// one fails, the run does. `begin` starts the clock of the run.
-pub(crate) fn on_threads<F: Flow + Send>(
+pub(crate) fn on_threads<F: Send>(
     flows: &mut [F],
     prepare: &Prepare,
     control: &Control,

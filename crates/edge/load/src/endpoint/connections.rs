@@ -4,27 +4,26 @@ use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
-use std::slice::from_ref;
-use std::sync::atomic::Ordering::Relaxed;
 
-use fabricmark_plan::{Role, Timestamps};
-use fabricmark_proto::{EndReport, Failure};
-use fabricmark_record::{Series, Side};
+use fabricmark_plan::{Role, Timestamps, Wait};
+use fabricmark_proto::{EndReport, Failure, Prepare};
+use fabricmark_record::{Counts, Fairness};
 use fabricmark_units::{Bytes, Nanos};
 use socket2::{Domain, Socket, Type};
 
 use super::Run;
 use crate::amount::Amount;
-use crate::carry::{ended_after, found, messages, pacer};
+use crate::carry::{ThreadClock, ended_after, found, messages, pacer};
+use crate::control::Control;
 use crate::failure::{peer, system};
-use crate::interrupt::Blocking;
 use crate::opening::{self, Connection, Listener, NOT_OPEN, accept_all};
 use crate::pacer::Pacer;
-use crate::pattern::crr::{self, Patience};
+use crate::pattern::crr::{self, Departures, Patience};
+use crate::pattern::crr_many;
 use crate::pattern::rr::Asked;
 use crate::response_limit::ResponseLimit;
 use crate::sockets::{bound, peer_within, side};
-use crate::threads::Share;
+use crate::threads::{Share, on_threads};
 use crate::transport::bytes::{ByteStream, PathStream};
 use crate::watch::watched;
 use fabricmark_telemetry::clock::now_ns;
@@ -32,30 +31,45 @@ use fabricmark_telemetry::gauge::Gauge;
 use fabricmark_telemetry::stamp::{self, Arrivals, Trips, enable_receive};
 
 impl Run<'_> {
+    /// Each load thread has its share of the connections that are open at once. It serves one at a time in calls that
+    /// block, or waits for all of its own with epoll.
     pub(super) fn crr<C: Connection>(&self, socket: Socket) -> Result<EndReport, Failure> {
         let (prepare, control) = (self.prepare, self.control);
+        let does_block = prepare.point.wait != Wait::Epoll;
         if let (Role::Client, Some(peer_at)) = (prepare.role, self.peer_at) {
-            // Only the first connection carries the token; later ones send only the request, as with other tools.
             let first = self.open::<C>(socket)?;
-            return self.ask_by_connections(first, |socket| {
-                opening::connect_until_interrupted::<C>(socket, peer_at, prepare, control)
+            let amount = amount(prepare, control);
+            return self.by_shares(first, |share, begin, gauge| {
+                if does_block {
+                    return ask(prepare, control, share, begin, &amount, gauge, |socket| {
+                        opening::connect_until_interrupted::<C>(socket, peer_at, prepare, control)
+                    });
+                }
+                ask_many(prepare, control, share, begin, &amount, gauge, |socket| {
+                    opening::connecting::<C>(socket, peer_at, prepare)
+                })
             });
         }
         let listener = Listener::new::<C>(socket, prepare)?;
         let first = accept_all::<C>(&listener, control)?;
-        listener.wait_for_orders()?;
-        self.answer_by_connections(first, || {
-            let mut connection: C = listener.accept()?;
-            if C::HAS_KEYS {
-                let shake = || connection.shake_hands(&prepare.point);
-                opening::in_time(NOT_OPEN, peer_within(prepare), control, shake)
-                    .map_err(io::Error::other)?;
+        if does_block { listener.wait_for_orders() } else { listener.does_not_block() }?;
+        self.by_shares(first, |_, _, gauge| {
+            if !does_block {
+                return answer_many::<C>(prepare, control, &listener, gauge);
             }
-            Ok(connection)
+            answer(prepare, control, gauge, || {
+                let mut connection: C = listener.accept()?;
+                if C::HAS_KEYS {
+                    let shake = || connection.shake_hands(&prepare.point);
+                    opening::in_time(NOT_OPEN, peer_within(prepare), control, shake)
+                        .map_err(io::Error::other)?;
+                }
+                Ok(connection)
+            })
         })
     }
 
-    /// [`Self::crr`] over TCP whose times are split by packet timestamps.
+    /// [`Self::crr`] over TCP whose times are split by packet timestamps, one connection at a time.
     pub(super) fn stamped_crr(
         &self,
         socket: Socket,
@@ -92,54 +106,17 @@ impl Run<'_> {
         Ok(EndReport { kernel_times: Some(arrivals.borrow_mut().finish()), ..report })
     }
 
-    fn side_of(&self, first: Option<&impl AsFd>) -> Side {
-        first.map(|first| side(first, self.prepare.cpu)).unwrap_or_default()
-    }
-
-    /// Sends a request over each new connection, at the point's pace. Closes `first`, which only opened the flow.
+    /// Sends a request over each new connection, one after the other. Closes `first`, which only opened the flow.
     pub(super) fn ask_by_connections<S: Read + Write>(
         &self,
         first: Vec<impl AsFd>,
         connect: impl Fn(Socket) -> Result<S, Failure>,
     ) -> Result<EndReport, Failure> {
-        let control = self.control;
-        let side = self.side_of(first.first());
-        // The server may serve one connection at a time.
-        drop(first);
-        (self.begin)();
-        let began_ns = now_ns();
-        let connect = || bound(self.prepare, 0).and_then(&connect).map_err(io::Error::other);
-        let (request, mut response) = messages(self.prepare);
-        let mut pacer = pacer(self.prepare, &Share::whole(1), control)?;
-        let omit = self.prepare.omit_ns;
-        let asked = match &pacer {
-            Some(pacer) => Asked::open_loop(pacer.start_ns(), omit),
-            None => Asked::closed_loop(now_ns(), omit),
-        };
-        let amount = Amount::new(self.prepare.amount.map_or(u64::MAX, |Bytes(b)| b), control);
-        let _interrupted = self.interrupted()?;
-        let patience = Patience::new(peer_within(self.prepare), control);
-        let (asked, series) = self.counted(|gauge| {
-            let departure = || {
-                let departed_ns = match &mut pacer {
-                    None => (!control.stop.load(Relaxed)).then(now_ns),
-                    Some(pacer) => pacer.wait(),
-                };
-                amount.take(request.len() as u64);
-                departed_ns
-            };
-            crr::ask(connect, &request, &mut response, departure, asked, patience, gauge)
-        });
-        let active = Some(ended_after(now_ns() - began_ns));
-        control.check()?;
-        let mut asked = asked.map_err(peer("a transaction failed"))?;
-        let pacing = pacer.map(Pacer::finish);
-        if let Some(pacing) = &pacing {
-            // Transactions are sequential, so the RTT of the first belongs to the counted time.
-            let least_rtt = self.prepare.least_rtt_ns.map(|_| Nanos(0));
-            asked = asked.in_overload(pacing, omit, least_rtt);
-        }
-        Ok(EndReport { side, pacing, series, active, ..found(asked) })
+        let (prepare, control) = (self.prepare, self.control);
+        let amount = amount(prepare, control);
+        self.counted(first, |gauges| {
+            ask(prepare, control, &Share::whole(1), self.begin, &amount, &gauges[0], connect)
+        })
     }
 
     /// Answers a request over each new connection. Closes `first`, which only opened the flow.
@@ -148,34 +125,168 @@ impl Run<'_> {
         first: Vec<impl AsFd>,
         accept: impl Fn() -> io::Result<S>,
     ) -> Result<EndReport, Failure> {
-        let side = self.side_of(first.first());
+        let (prepare, control) = (self.prepare, self.control);
+        self.counted(first, |gauges| answer(prepare, control, &gauges[0], accept))
+    }
+
+    /// Runs `carry` on each load thread.
+    fn by_shares(
+        &self,
+        first: Vec<impl AsFd>,
+        carry: impl Fn(&Share, &dyn Fn(), &Gauge) -> Result<EndReport, Failure> + Sync,
+    ) -> Result<EndReport, Failure> {
+        let (prepare, control) = (self.prepare, self.control);
+        let mut connections = vec![(); prepare.point.flows as usize];
+        self.counted(first, |gauges| {
+            on_threads(&mut connections, prepare, control, self.begin, |_, share, begin| {
+                carry(share, begin, &gauges[share.thread])
+            })
+        })
+    }
+
+    /// Runs `carry`, in intervals if the plan asks for them: without TCP_INFO, since no single connection represents the
+    /// run. `first` supplies the socket options of the report, and is closed: the server may serve one connection at a
+    /// time.
+    fn counted(
+        &self,
+        first: Vec<impl AsFd>,
+        carry: impl FnOnce(&[Gauge]) -> Result<EndReport, Failure>,
+    ) -> Result<EndReport, Failure> {
+        let prepare = self.prepare;
+        let side = first.first().map(|first| side(first, prepare.cpu)).unwrap_or_default();
         drop(first);
-        let (mut request, response) = messages(self.prepare);
-        let _interrupted = self.interrupted()?;
-        let patience = Patience::new(peer_within(self.prepare), self.control);
-        let limit = ResponseLimit::of(self.prepare, response.len(), self.control);
-        let limit = limit.as_ref();
-        let (counts, series) = self
-            .counted(|gauge| crr::answer(accept, &mut request, &response, limit, patience, gauge));
-        let counts = counts.map_err(peer("cannot answer"))?;
-        Ok(EndReport { counts, side, series, ..EndReport::default() })
-    }
-
-    /// Interrupts blocked calls at intervals, to detect a silent peer.
-    fn interrupted(&self) -> Result<Blocking<'_>, Failure> {
-        let look_every = peer_within(self.prepare) / 5;
-        self.control.interrupter.block(Some(look_every)).map_err(system("handle a signal"))
-    }
-
-    /// Counts in intervals if the plan asks for them. Without TCP_INFO: no single connection represents the run.
-    fn counted<R>(&self, carry: impl FnOnce(&Gauge) -> R) -> (R, Option<Series>) {
-        let gauge = Gauge::default();
-        match self.prepare.interval_ns {
+        let gauges: Vec<Gauge> =
+            (0..prepare.point.load_threads()).map(|_| Gauge::default()).collect();
+        let (report, series) = match prepare.interval_ns {
             Some(interval) => {
-                let planned = Some(self.prepare.start_ns + self.prepare.duration_ns);
-                watched(interval, planned, None, self.control, from_ref(&gauge), || carry(&gauge))
+                let planned = Some(prepare.start_ns + prepare.duration_ns);
+                watched(interval, planned, None, self.control, &gauges, || carry(&gauges))
             }
-            None => (carry(&gauge), None),
-        }
+            None => (carry(&gauges), None),
+        };
+        Ok(EndReport { side, series, ..report? })
     }
+}
+
+fn amount<'a>(prepare: &Prepare, control: &'a Control) -> Amount<'a> {
+    Amount::new(prepare.amount.map_or(u64::MAX, |Bytes(bytes)| bytes), control)
+}
+
+/// Makes the transactions of a thread one after the other.
+fn ask<S: Read + Write>(
+    prepare: &Prepare,
+    control: &Control,
+    share: &Share,
+    begin: &dyn Fn(),
+    amount: &Amount<'_>,
+    gauge: &Gauge,
+    connect: impl Fn(Socket) -> Result<S, Failure>,
+) -> Result<EndReport, Failure> {
+    let connect = || bound(prepare, 0).and_then(&connect).map_err(io::Error::other);
+    let (request, mut response) = messages(prepare);
+    let patience = Patience::new(peer_within(prepare), control);
+    asking(prepare, control, share, begin, amount, |departures, asked| {
+        let asked = crr::ask(connect, &request, &mut response, departures, asked, patience, gauge);
+        asked.map(|asked| (asked, None))
+    })
+}
+
+/// Makes the transactions of a thread, as many at once as its share has flows.
+fn ask_many<C: Connection>(
+    prepare: &Prepare,
+    control: &Control,
+    share: &Share,
+    begin: &dyn Fn(),
+    amount: &Amount<'_>,
+    gauge: &Gauge,
+    connect: impl Fn(Socket) -> Result<C, Failure>,
+) -> Result<EndReport, Failure> {
+    let connect = || bound(prepare, 0).and_then(&connect).map_err(io::Error::other);
+    let (mut request, mut response) = messages(prepare);
+    let buffers = (&mut request[..], &mut response[..]);
+    asking(prepare, control, share, begin, amount, |departures, asked| {
+        let (flows, run) = (share.len(), (prepare, control));
+        let asked = crr_many::ask(flows, connect, buffers, departures, asked, run, gauge);
+        asked.map(|(asked, of_each)| (asked, Some(Fairness::of(&of_each))))
+    })
+}
+
+/// Begins the run of a client at the point's pace, and evaluates its transactions.
+fn asking(
+    prepare: &Prepare,
+    control: &Control,
+    share: &Share,
+    begin: &dyn Fn(),
+    amount: &Amount<'_>,
+    carry: impl FnOnce(&mut Departures<'_>, Asked) -> io::Result<(Asked, Option<Fairness>)>,
+) -> Result<EndReport, Failure> {
+    begin();
+    let clock = ThreadClock::start();
+    control.interrupter.started();
+    let pacer = pacer(prepare, share, control)?;
+    let omit = prepare.omit_ns;
+    let asked = match &pacer {
+        Some(pacer) => Asked::open_loop(pacer.start_ns(), omit),
+        None => Asked::closed_loop(now_ns(), omit),
+    };
+    let request_bytes = prepare.point.payload.0;
+    let mut departures = Departures { pacer, amount, request_bytes, control };
+    let interrupted = control.interrupter.block(Some(peer_within(prepare) / 5));
+    let interrupted = interrupted.map_err(system("handle SIGURG"))?;
+    let asked = carry(&mut departures, asked);
+    let thread = clock.read();
+    control.interrupter.ended();
+    drop(interrupted);
+    control.check()?;
+    let (mut asked, fairness) = asked.map_err(peer("a transaction failed"))?;
+    let pacing = departures.pacer.map(Pacer::finish);
+    if let Some(pacing) = &pacing {
+        // Connections open within the counted time, so it is not known when the first response could arrive.
+        let least_rtt = prepare.least_rtt_ns.map(|_| Nanos(0));
+        asked = asked.in_overload(pacing, omit, least_rtt);
+    }
+    let active = Some(ended_after(thread.elapsed_ns));
+    Ok(EndReport { fairness, pacing, active, thread: Some(thread), ..found(asked) })
+}
+
+/// Answers the requests of one connection after the other.
+fn answer<S: ByteStream>(
+    prepare: &Prepare,
+    control: &Control,
+    gauge: &Gauge,
+    accept: impl Fn() -> io::Result<S>,
+) -> Result<EndReport, Failure> {
+    let (mut request, response) = messages(prepare);
+    let patience = Patience::new(peer_within(prepare), control);
+    answering(prepare, control, response.len(), |limit| {
+        crr::answer(accept, &mut request, &response, limit, patience, gauge)
+    })
+}
+
+/// Answers the requests of many connections at once.
+fn answer_many<C: Connection>(
+    prepare: &Prepare,
+    control: &Control,
+    listener: &Listener<'_>,
+    gauge: &Gauge,
+) -> Result<EndReport, Failure> {
+    let (mut request, mut response) = messages(prepare);
+    answering(prepare, control, response.len(), |limit| {
+        let buffers = (&mut request[..], &mut response[..]);
+        crr_many::answer::<C>(listener, buffers, limit, (prepare, control), gauge)
+    })
+}
+
+fn answering(
+    prepare: &Prepare,
+    control: &Control,
+    response_bytes: usize,
+    carry: impl FnOnce(Option<&ResponseLimit<'_>>) -> io::Result<Counts>,
+) -> Result<EndReport, Failure> {
+    let clock = ThreadClock::start();
+    let interrupted = control.interrupter.block(Some(peer_within(prepare) / 5));
+    let _interrupted = interrupted.map_err(system("handle SIGURG"))?;
+    let limit = ResponseLimit::of(prepare, response_bytes, control);
+    let counts = carry(limit.as_ref()).map_err(peer("cannot answer"))?;
+    Ok(EndReport { counts, thread: Some(clock.read()), ..EndReport::default() })
 }

@@ -10,7 +10,9 @@ use fabricmark_proto::{Failure, Opening, Prepare};
 use rustix::event::{PollFd, PollFlags};
 use socket2::SockRef;
 
-use super::streams::{Connection, Hearing, Listener, OPENED_AT_ONCE, opening, set_stream};
+use super::streams::{
+    Connection, Hearing, Listener, OPENED_AT_ONCE, flows_to_open, opening, set_stream,
+};
 use crate::control::Control;
 use crate::failure::system;
 use crate::flow_set::poll_briefly;
@@ -93,7 +95,7 @@ pub(crate) fn accept_all<C: Connection>(
     let prepare = listener.prepare;
     let mut candidates: Candidates<C> = Candidates::new();
     // Openings may arrive in any order.
-    let mut flows: Vec<Option<C>> = (0..prepare.point.flows).map(|_| None).collect();
+    let mut flows: Vec<Option<C>> = (0..flows_to_open(&prepare.point)).map(|_| None).collect();
     let mut left = flows.len();
     loop {
         control.check()?;

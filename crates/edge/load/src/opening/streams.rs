@@ -2,12 +2,12 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabricmark_plan::{Network, Point, Transport};
+use fabricmark_plan::{Network, Pattern, Point, Transport};
 use fabricmark_proto::{Failure, OPENING_BYTES, Opening, Prepare};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{SocketFlags, acceptfrom_with};
@@ -120,6 +120,11 @@ impl<'a> Listener<'a> {
         }
     }
 
+    /// Lets no call block: the thread waits with epoll.
+    pub(crate) fn does_not_block(&self) -> Result<(), Failure> {
+        self.socket.set_nonblocking(true).map_err(system("set O_NONBLOCK"))
+    }
+
     /// Accepts a connection from an admitted address; [`io::ErrorKind::WouldBlock`] if there is none. A connection
     /// from any other address is closed at once.
     pub(crate) fn accept<C: Connection>(&self) -> io::Result<C> {
@@ -129,6 +134,11 @@ impl<'a> Listener<'a> {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
         }
+        self.accept_waiting()
+    }
+
+    /// As [`Self::accept`], for a caller that has waited for connections itself.
+    pub(crate) fn accept_waiting<C: Connection>(&self) -> io::Result<C> {
         match accept_one(&self.socket) {
             Ok((socket, from)) if from.is_none_or(|from| self.prepare.admits(from)) => {
                 C::of(socket, self.keys.as_ref(), self.prepare)
@@ -137,6 +147,12 @@ impl<'a> Listener<'a> {
             Err(error) if is_of_connection(&error) => Err(io::ErrorKind::WouldBlock.into()),
             Err(error) => Err(error),
         }
+    }
+}
+
+impl AsFd for Listener<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
@@ -193,6 +209,25 @@ pub(crate) fn connect_until_interrupted<C: Connection>(
     };
     control.check()?;
     connected.map_err(unconnected(peer_at, within))?;
+    C::of(socket.into(), None, prepare).map_err(system("use a connection"))
+}
+
+/// A connection whose calls do not block, and whose connect(2) and TLS handshake may be incomplete. A connect over a Unix
+/// socket is complete: the kernel has no notice of room in a backlog.
+pub(crate) fn connecting<C: Connection>(
+    socket: Socket,
+    peer_at: SocketAddr,
+    prepare: &Prepare,
+) -> Result<C, Failure> {
+    let point = &prepare.point;
+    if point.transport.traits().network == Network::Machine {
+        let connected = socket.connect(&unix_address(prepare)?);
+        connected.map_err(peer("cannot connect to the unix socket"))?;
+        socket.set_nonblocking(true).map_err(system("set O_NONBLOCK"))?;
+    } else {
+        let within = peer_within(prepare);
+        begin_connect(&socket, labelled(peer_at, point)).map_err(unconnected(peer_at, within))?;
+    }
     C::of(socket.into(), None, prepare).map_err(system("use a connection"))
 }
 
@@ -292,6 +327,12 @@ pub(crate) fn unconnected(at: SocketAddr, within: Duration) -> impl FnOnce(io::E
     }
 }
 
+/// Flows that carry a token. In crr that is only the first connection; later ones send only the request, as with other
+/// tools.
+pub(super) fn flows_to_open(point: &Point) -> u32 {
+    if point.pattern == Pattern::Crr { 1 } else { point.flows }
+}
+
 /// Opens all flows of a run. Also returns the time that the first opening took, in nanoseconds.
 pub(crate) fn open_all<C: Connection>(
     first: Socket,
@@ -299,7 +340,7 @@ pub(crate) fn open_all<C: Connection>(
     prepare: &Prepare,
     control: &Control,
 ) -> Result<(Vec<C>, u64), Failure> {
-    let flows = prepare.point.flows;
+    let flows = flows_to_open(&prepare.point);
     let mut streams: Vec<C> = Vec::with_capacity(flows as usize);
     // The first flow alone, to measure the RTT.
     let mut sockets = vec![first];

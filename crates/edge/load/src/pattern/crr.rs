@@ -6,7 +6,10 @@ use std::mem;
 use std::time::Duration;
 
 use super::rr::Asked;
+use crate::amount::Amount;
 use crate::control::Control;
+use crate::opening::rounded;
+use crate::pacer::Pacer;
 use crate::response_limit::ResponseLimit;
 use crate::transport::bytes::ByteStream;
 use crate::transport::is_timeout;
@@ -57,7 +60,7 @@ impl<'a> Patience<'a> {
         if u128::from(now - self.moved_ns) < self.within.as_nanos() {
             return Ok(());
         }
-        let message = format!("no data from the other end for {:?}", self.within);
+        let message = format!("no data from the other end for {}", rounded(self.within));
         Err(io::Error::new(io::ErrorKind::TimedOut, message))
     }
 
@@ -81,19 +84,69 @@ impl<'a> Patience<'a> {
     }
 }
 
-/// Makes transactions, each over a connection of its own, until `departure` returns `None`; adds the results to
-/// `asked`. In an open loop, `departure` waits for the intended time and returns it. A transaction lasts from there
-/// until the server has closed.
-pub fn ask<S: Read + Write>(
+/// When transactions depart: at once, or in an open loop at the times of its schedule. Each draws on the amount of the
+/// run.
+pub(crate) struct Departures<'a> {
+    pub(crate) pacer: Option<Pacer<'a>>,
+    pub(crate) amount: &'a Amount<'a>,
+    pub(crate) request_bytes: u64,
+    pub(crate) control: &'a Control,
+}
+
+impl Departures<'_> {
+    /// Waits for the next departure; returns when it was due, or `None` at the end of the run.
+    fn wait(&mut self) -> Option<u64> {
+        let due_ns = match &mut self.pacer {
+            None => (!self.control.is_ended()).then(now_ns),
+            Some(pacer) => pacer.wait(),
+        };
+        self.take(due_ns)
+    }
+
+    /// When a departure was due that happens at `now_ns`; `None` if none is due.
+    pub(super) fn take_due(&mut self, now_ns: u64) -> Option<u64> {
+        let due_ns = match &mut self.pacer {
+            None => (!self.control.is_ended()).then_some(now_ns),
+            Some(pacer) => {
+                let due_ns = pacer.next_ns().filter(|&due_ns| due_ns <= now_ns);
+                due_ns.inspect(|_| pacer.depart(now_ns))
+            }
+        };
+        self.take(due_ns)
+    }
+
+    fn take(&self, due_ns: Option<u64>) -> Option<u64> {
+        due_ns.inspect(|_| self.amount.take(self.request_bytes))
+    }
+
+    /// Whether nothing departs any more.
+    pub(super) fn is_over(&mut self) -> bool {
+        match &mut self.pacer {
+            None => self.control.is_ended(),
+            Some(pacer) => pacer.next_ns().is_none(),
+        }
+    }
+
+    /// How long to sleep before the next departure of an open loop, 0 to spin; `None` in a closed loop.
+    pub(super) fn pause(&self, now_ns: u64) -> Option<Duration> {
+        let pacer = self.pacer.as_ref()?;
+        let wake_ns = pacer.sleep_until(now_ns).unwrap_or(now_ns);
+        Some(Duration::from_nanos(wake_ns.saturating_sub(now_ns)))
+    }
+}
+
+/// Makes transactions one after the other, each over a connection of its own, until no more depart; adds the results to
+/// `asked`. A transaction lasts from its departure until the server has closed.
+pub(crate) fn ask<S: Read + Write>(
     connect: impl Fn() -> io::Result<S>,
     request: &[u8],
     response: &mut [u8],
-    mut departure: impl FnMut() -> Option<u64>,
+    departures: &mut Departures<'_>,
     mut asked: Asked,
     mut patience: Patience<'_>,
     gauge: &Gauge,
 ) -> io::Result<Asked> {
-    while let Some(departed_ns) = departure() {
+    while let Some(departed_ns) = departures.wait() {
         let mut stream = connect()?;
         patience.begin();
         patience.write(&mut stream, request)?;
@@ -112,7 +165,7 @@ pub fn ask<S: Read + Write>(
 /// Answers one request per connection until the coordinator reports that all were made. `accept` returns
 /// [`io::ErrorKind::WouldBlock`] if no connection is waiting. Failed connections are ignored: they may be foreign,
 /// and the client reports its own.
-pub fn answer<S: ByteStream>(
+pub(crate) fn answer<S: ByteStream>(
     accept: impl Fn() -> io::Result<S>,
     request: &mut [u8],
     response: &[u8],
@@ -153,7 +206,7 @@ pub fn answer<S: ByteStream>(
 
 /// Whether the next transaction would fail too: this process or host has no room for a socket (accept(2)), or requests
 /// arrive faster than is allowed.
-fn is_fatal(error: &io::Error) -> bool {
+pub(super) fn is_fatal(error: &io::Error) -> bool {
     let room = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
     error.raw_os_error().is_some_and(|error| room.contains(&error))
         || error.kind() == io::ErrorKind::QuotaExceeded

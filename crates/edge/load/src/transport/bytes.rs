@@ -169,6 +169,15 @@ impl<S: ByteStream> ByteFlow<S> {
     pub fn stream(&self) -> &S {
         &self.stream
     }
+
+    pub(crate) fn stream_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
+    /// Bytes of messages that are written or read in part.
+    pub(crate) fn moved_bytes(&self) -> usize {
+        self.written + self.read
+    }
 }
 
 impl<S: ByteStream> Flow for ByteFlow<S> {

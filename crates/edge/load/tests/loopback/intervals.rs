@@ -33,6 +33,7 @@ fn what_the_intervals_of_each_end_moved_adds_up_to_what_the_end_counted() {
         "pattern=rr,transport=unix,label=series,flows=5,path=io-uring",
         "pattern=stream,transport=quic,label=series,flows=5",
         "pattern=crr,transport=tcp,label=series,response=9",
+        "pattern=crr,transport=tcp,label=series,response=9,flows=5",
         "pattern=burst,transport=tcp,label=series,outstanding=4,response=9",
         "pattern=ping-ping,transport=tcp,label=series,payload=8000000,wait=spin",
     ] {

@@ -313,6 +313,31 @@ fn each_connect_exchange_has_a_connection_of_its_own() {
 }
 
 #[test]
+fn many_connections_at_once_are_each_answered() {
+    for transport in ["tcp", "mptcp", "tls", "unix"] {
+        for (flows, wait, threads) in
+            [(1, "epoll", 1), (5, "epoll", 1), (5, "epoll", 2), (2, "block", 2)]
+        {
+            let threads = if threads > 1 { format!(",threads={threads}") } else { String::new() };
+            let levels = format!(
+                "pattern=crr,transport={transport},payload=9000,response=99000,flows={flows},\
+                 wait={wait}{threads}"
+            );
+            let (client, server) = many_flows::run(&levels);
+            assert!(client.counts.calls > 0, "{levels}");
+            assert_eq!(client.counts.calls, server.counts.calls, "{levels}");
+            assert_eq!(client.rtt_ns.unwrap().len(), client.counts.calls, "{levels}");
+            if flows > 1 {
+                let fairness = client.fairness.unwrap();
+                assert_eq!(fairness.each.len(), flows, "{levels}");
+                assert!(fairness.fewest > 0, "{levels}: {fairness:?}");
+                assert_eq!(fairness.each.iter().sum::<u64>(), client.counts.calls, "{levels}");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_null_transport_carries_streams_and_exchanges() {
     let (start, _) = run("pattern=stream,transport=null");
     assert!(start.counts.calls > 0);

@@ -125,7 +125,14 @@ fn each_request_of_an_open_loop_departs_once_and_is_answered() {
             }
         }
     }
-    for transport in ["tcp", "unix"] {
+    for transport in [
+        "tcp",
+        "unix",
+        "tcp,flows=5",
+        "tls,flows=5",
+        "tcp,flows=2,threads=2",
+        "tcp,flows=5,threads=2",
+    ] {
         let levels = format!("pattern=crr,transport={transport}");
         let (start, answer) = run_trace(&levels, &departures());
         assert_eq!(start.pacing.unwrap().departures, count, "{levels}");
@@ -143,6 +150,7 @@ fn a_request_that_waits_for_its_departure_has_that_in_its_latency() {
         "pattern=rr,outstanding=1,transport=tcp",
         "pattern=ping-pong,transport=udp",
         "pattern=crr,transport=tcp",
+        "pattern=crr,transport=tcp,wait=epoll",
     ] {
         let (start, _) = run_trace(levels, &[0; 50]);
         let (rtt, pacing) = (start.rtt_ns.unwrap(), start.pacing.unwrap());

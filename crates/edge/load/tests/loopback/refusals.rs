@@ -45,7 +45,13 @@ fn a_flow_with_a_wrong_token_does_not_open() {
 
 #[test]
 fn more_responses_than_are_allowed_fail_the_run_of_each_server_of_requests() {
-    for levels in ["pattern=rr", "pattern=rr,wait=epoll,flows=3", "pattern=crr"] {
+    for levels in [
+        "pattern=rr",
+        "pattern=rr,wait=epoll,flows=3",
+        "pattern=crr",
+        "pattern=crr,flows=3",
+        "pattern=crr,flows=2,threads=2",
+    ] {
         let levels = format!("{levels},transport=tcp");
         // One of 512 bytes every 0.5 s.
         let limit = Some(BitRate(8_192));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fabricmark_load::{Control, Endpoint};
 use fabricmark_plan::Role;
-use fabricmark_proto::{Failure, OPENING_BYTES, Opening, OpeningKind, Prepare};
+use fabricmark_proto::{EndReport, Failure, OPENING_BYTES, Opening, OpeningKind, Prepare};
 use fabricmark_units::Nanos;
 use socket2::{Domain, Socket, Type};
 
@@ -98,7 +98,7 @@ fn silent_and_wrong_connections_do_not_keep_a_run_from_opening() {
 #[test]
 fn connections_from_an_address_that_is_not_admitted_are_closed_at_once() {
     for transport in ["tcp", "mptcp", "tls"] {
-        for pattern in ["rr", "crr"] {
+        for pattern in ["rr", "crr", "crr,flows=3"] {
             let levels = format!("pattern={pattern},transport={transport}");
             run_among(&levels, &["::ffff:127.0.0.1".parse().unwrap()], |at| {
                 assert!(is_closed(&connection(STRANGER, at)), "{levels}");
@@ -250,46 +250,81 @@ fn datagrams_from_an_address_that_is_not_admitted_get_no_answer() {
     });
 }
 
-#[test]
-fn a_peer_that_vanishes_in_mid_exchange_does_not_hang_the_asking_end() {
-    let start = prepare(Role::Client, "pattern=crr,transport=tcp");
-    let opening = Opening::new(start.run, 0, start.token);
-    let start = Prepare { duration_ns: Nanos::from_secs(600), ..start };
-    let peer = TcpListener::bind("127.0.0.1:0").unwrap();
-    let at = peer.local_addr().unwrap();
+/// Starts a client of crr that may wait for `patience`, and reads the first request of each of its `flows` connections;
+/// returns what the client says when `then` has been done to it, while none is answered.
+fn unanswered(
+    flows: usize,
+    patience: Nanos,
+    then: impl FnOnce(&Control),
+) -> Result<EndReport, Failure> {
+    let client = prepare(Role::Client, &format!("pattern=crr,transport=tcp,flows={flows}"));
+    let opening = Opening::new(client.run, 0, client.token);
+    let duration_ns = Nanos::from_secs(600);
+    let client = Prepare { duration_ns, patience_ns: patience, ..client };
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = server.local_addr().unwrap();
+    let control = Control::default();
     thread::scope(|scope| {
-        let start = Endpoint::prepare(start).unwrap();
-        let started = scope.spawn(|| start.run(Some(at), &Control::default()));
-        let (mut first, _) = peer.accept().unwrap();
+        let client = Endpoint::prepare(client).unwrap();
+        let client = scope.spawn(|| client.run(Some(at), &control));
+        let (mut first, _) = server.accept().unwrap();
         first.read_exact(&mut [0; OPENING_BYTES]).unwrap();
         first.write_all(&opening.acceptance().emit()).unwrap();
-        // The server reads the request and then stays silent.
-        let (mut exchange, _) = peer.accept().unwrap();
-        exchange.read_exact(&mut [0; 512]).unwrap();
-        let ended = started.join().unwrap().unwrap_err().to_string();
-        assert!(ended.contains("no data from the other end for 5s"), "{ended}");
-    });
+        let asked = || {
+            let (mut connection, _) = server.accept().unwrap();
+            connection.read_exact(&mut [0; 512]).unwrap();
+            connection
+        };
+        let _asked: Vec<TcpStream> = (0..flows).map(|_| asked()).collect();
+        then(&control);
+        client.join().unwrap()
+    })
 }
 
 #[test]
-fn an_abort_ends_an_asking_end_in_mid_exchange() {
-    let start = prepare(Role::Client, "pattern=crr,transport=tcp");
-    let opening = Opening::new(start.run, 0, start.token);
-    let start = Prepare { patience_ns: Nanos::from_secs(100), ..start };
-    let peer = TcpListener::bind("127.0.0.1:0").unwrap();
-    let at = peer.local_addr().unwrap();
+fn a_server_that_vanishes_in_mid_transaction_does_not_hang_the_client() {
+    for flows in [1, 3] {
+        let ended = unanswered(flows, Nanos(0), |_| {}).unwrap_err().to_string();
+        assert!(ended.contains("no data from the other end for 5.0 s"), "{ended}");
+    }
+}
+
+#[test]
+fn an_abort_ends_a_client_in_mid_transaction() {
+    for flows in [1, 3] {
+        let ended = unanswered(flows, Nanos::from_secs(100), Control::give_up);
+        assert_eq!(ended, Err(Failure::Aborted), "{flows}");
+    }
+}
+
+#[test]
+fn connections_that_send_nothing_do_not_delay_those_that_are_open_at_once() {
+    // The connection that carries the token comes first: after that strangers of an admitted address are not recognised.
+    let levels = "pattern=crr,transport=tcp,flows=3,response=9";
+    let server = prepare(Role::Server, levels);
+    let opening = Opening::new(server.run, 0, server.token);
+    let server = Endpoint::prepare(server).unwrap();
+    let at = SocketAddr::from((PEER, server.port()));
     let control = Control::default();
-    thread::scope(|scope| {
-        let start = Endpoint::prepare(start).unwrap();
-        let started = scope.spawn(|| start.run(Some(at), &control));
-        let (mut first, _) = peer.accept().unwrap();
+    let report = thread::scope(|scope| {
+        let server = scope.spawn(|| server.run(None, &control));
+        let mut first = connection(PEER, at);
+        first.write_all(&opening.emit()).unwrap();
         first.read_exact(&mut [0; OPENING_BYTES]).unwrap();
-        first.write_all(&opening.acceptance().emit()).unwrap();
-        let (mut exchange, _) = peer.accept().unwrap();
-        exchange.read_exact(&mut [0; 512]).unwrap();
-        control.give_up();
-        assert_eq!(started.join().unwrap(), Err(Failure::Aborted));
+        let silent: Vec<TcpStream> = (0..20).map(|_| connection(PEER, at)).collect();
+        let mut late = connection(PEER, at);
+        late.write_all(&[0; 500]).unwrap();
+        let mut other = connection(PEER, at);
+        other.write_all(&[0; 512]).unwrap();
+        let mut response = Vec::new();
+        assert_eq!(other.read_to_end(&mut response).unwrap(), 9);
+        late.write_all(&[0; 12]).unwrap();
+        assert_eq!(late.read_to_end(&mut response).unwrap(), 9);
+        control.drain(1024, 0);
+        drop(silent);
+        server.join().unwrap().unwrap()
     });
+    assert_eq!(report.counts.calls, 2);
 }
 
 #[test]

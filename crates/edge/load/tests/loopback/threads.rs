@@ -113,6 +113,7 @@ fn the_intervals_of_several_threads_add_up_to_what_the_end_counted() {
         "pattern=stream,transport=udp",
         "pattern=rr,transport=tcp",
         "pattern=rr,transport=udp,pace=fixed:5000/s",
+        "pattern=crr,transport=tcp",
     ] {
         let (client, server) = on_two_threads(levels, |prepare| Prepare {
             interval_ns: Some(Nanos::from_millis(5)),
@@ -130,8 +131,8 @@ fn the_intervals_of_several_threads_add_up_to_what_the_end_counted() {
 #[test]
 fn an_amount_is_that_of_all_threads_together() {
     const BYTES: u64 = 10_000_100;
-    for pattern in ["stream", "rr"] {
-        let levels = format!("pattern={pattern},transport=tcp,payload=1000");
+    for pattern in ["stream", "rr", "crr"] {
+        let levels = format!("pattern={pattern},transport=tcp,payload=100000");
         let (client, _) = on_two_threads(&levels, |prepare| Prepare {
             duration_ns: Nanos::from_secs(60),
             amount: Some(Bytes(BYTES)),
@@ -139,7 +140,7 @@ fn an_amount_is_that_of_all_threads_together() {
         });
         // Each thread may exceed it by less than one call, and each flow has one request under way.
         let sent = client.counts.bytes;
-        assert!((BYTES..BYTES + 4_000).contains(&sent), "{pattern}: {sent}");
+        assert!((BYTES..BYTES + 400_000).contains(&sent), "{pattern}: {sent}");
     }
 }
 
