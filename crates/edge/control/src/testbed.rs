@@ -60,7 +60,7 @@ pub(crate) trait Testbed {
     /// CPUs of the load threads of both ends. `place` is the index of their part among those that run at once; each
     /// part has CPUs of its own as long as there are enough. `here` are the CPUs of this machine.
     fn cpus(&self, point: &Point, here: &[u32], place: usize) -> [Option<u32>; 2] {
-        on_one_machine(point, here, place)
+        on_one_machine(point, &near(self.attach(Role::Client, point), here), place)
     }
 
     /// Whether the link of a point is shaped or emulated by this machine.
@@ -132,6 +132,11 @@ pub(crate) fn open(
         Peer::Here if is_over_links => Box::new(lab::InLab::build(plan, emulator_cpu)?),
         Peer::Here => Box::new(local::Loopback),
     })
+}
+
+/// The CPUs of this machine, first those near the device of an end.
+fn near(end: Result<Attachment, PlanError>, here: &[u32]) -> Vec<u32> {
+    end.map_or_else(|_| here.to_vec(), |end| fabricmark_host::near(&end.device, here))
 }
 
 /// CPUs for both ends of a place on one machine. If there are not enough for all threads of a point, both ends of each

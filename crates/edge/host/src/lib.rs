@@ -50,6 +50,25 @@ pub fn cpus() -> Vec<u32> {
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect()
 }
 
+/// The CPUs, first those near a network device of this namespace: on the NUMA node of its hardware. In the same order if it
+/// has none.
+pub fn near(device: &str, cpus: &[u32]) -> Vec<u32> {
+    let near = read(&format!("/sys/class/net/{device}/device/local_cpulist")).unwrap_or_default();
+    near_first(cpus, &near)
+}
+
+/// The CPUs, first those of a list such as `0-3,8`.
+fn near_first(cpus: &[u32], near: &str) -> Vec<u32> {
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.trim().parse::<u32>().ok()?..=last.trim().parse::<u32>().ok()?)
+    };
+    let near: Vec<_> = near.split(',').filter_map(range).collect();
+    let mut cpus = cpus.to_vec();
+    cpus.sort_by_key(|cpu| !near.iter().any(|range| range.contains(cpu)));
+    cpus
+}
+
 /// The kernel's boot id (random(4)), the same in all namespaces of a machine.
 pub fn boot() -> String {
     read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
@@ -106,6 +125,14 @@ mod tests {
         let text = "model : 1\nmodel name : Some CPU\nflags : fpu hypervisor\n";
         assert_eq!(field(text, "model name", ':'), Some("Some CPU"));
         assert_eq!(field(text, "name", ':'), None);
+    }
+
+    #[test]
+    fn the_processors_of_the_devices_node_come_first() {
+        let all: Vec<u32> = (0..8).collect();
+        assert_eq!(near_first(&all, "2-3,6-7\n"), [2, 3, 6, 7, 0, 1, 4, 5]);
+        assert_eq!(near_first(&all, "5"), [5, 0, 1, 2, 3, 4, 6, 7]);
+        assert_eq!((near_first(&all, ""), near_first(&all, "0-7")), (all.clone(), all));
     }
 
     #[test]

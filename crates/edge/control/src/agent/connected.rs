@@ -271,9 +271,9 @@ impl Connected {
             version: PROTOCOL_VERSION,
             host: fabricmark_host::facts(),
             quota: settings.quota.clone(),
+            cpus: fabricmark_host::near(&device.name, &fabricmark_host::cpus()),
             device: device.name,
             addresses: device.addresses,
-            cpus: fabricmark_host::cpus(),
             boot: fabricmark_host::boot(),
         };
         let now = machine_time();

@@ -13,7 +13,7 @@ use fabricmark_units::Nanos;
 use fabricmark_wire::{self as wire, Family};
 
 use super::paths::{Ways, parse, ways};
-use super::{Testbed, in_turn, on_one_machine};
+use super::{Testbed, in_turn, near, on_one_machine};
 use crate::attachment::{Attachment, NodeFacts};
 use crate::carrier::{self, AgentError};
 use crate::error::PlanError;
@@ -257,7 +257,11 @@ impl Testbed for Hosts {
 
     fn cpus(&self, point: &Point, here: &[u32], place: usize) -> [Option<u32>; 2] {
         let ends = self.ends(point);
-        let [client, server] = ends.map(|end| end.map_or(here, |agent| &agent.welcome.cpus));
+        let own = [Role::Client, Role::Server].map(|role| match ends[role as usize] {
+            Some(agent) => agent.welcome.cpus.clone(),
+            None => near(self.attach(role, point), here),
+        });
+        let [client, server] = &own;
         let is_shared = match ends {
             [Some(client), Some(server)] => client.welcome.boot == server.welcome.boot,
             [Some(agent), None] | [None, Some(agent)] => agent.is_this_machine(),

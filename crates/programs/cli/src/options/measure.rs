@@ -93,7 +93,7 @@ pub struct Measure {
         value_parser = |text: &str| Factor::Pace.level(&format!("fixed:{text}")))]
     pub rate: Option<String>,
     /// CPUs of the client and the server, with --threads a list for each such as 0-1,2+4 [default: one for each load
-    /// thread, from the first on]
+    /// thread, first those on the NUMA node of the device]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpu: Option<[Cpus; 2]>,
     /// Port of the server [default: the kernel chooses; with --peer iperf3 5201]
