@@ -18,7 +18,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Time that connections of a run get to end when both of its ends have finished.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Most open connections of a relay of few flows: those of crr overlap while they close.
+/// Most open connections of a relay of few flows.
 const CONNECTIONS_MIN: usize = 64;
 
 /// Where a relay runs.
@@ -113,7 +113,7 @@ fn listen_at(prepare: &Prepare, port: u16, forward: SocketAddr) -> Result<Relay,
             }
             _ => None,
         }),
-        connections_max: Some((point.flows as usize).max(CONNECTIONS_MIN)),
+        connections_max: Some(connections(point).max(CONNECTIONS_MIN)),
         drain_timeout: DRAIN_TIMEOUT,
         // The handshake of a flow is not part of its transfer. In crr the first connection has only the handshake, and
         // the others have none.
@@ -121,6 +121,12 @@ fn listen_at(prepare: &Prepare, port: u16, forward: SocketAddr) -> Result<Relay,
         reports_ended: true,
         ..defaults
     })
+}
+
+/// Connections of a point that are open at once. In crr those that close overlap with the next ones.
+fn connections(point: &Point) -> usize {
+    let of_each = if point.pattern == Pattern::Crr { 2 } else { 1 };
+    of_each * point.flows as usize
 }
 
 fn failure(error: &RelayError) -> Failure {

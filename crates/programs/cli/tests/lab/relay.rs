@@ -109,6 +109,7 @@ fn each_flow_and_both_directions_of_an_exchange_pass_through_the_relay() {
         "stream loopback --duration 100ms --bidir",
         "rr lab:veth --flows 4 --duration 100ms --family 6",
         "crr loopback --duration 100ms",
+        "crr loopback --flows 200 --duration 100ms",
     ] {
         let _ = measured(&bench, &format!("{line} --relay copy"));
     }
