@@ -10,7 +10,7 @@ help:
 	@echo 'make demo   the main job: IPv6 against IPv4 in a lab on this machine, 2.5 minutes of measuring'
 	@echo 'make test   every test'
 	@echo 'make fuzz   every fuzz target for SECONDS=60 each (fuzz/README.md)'
-	@echo 'make bench  fabricmark against its peers and against bare C loops, 80 minutes;'
+	@echo 'make bench  fabricmark against its peers and against bare C loops, two hours;'
 	@echo '            a look in minutes: make bench BENCH="--quick --rows stream" (docs/bench.md)'
 	@echo 'make build  the program, at target/release/fabricmark'
 	@echo 'make mpi    fabricmark-mpi for each MPI library of this machine, beside it (docs/mpi.md)'
@@ -27,8 +27,8 @@ bench: rust
 	@scripts/need cc=build-essential taskset=util-linux ip=iproute2
 	@scripts/need iperf3=iperf3 qperf=qperf sockperf=sockperf nuttcp=nuttcp || echo 'going on with the peers that are there'
 	@scripts/need setpriv=util-linux nsenter=util-linux
-	@scripts/need mm-delay=mahimahi mm-link=mahimahi || echo 'going on without mahimahi (docs/bench.md)'
 	@export PATH=$(BUILT):$$PATH; \
+	{ command -v mm-delay && command -v mm-link; } >/dev/null || scripts/mahimahi || echo 'going on without mahimahi (docs/bench.md)'; \
 	command -v netperf >/dev/null || scripts/netperf || echo 'going on without netperf'; \
 	command -v tcp_stream >/dev/null || scripts/neper || echo 'going on without neper'; \
 	code=0; \

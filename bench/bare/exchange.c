@@ -77,6 +77,8 @@ static void ask_connecting(const struct arguments *a) {
         int fd = connected(a, SOCK_STREAM);
         set(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
         if (!send_all(fd, buffer, a->bytes) || !receive_all(fd, buffer, a->bytes)) fail("exchange");
+        /* The other end closes first, so that no port here stays in TIME_WAIT. */
+        if (recv(fd, buffer, 1, 0) != 0) fail("end");
         close(fd);
         count++;
     }

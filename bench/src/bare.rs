@@ -77,7 +77,7 @@ fn ways(work: Work, rate_per_s: u64) -> Option<Ways> {
         Work::Exchange { transport: Transport::Tcp, bytes, wait: Wait::Block, flows } => {
             of("many", "ask", "answer", bytes, &flows.to_string())
         }
-        Work::Crr => of("exchange", "ask", "answer", 1, "connect"),
+        Work::Crr { flows: 1, .. } => of("exchange", "ask", "answer", 1, "connect"),
         Work::Datagrams { bytes, path: path @ (Path::Copy | Path::Gso) } => {
             let word = if path == Path::Gso { "gso" } else { "plain" };
             of("datagrams", "send", "receive", bytes, word)
@@ -168,7 +168,7 @@ mod tests {
         let line = "{\"count\": 10, \"bytes\": 640, \"elapsed_ns\": 2000000000}\n";
         let of = |work| read(work, line).unwrap().into_values().next().unwrap();
         assert_eq!(of(Work::Stream { bytes: 64 }), 2560.0);
-        assert_eq!(of(Work::Crr), 5.0);
+        assert_eq!(of(Work::Crr { flows: 1, threads: 1 }), 5.0);
         let line = "{\"count\": 10, \"p50_ns\": 900, \"p99_ns\": 1234}";
         let slip = read(Work::Departures { wait: Wait::Block }, line).unwrap();
         assert_eq!(slip, value(Figure::SlipP99Ns, 1234.0));
@@ -188,7 +188,7 @@ mod tests {
         let stop = AtomicBool::new(false);
         let mut work = vec![
             Work::Stream { bytes: 131_072 },
-            Work::Crr,
+            Work::Crr { flows: 1, threads: 1 },
             Work::Datagrams { bytes: 64, path: Path::Copy },
             Work::Datagrams { bytes: 64, path: Path::Gso },
             Work::Departures { wait: Wait::Block },

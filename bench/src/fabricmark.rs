@@ -87,7 +87,7 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
         Work::Exchange { transport, bytes, .. } => ("rr", transport, bytes),
         Work::Threads { is_stream: true, .. } => ("stream", Transport::Tcp, 131_072),
         Work::Threads { is_stream: false, .. } => ("rr", Transport::Tcp, 64),
-        Work::Crr => ("crr", Transport::Tcp, 1),
+        Work::Crr { .. } => ("crr", Transport::Tcp, 1),
         Work::Datagrams { bytes, .. } => ("stream", Transport::Udp, bytes),
         Work::Departures { .. } => ("stream", Transport::Udp, 64),
         Work::Verbs { .. } | Work::Idle | Work::Emulated(_) => return None,
@@ -103,6 +103,9 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
     );
     match job.work {
         Work::Threads { threads, .. } => line += &format!(" --flows {threads} --threads {threads}"),
+        Work::Crr { flows, threads: threads @ 2.. } => {
+            line += &format!(" --flows {flows} --threads {threads}");
+        }
         _ => line += &format!(" --cpu {},{}", cpu(Role::Client), cpu(Role::Server)),
     }
     let wait = |wait| match wait {
@@ -118,7 +121,8 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
                 line += &format!(" --flows {flows} --wait epoll");
             }
         }
-        Work::Crr => line += " --response 1",
+        Work::Crr { flows, threads: 1 } => line += &format!(" --response 1 --flows {flows}"),
+        Work::Crr { .. } => line += " --response 1",
         Work::Datagrams { path, .. } => {
             line += match path {
                 Path::Copy => " --path copy",
@@ -252,7 +256,7 @@ mod tests {
         let text = r#"{"records": [{"figures": {
             "transactions_per_s": {"value": 12500.5, "provenance": "measured"},
             "goodput_bps": null, "memory_per_flow_bytes": {"value": 4096}}}]}"#;
-        let values = read(Work::Crr, &output(0, text, "")).unwrap();
+        let values = read(Work::Crr { flows: 1, threads: 1 }, &output(0, text, "")).unwrap();
         let expected = [(Figure::ExchangesPerS, 12500.5), (Figure::MemoryPerFlowBytes, 4096.0)];
         assert_eq!(values, Values::from(expected));
         let missing = read(Work::Stream { bytes: 64 }, &output(0, text, ""));

@@ -10,16 +10,14 @@ use crate::work::Values;
 /// All results, including the values of single runs.
 pub fn document(results: &[Played], settings: &Settings, absent: &[&str]) -> Value {
     json!({
-        "pairs": settings.pairs,
-        "duration_s": settings.seconds,
         "seed": settings.seed,
         "congestion_on_veth": settings.congestion,
         "absent_peers": absent,
-        "rows": results.iter().map(row).collect::<Vec<_>>(),
+        "rows": results.iter().map(|result| row(result, settings)).collect::<Vec<_>>(),
     })
 }
 
-fn row(result: &Played) -> Value {
+fn row(result: &Played, settings: &Settings) -> Value {
     let rounds = result.rounds.iter().map(|round| {
         let outcome = |outcome: &Result<Values, String>| match outcome {
             Ok(values) => {
@@ -32,6 +30,8 @@ fn row(result: &Played) -> Value {
     json!({
         "work": result.row.name,
         "target": result.row.target.to_string(),
+        "rounds_max": settings.rounds(result.row.work),
+        "duration_s": settings.seconds(result.row.work),
         "peers": result.peers,
         "rounds": rounds.collect::<Vec<_>>(),
         "answers": result.answers.iter().map(answer).collect::<Vec<_>>(),
@@ -76,9 +76,13 @@ mod tests {
     #[test]
     fn the_json_keeps_every_single_value() {
         let settings =
-            Settings { pairs: 2, seconds: Some(1.0), seed: 1, congestion: "cubic".to_owned() };
+            Settings { pairs: None, seconds: Some(1.0), seed: 1, congestion: "cubic".to_owned() };
         let json = document(&[sample::result()], &settings, &["neper"]);
         let rounds = &json["rows"][0]["rounds"];
+        assert_eq!(
+            (&json["rows"][0]["rounds_max"], &json["rows"][0]["duration_s"]),
+            (&json!(50), &json!(1.0))
+        );
         assert_eq!(rounds[0]["qperf"]["goodput_bps"], 5e9);
         assert_eq!(rounds[1]["qperf"]["failed"], "its client ended with exit status: 1");
         let answers = &json["rows"][0]["answers"];

@@ -40,11 +40,12 @@ use crate::session::{Field, Settings};
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Options {
-    /// Most interleaved rounds of a row; fewer if its ratios are known within 2 % before
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(2..))]
-    pairs: u32,
-    /// Duration of a run in seconds; who knows whole seconds only runs for the next whole one [default: 0.5; 1 for
-    /// emulated links, RDMA, thousands of flows and the idle worker]
+    /// Most interleaved rounds of a row; fewer if its ratios are known within 2 % before [default: 50; 10 for emulated
+    /// links, RDMA, thousands of flows and the idle worker]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    pairs: Option<u32>,
+    /// Duration of a run in seconds, rounded up for programs that accept only whole seconds [default: 0.5; 1 for emulated
+    /// links, RDMA, thousands of flows and the idle worker]
     #[arg(long, value_parser = seconds)]
     seconds: Option<f64>,
     /// A look instead of an answer: 3 rounds of 0.3 s
@@ -133,7 +134,7 @@ fn bench(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     }
     let field = Field { ours: Fabricmark { program }, bare, peers };
     let (pairs, seconds) =
-        if options.quick { (3, Some(0.3)) } else { (options.pairs, options.seconds) };
+        if options.quick { (Some(3), Some(0.3)) } else { (options.pairs, options.seconds) };
     let settings = Settings {
         pairs,
         seconds,
@@ -148,8 +149,10 @@ fn bench(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
             let row_number = place + 1;
             let count = chosen.len();
             eprintln!(
-                "row {row_number}/{count} {}, {}: round {round}/{pairs}, {who}",
-                row.name, row.target
+                "row {row_number}/{count} {}, {}: round {round} of at most {}, {who}",
+                row.name,
+                row.target,
+                settings.rounds(row.work)
             );
         };
         results.push(field.play(row, &settings, &stop, &mut progress));
@@ -193,14 +196,13 @@ fn conditions(settings: &Settings, peers: &[&str], absent: &[&str]) -> String {
         (place::cpu(fabricmark_lab::Role::Client), place::cpu(fabricmark_lab::Role::Server));
     format!(
         "peers: {}; absent: {}\n\
-         at most {} rounds of {}, order seeded with {}; the client on processor {client}, the \
-         answering one on {server}\n\
+         at most {} rounds of {} s, order seeded with {}; the client on CPU {client}, the server on {server}\n\
          TCP's congestion control, for all: {} on loopback, {} on veth, {} on emulated links\n\
          Linux {}\n",
         list(peers),
         list(absent),
-        settings.pairs,
-        settings.seconds.map_or_else(|| "0.5 or 1 s".to_owned(), |seconds| format!("{seconds} s")),
+        settings.pairs.map_or_else(|| "10 or 50".to_owned(), |pairs| pairs.to_string()),
+        settings.seconds.map_or_else(|| "0.5 or 1".to_owned(), |seconds| seconds.to_string()),
         settings.seed,
         default_congestion(),
         settings.congestion,

@@ -157,7 +157,7 @@ pub fn emulator_cpu() -> Option<u32> {
 
 /// CPUs of client and server; `None` for those that have several threads.
 fn cpus(work: Work) -> Option<[usize; 2]> {
-    let is_one_thread = !matches!(work, Work::Threads { .. });
+    let is_one_thread = !matches!(work, Work::Threads { .. } | Work::Crr { threads: 2.., .. });
     is_one_thread.then(|| [Role::Client, Role::Server].map(cpu))
 }
 

@@ -114,9 +114,13 @@ pub fn rows(target: Target) -> Vec<Row> {
             }
         }
     }
-    let work = Work::Crr;
-    let row = Row::new("TCP connect and exchange, 1 B".to_owned(), target, work).peers(work, 1.0);
-    rows.push(row.bare(None));
+    let crr = |how: &str, flows, threads| {
+        let work = Work::Crr { flows, threads };
+        Row::new(format!("TCP connect and exchange, 1 B{how}"), target, work).peers(work, 1.0)
+    };
+    rows.push(crr("", 1, 1).bare(Some(Goal::AtLeast(0.98))));
+    rows.push(crr(", 100 at once", 100, 1));
+    rows.push(crr(", 2 threads", 2, 2));
     for bytes in [64, 1024] {
         let plain = Work::Datagrams { bytes, path: Path::Copy };
         let name = |path: &str| format!("UDP stream, {}, {path}", size(bytes));
@@ -206,10 +210,10 @@ mod tests {
     fn no_two_rows_of_a_network_have_one_name() {
         let mut names: Vec<String> =
             rows(Target::Loopback).into_iter().map(|row| row.name).collect();
-        assert_eq!(names.len(), 24);
+        assert_eq!(names.len(), 26);
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), 24);
+        assert_eq!(names.len(), 26);
     }
 
     #[test]

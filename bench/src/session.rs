@@ -10,27 +10,36 @@ use crate::bare::Bare;
 use crate::contender::{Contender, Failure, Job};
 use crate::emulator::Emulator;
 use crate::fabricmark::{Fabricmark, stat_field};
-use crate::judge::{Answer, Round, answer, are_known, outpaced};
+use crate::judge::{Answer, ROUNDS_LEAST, Round, answer, are_known, dropped};
 use crate::rows::{Against, BARE, OURS, Row};
 use crate::work::{Figure, Path, Values, Work};
 
 /// Rate of paced departures, as a share of the unpaced rate.
 const SHARE_OF_CAPACITY: f64 = 0.2;
 
-/// Fewest rounds of a row, unless the command line allows only fewer.
-const ROUNDS_LEAST: u32 = 10;
-
 /// Options of the command line.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Most rounds per row.
-    pub pairs: u32,
+    /// Most rounds per row; `None`: those of the workload.
+    pub pairs: Option<u32>,
     /// Duration of a run in seconds; `None`: that of the workload.
     pub seconds: Option<f64>,
     /// Seed of the order within rounds.
     pub seed: u64,
     /// TCP congestion control on a veth pair.
     pub congestion: String,
+}
+
+impl Settings {
+    /// Most rounds of a row with this workload.
+    pub fn rounds(&self, work: Work) -> u32 {
+        self.pairs.unwrap_or_else(|| work.rounds())
+    }
+
+    /// Duration of its runs in seconds.
+    pub fn seconds(&self, work: Work) -> f64 {
+        self.seconds.unwrap_or_else(|| work.seconds())
+    }
 }
 
 /// All possible contenders.
@@ -94,7 +103,7 @@ impl Field {
         let job = Job {
             work: row.work,
             target: row.target,
-            seconds: settings.seconds.unwrap_or_else(|| row.work.seconds()),
+            seconds: settings.seconds(row.work),
             rate_per_s: 0,
             congestion: &settings.congestion,
             stop,
@@ -106,16 +115,16 @@ impl Field {
         let offering: BTreeSet<&str> = self.peers.iter().map(|peer| peer.name()).collect();
         let peers: Vec<&'static str> =
             entrants.iter().map(|e| e.name).filter(|name| offering.contains(name)).collect();
-        let has_race = row.questions.iter().any(|one| one.against == Against::BestPeer);
-        for number in 1..=settings.pairs {
-            if number > ROUNDS_LEAST && are_known(&rounds, &peers, &row.questions) {
+        let has_best = row.questions.iter().any(|one| one.against == Against::BestPeer);
+        for number in 1..=settings.rounds(row.work) {
+            if rounds.len() >= ROUNDS_LEAST && are_known(&rounds, &peers, &row.questions) {
                 break;
             }
-            let behind =
-                if has_race { outpaced(&rounds, &peers, row.work.figure()) } else { Vec::new() };
+            let dropped =
+                if has_best { dropped(&rounds, &peers, row.work.figure()) } else { Vec::new() };
             let mut round = refusals.clone();
             let mut places: Vec<usize> =
-                (0..entrants.len()).filter(|&at| !behind.contains(&entrants[at].name)).collect();
+                (0..entrants.len()).filter(|&at| !dropped.contains(&entrants[at].name)).collect();
             order.shuffle(&mut places);
             for &Entrant { name, work, contender } in places.iter().map(|&place| &entrants[place]) {
                 if stop.load(Relaxed) {

@@ -67,8 +67,8 @@ pub enum Work {
         /// Whether it is a stream.
         is_stream: bool,
     },
-    /// A TCP connection per transaction, with request and response of one byte.
-    Crr,
+    /// A TCP connection per transaction, with request and response of one byte; `flows` connections at once.
+    Crr { flows: u32, threads: u32 },
     /// Datagrams sent without pause.
     Datagrams { bytes: u32, path: Path },
     /// Datagrams of 64 bytes at a fixed rate.
@@ -170,15 +170,24 @@ impl Figure {
 }
 
 impl Work {
-    /// Usual duration of a run in seconds: long enough that TCP's buffers grow in a small part of it, thousands of flows
-    /// have several turns each, and an RTT of 100 ms, or 8 MiB of RDMA reads that Soft RoCE completes at once, is a small
-    /// part of it.
-    pub fn seconds(self) -> f64 {
+    /// Whether its runs must be long: thousands of flows need several turns each, and an RTT of 100 ms, or 8 MiB of RDMA
+    /// reads that Soft RoCE completes at once, must be a small part of a run.
+    fn is_long(self) -> bool {
         match self {
-            Self::Emulated(_) | Self::Verbs { .. } | Self::Idle => 1.0,
-            Self::Exchange { flows, .. } if flows >= 1000 => 1.0,
-            _ => 0.5,
+            Self::Emulated(_) | Self::Verbs { .. } | Self::Idle => true,
+            Self::Exchange { flows, .. } => flows >= 1000,
+            _ => false,
         }
+    }
+
+    /// Usual duration of a run in seconds. In the shorter one TCP's buffers grow in a small part of it.
+    pub fn seconds(self) -> f64 {
+        if self.is_long() { 1.0 } else { 0.5 }
+    }
+
+    /// Usual number of rounds at most.
+    pub fn rounds(self) -> u32 {
+        if self.is_long() { 10 } else { 50 }
     }
 
     /// The main figure of the workload in the table.
@@ -188,7 +197,9 @@ impl Work {
             | Self::Threads { is_stream: true, .. }
             | Self::Verbs { is_stream: true, .. } => Figure::GoodputBps,
             Self::Verbs { .. } => Figure::RttP50Ns,
-            Self::Exchange { .. } | Self::Threads { .. } | Self::Crr => Figure::ExchangesPerS,
+            Self::Exchange { .. } | Self::Threads { .. } | Self::Crr { .. } => {
+                Figure::ExchangesPerS
+            }
             Self::Datagrams { .. } => Figure::DatagramsPerS,
             Self::Departures { .. } => Figure::SlipP99Ns,
             Self::Idle => Figure::ResidentBytes,

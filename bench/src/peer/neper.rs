@@ -36,7 +36,10 @@ fn pair(work: Work, At { address, port, data_port, seconds }: &At) -> Option<Pai
             (program, options, String::new(), String::new())
         }
         // Without --time-wait it would close connections by a reset.
-        Work::Crr => ("tcp_crr", "-Q 1 -R 1 --time-wait".to_owned(), String::new(), String::new()),
+        Work::Crr { flows, threads } => {
+            let options = format!("-Q 1 -R 1 --time-wait -F {flows} -T {threads}");
+            ("tcp_crr", options, String::new(), String::new())
+        }
         _ => return None,
     };
     // Without --nolog it leaves a file in the working directory.
@@ -94,7 +97,12 @@ mod tests {
                 13_401.0,
                 1.000101995,
             ),
-            (Work::Crr, include_str!("../../samples/neper-tcp_crr.txt"), 11_320.0, 1.000013055),
+            (
+                Work::Crr { flows: 1, threads: 1 },
+                include_str!("../../samples/neper-tcp_crr.txt"),
+                11_320.0,
+                1.000013055,
+            ),
         ] {
             let values = read(work, client, "").unwrap();
             let rate = values[&Figure::ExchangesPerS];

@@ -16,7 +16,7 @@ fn pair(work: Work, At { address, port, seconds, .. }: &At) -> Option<Pair> {
         Work::Stream { bytes } => ("TCP_STREAM", format!("-m {bytes} -M 131072")),
         // Without -R 1 its datagrams leave no device.
         Work::Datagrams { bytes, .. } => ("UDP_STREAM", format!("-m {bytes} -M {bytes} -R 1")),
-        Work::Crr => ("TCP_CRR", "-r 1,1".to_owned()),
+        Work::Crr { flows: 1, .. } => ("TCP_CRR", "-r 1,1".to_owned()),
         Work::Exchange { transport, bytes, wait: Wait::Block, flows: 1 } => match transport {
             Transport::Tcp => ("TCP_RR", format!("-r {bytes},{bytes} -D")),
             Transport::Udp => ("UDP_RR", format!("-r {bytes},{bytes}")),
@@ -65,7 +65,11 @@ mod tests {
         for (work, text, rate) in [
             (of(Transport::Tcp), include_str!("../../samples/netperf-tcp_rr.txt"), 6006.679),
             (of(Transport::Udp), include_str!("../../samples/netperf-udp_rr.txt"), 6436.995),
-            (Work::Crr, include_str!("../../samples/netperf-tcp_crr.txt"), 4916.641),
+            (
+                Work::Crr { flows: 1, threads: 1 },
+                include_str!("../../samples/netperf-tcp_crr.txt"),
+                4916.641,
+            ),
         ] {
             assert_eq!(read(work, text, ""), Ok(value(Figure::ExchangesPerS, rate)));
         }
