@@ -494,7 +494,7 @@ factors! {
         });
     /// name without effect; two labels compare a setting with itself (an A/A test)
     Label, label: Option<String> = Traffic.of(Kind::Name).shared();
-    /// load threads at each end, each with a share of the flows and a CPU of its own; not with io_uring
+    /// load threads at each end, each with a share of the flows and a CPU of its own
     Threads, threads: Option<u32> = Calls.of(Kind::Number(1, Point::THREADS_MAX))
         .shown("{} threads")
         .unset("1")

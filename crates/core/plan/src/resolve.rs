@@ -225,19 +225,15 @@ fn check_payload(point: &Point) -> Result<(), Contradiction> {
     refuse(factor, message, help)
 }
 
-/// Rejects more load threads than flows, and several threads with io_uring.
+/// Rejects more load threads than flows.
 fn check_threads(point: &Point) -> Result<(), Contradiction> {
-    let Some(threads @ 2..) = point.threads else { return Ok(()) };
-    if threads > point.flows {
-        let message = format!("threads={threads} exceeds flows={}", point.flows);
-        return refuse(Factor::Threads, message, "use at most as many threads as flows");
+    match point.threads {
+        Some(threads) if threads > point.flows => {
+            let message = format!("threads={threads} exceeds flows={}", point.flows);
+            refuse(Factor::Threads, message, "use at most as many threads as flows")
+        }
+        _ => Ok(()),
     }
-    if !point.path.is_uring() {
-        return Ok(());
-    }
-    // A ring takes requests only from the thread that made it (IORING_SETUP_SINGLE_ISSUER).
-    let message = format!("threads={threads} is not supported with path={}", point.path);
-    refuse(Factor::Threads, message, "use threads=1, or a path without io_uring")
 }
 
 /// Rejects numbers of flows that the pattern or the way to wait does not support.
@@ -473,18 +469,17 @@ mod tests {
     use crate::overlay;
 
     #[test]
-    fn threads_have_a_flow_each_at_least_and_no_io_uring() {
+    fn threads_have_a_flow_each_at_least() {
         let base =
             "pattern=stream,transport=tcp,congestion=cubic,family=4,payload=64,link=loopback";
         let of = |levels: &str| resolve(&overlay(&format!("{base},{levels}")).unwrap());
         assert_eq!(of("flows=4,threads=4").unwrap().threads, Some(4));
         assert_eq!(of("threads=4").unwrap().threads, None, "one flow has one thread");
-        for levels in ["path=zerocopy", "transport=tls", "pace=fixed:1G", "wait=block"] {
+        for levels in ["path=io-uring", "transport=tls", "pace=fixed:1G", "wait=block"] {
             of(&format!("flows=2,threads=2,{levels}")).unwrap();
         }
         for (levels, says) in [
             ("flows=2,threads=3", "threads=3 exceeds flows=2"),
-            ("flows=2,threads=2,path=io-uring", "with path=io-uring"),
             ("flows=3,threads=2,wait=block", "with flows=3 and threads=2"),
         ] {
             let refusal = of(levels).unwrap_err().to_string();

@@ -197,6 +197,7 @@ impl Channel {
                 // More than all requests, buffers and notifications can produce together.
                 completions: 2 * (slots + 1 + places + unfreed_max),
                 is_watched: point.wait == Wait::Epoll,
+                changes_threads: point.load_threads() > 1,
             },
             vec![0x5a; slots * send_bytes].into_boxed_slice(),
             is_zero_copy,

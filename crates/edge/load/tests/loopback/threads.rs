@@ -50,6 +50,9 @@ fn several_threads_carry_every_transport_path_and_way_to_wait_of_sockets() {
         "transport=tcp,path=zerocopy",
         "transport=tcp,path=sendfile",
         "transport=tcp,path=splice",
+        "transport=tcp,path=io-uring",
+        "transport=tcp,path=io-uring,wait=block",
+        "transport=tcp,path=io-uring-zc",
         "transport=tcp,window=65536",
         "transport=tcp,quickack=true",
         "transport=tcp,wait=block",
@@ -66,12 +69,15 @@ fn several_threads_carry_every_transport_path_and_way_to_wait_of_sockets() {
         "transport=tcp,wait=block",
         "transport=udp,wait=block",
         "transport=udp,wait=spin",
+        "transport=tcp,path=io-uring",
+        "transport=tcp,path=io-uring,wait=block",
+        "transport=udp,path=io-uring",
         "transport=tcp,timestamps=software",
         "transport=udp,timestamps=software",
     ] {
         every_request_is_answered(&format!("pattern=rr,{levels},flows=2,threads=2"));
     }
-    for path in ["mmsg", "gso"] {
+    for path in ["mmsg", "gso", "io-uring", "io-uring-zc"] {
         let levels = format!("transport=udp,path={path},payload=1000,flows=3,threads=2");
         every_datagram_is_accounted_for(&levels);
     }

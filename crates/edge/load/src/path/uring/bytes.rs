@@ -18,7 +18,8 @@ const STREAM_BYTES: usize = 128 << 10;
 /// Smallest receive buffer of a stream, if many flows share the memory.
 const STREAM_BYTES_MIN: usize = 4 << 10;
 
-/// A flow over a connection that uses io_uring. It belongs to the thread that created it.
+/// A flow over a connection that uses io_uring. It belongs to the thread that created it, unless the point has several
+/// load threads.
 pub struct UringBytes<S> {
     /// Dropped first, since its requests use the connection.
     channel: Channel,

@@ -68,16 +68,21 @@ pub(super) struct Size {
     pub completions: usize,
     /// Whether its descriptor is polled.
     pub is_watched: bool,
+    /// Whether another thread than its creator uses it.
+    pub changes_threads: bool,
 }
 
 /// Sets up a ring for one thread, which processes completions when it asks for them, as the kernel recommends for new
 /// programs (io_uring_setup(2), IORING_SETUP_DEFER_TASKRUN). The descriptor of such a ring does not wake poll(2)
-/// (Linux 6.18), so a ring that is polled processes completions in any system call (IORING_SETUP_COOP_TASKRUN). Needs
-/// Linux 6.1.
+/// (Linux 6.18), and only its creator may use it, so other rings process completions in any system call
+/// (IORING_SETUP_COOP_TASKRUN). Needs Linux 6.1.
 fn set_up(size: Size) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
-    builder.setup_single_issuer().setup_taskrun_flag().setup_cqsize(size.completions as u32);
-    match size.is_watched {
+    builder.setup_taskrun_flag().setup_cqsize(size.completions as u32);
+    if !size.changes_threads {
+        builder.setup_single_issuer();
+    }
+    match size.is_watched || size.changes_threads {
         true => builder.setup_coop_taskrun(),
         false => builder.setup_defer_taskrun(),
     };
@@ -86,7 +91,8 @@ fn set_up(size: Size) -> io::Result<IoUring> {
 
 /// Names of the required operations that this kernel lacks; fails if the kernel refuses a ring.
 pub(super) fn lacking(is_zero_copy: bool) -> io::Result<Vec<&'static str>> {
-    let ring = set_up(Size { requests: 2, completions: 4, is_watched: false })?;
+    let ring =
+        set_up(Size { requests: 2, completions: 4, is_watched: false, changes_threads: false })?;
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;
     let mut used = vec![("send", opcode::Send::CODE), ("receive", opcode::Recv::CODE)];
