@@ -43,6 +43,15 @@ impl Ready {
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(place as u64), flags)?)
     }
 
+    /// As [`Self::add`], for a descriptor that was added.
+    pub(crate) fn modify(&self, fd: impl AsFd, place: usize, flags: EventFlags) -> io::Result<()> {
+        Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(place as u64), flags)?)
+    }
+
+    pub(crate) fn remove(&self, fd: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.epoll, fd)?)
+    }
+
     /// The numbers of what is ready; none after a signal, or if nothing is within `timeout`.
     pub(crate) fn look(&mut self, mut timeout: Option<Duration>) -> io::Result<Vec<usize>> {
         loop {
@@ -132,7 +141,7 @@ impl FlowSet {
         self.has_room_events.resize(flows.len(), false);
         if !mem::replace(&mut self.has_room_events[place], true) {
             let flags = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
-            epoll::modify(&self.ready.epoll, fd, EventData::new_u64(place as u64), flags)?;
+            self.ready.modify(fd, place, flags)?;
         }
         Ok(())
     }
@@ -202,7 +211,7 @@ impl FlowSet {
             return Ok(());
         }
         match flow.ready_fd().or(flow.fd()) {
-            Some(fd) => Ok(epoll::delete(&self.ready.epoll, fd)?),
+            Some(fd) => self.ready.remove(fd),
             None => Ok(()),
         }
     }

@@ -6,7 +6,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use fabricmark_plan::{Network, Point, Role, Socket as Kind, Wait};
+use fabricmark_plan::{Network, Pattern, Point, Role, Socket as Kind, Wait};
 use fabricmark_proto::{Failure, Prepare};
 use fabricmark_record::Side;
 use fabricmark_units::BitRate;
@@ -36,12 +36,17 @@ const BUSY_POLL_US: u32 = 50;
 /// Descriptors that a worker has open besides the flows of a run.
 const OTHER_FILES: u64 = 64;
 
+/// Connections that a server of crr has beyond one per flow. An arbitrary choice: they may be of strangers, who must not
+/// occupy memory without end.
+pub(crate) const BEYOND_FLOWS: usize = 64;
+
 /// Raises RLIMIT_NOFILE if the flows of a run need it.
 pub(crate) fn allow_files(point: &Point) -> Result<(), Failure> {
     let flows = u64::from(point.flows);
     let limit = getrlimit(Resource::Nofile);
     // An io_uring has a descriptor, too.
     let needed = flows * if point.path.is_uring() { 2 } else { 1 } + OTHER_FILES;
+    let needed = needed + if point.pattern == Pattern::Crr { BEYOND_FLOWS as u64 } else { 0 };
     if limit.current.is_none_or(|files| files >= needed) {
         return Ok(());
     }

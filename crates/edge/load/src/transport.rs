@@ -124,6 +124,11 @@ pub trait Flow {
         Ok(())
     }
 
+    /// Tells the other end that nothing more is sent, if it has to stop by itself. Does not wait for it.
+    fn stop(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Stops sending; returns what was sent and not yet reported by [`Self::send`].
     fn settle(&mut self) -> io::Result<Moved> {
         Ok(Moved::default())
@@ -158,6 +163,10 @@ macro_rules! passes_on {
 
         fn finish(&mut self) -> std::io::Result<()> {
             self.flow.finish()
+        }
+
+        fn stop(&mut self) -> std::io::Result<()> {
+            self.flow.stop()
         }
 
         fn is_lingering(&mut self) -> bool {

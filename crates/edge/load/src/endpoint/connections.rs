@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 
 use fabricmark_plan::{Role, Timestamps, Wait};
@@ -45,9 +45,7 @@ impl Run<'_> {
                         opening::connect_until_interrupted::<C>(socket, peer_at, prepare, control)
                     });
                 }
-                ask_many(prepare, control, share, begin, &amount, gauge, |socket| {
-                    opening::connecting::<C>(socket, peer_at, prepare)
-                })
+                ask_many::<C>(prepare, control, peer_at, share, begin, &amount, gauge)
             });
         }
         let listener = Listener::new::<C>(socket, prepare)?;
@@ -195,17 +193,18 @@ fn ask<S: Read + Write>(
 fn ask_many<C: Connection>(
     prepare: &Prepare,
     control: &Control,
+    peer_at: SocketAddr,
     share: &Share,
     begin: &dyn Fn(),
     amount: &Amount<'_>,
     gauge: &Gauge,
-    connect: impl Fn(Socket) -> Result<C, Failure>,
 ) -> Result<EndReport, Failure> {
-    let connect = || bound(prepare, 0).and_then(&connect).map_err(io::Error::other);
+    let connecting = |socket| opening::connecting::<C>(socket, peer_at, prepare, control);
+    let connect = || bound(prepare, 0).and_then(connecting).map_err(io::Error::other);
     let (mut request, mut response) = messages(prepare);
     let buffers = (&mut request[..], &mut response[..]);
     asking(prepare, control, share, begin, amount, |departures, asked| {
-        let (flows, run) = (share.len(), (prepare, control));
+        let (flows, run) = (share.len(), (prepare, control, peer_at));
         let asked = crr_many::ask(flows, connect, buffers, departures, asked, run, gauge);
         asked.map(|(asked, of_each)| (asked, Some(Fairness::of(&of_each))))
     })

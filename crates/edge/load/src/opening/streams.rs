@@ -218,11 +218,18 @@ pub(crate) fn connecting<C: Connection>(
     socket: Socket,
     peer_at: SocketAddr,
     prepare: &Prepare,
+    control: &Control,
 ) -> Result<C, Failure> {
     let point = &prepare.point;
     if point.transport.traits().network == Network::Machine {
-        let connected = socket.connect(&unix_address(prepare)?);
-        connected.map_err(peer("cannot connect to the unix socket"))?;
+        let at = unix_address(prepare)?;
+        // A full backlog blocks.
+        while let Err(error) = socket.connect(&at) {
+            control.check()?;
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(peer("cannot connect to the unix socket")(error));
+            }
+        }
         socket.set_nonblocking(true).map_err(system("set O_NONBLOCK"))?;
     } else {
         let within = peer_within(prepare);

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use fabricmark_plan::Point;
@@ -13,9 +14,9 @@ use super::crr::{Departures, is_fatal};
 use super::rr::{Asked, SEARCH_EVERY_NS};
 use crate::control::Control;
 use crate::flow_set::Ready;
-use crate::opening::{Connection, FILTER, Listener, rounded};
+use crate::opening::{Connection, FILTER, Listener, rounded, unconnected};
 use crate::response_limit::ResponseLimit;
-use crate::sockets::peer_within;
+use crate::sockets::{BEYOND_FLOWS, peer_within};
 use crate::transport::bytes::ByteFlow;
 use crate::transport::{Flow, Message, if_ready};
 use fabricmark_telemetry::clock::now_ns;
@@ -28,10 +29,6 @@ const LISTENER: usize = usize::MAX;
 /// that wait.
 const ACCEPTED_AT_ONCE: usize = 16;
 
-/// Connections that a server has beyond one per flow. An arbitrary choice: they may be of strangers, who must not occupy
-/// memory without end.
-const BEYOND_FLOWS: usize = 64;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 enum Step {
     /// The TLS handshake, if there is one.
@@ -43,20 +40,30 @@ enum Step {
 }
 
 /// A request and its response over a connection of their own, whose calls do not block.
-struct Exchange<C> {
+struct Transaction<C> {
     flow: ByteFlow<C>,
     step: Step,
     /// When it was due to depart.
     due_ns: u64,
-    /// How far it was when it was last looked at, and when that had changed.
+    /// Step and bytes at the last check, and when they last changed.
     seen: (Step, usize),
     moved_ns: u64,
+    is_client: bool,
+    /// Whether epoll reports room for output.
+    has_room_events: bool,
 }
 
-impl<C: Connection> Exchange<C> {
-    fn new(connection: C, due_ns: u64, now_ns: u64) -> Self {
-        let seen = (Step::Keys, 0);
-        Self { flow: ByteFlow::new(connection), step: seen.0, due_ns, seen, moved_ns: now_ns }
+impl<C: Connection> Transaction<C> {
+    fn new(connection: C, is_client: bool, due_ns: u64, now_ns: u64) -> Self {
+        Self {
+            flow: ByteFlow::new(connection),
+            step: Step::Keys,
+            due_ns,
+            seen: (Step::Keys, 0),
+            moved_ns: now_ns,
+            is_client,
+            has_room_events: false,
+        }
     }
 
     fn shake_hands(&mut self, point: &Point) -> io::Result<()> {
@@ -81,7 +88,7 @@ impl<C: Connection> Exchange<C> {
     fn ask(&mut self, request: &mut [u8], response: &mut [u8], point: &Point) -> io::Result<()> {
         self.depart(request, point)?;
         if self.step == Step::Response {
-            self.hear(response)?;
+            self.receive(response)?;
             self.step = Step::End;
         }
         match self.flow.receive_message(&mut [0])? {
@@ -100,7 +107,7 @@ impl<C: Connection> Exchange<C> {
     ) -> io::Result<()> {
         self.shake_hands(point)?;
         if self.step == Step::Request {
-            self.hear(request)?;
+            self.receive(request)?;
             self.step = Step::Response;
             limit.map_or(Ok(()), ResponseLimit::take)?;
         }
@@ -108,10 +115,35 @@ impl<C: Connection> Exchange<C> {
             self.flow.send_message(response, 0)?;
             self.step = Step::End;
         }
-        self.flow.finish()
+        self.flow.stream_mut().try_finish()
     }
 
-    fn hear(&mut self, message: &mut [u8]) -> io::Result<()> {
+    /// Registers it with epoll, for room as well if its last call may need some.
+    fn register(&mut self, place: usize, ready: &Ready) -> io::Result<()> {
+        self.has_room_events = self.may_need_room();
+        ready.add(self.flow.stream(), place, self.events())
+    }
+
+    /// As [`Self::register`], if it is registered and now needs room.
+    fn needs_room(&mut self, place: usize, ready: &Ready) -> io::Result<()> {
+        if self.has_room_events || !self.may_need_room() {
+            return Ok(());
+        }
+        self.has_room_events = true;
+        ready.modify(self.flow.stream(), place, self.events())
+    }
+
+    fn events(&self) -> EventFlags {
+        let room = if self.has_room_events { EventFlags::OUT } else { EventFlags::empty() };
+        EventFlags::IN | EventFlags::ET | room
+    }
+
+    fn may_need_room(&self) -> bool {
+        let is_sending = if self.is_client { Step::Request } else { Step::Response };
+        C::HAS_KEYS || self.step == is_sending
+    }
+
+    fn receive(&mut self, message: &mut [u8]) -> io::Result<()> {
         match self.flow.receive_message(message)? {
             Message::End => Err(io::ErrorKind::UnexpectedEof.into()),
             _ => Ok(()),
@@ -121,6 +153,14 @@ impl<C: Connection> Exchange<C> {
     /// Whether nothing has been sent or received yet.
     fn is_connecting(&self) -> bool {
         self.step <= Step::Request && self.flow.moved_bytes() == 0
+    }
+
+    /// Names the address of the server and the remedy if a connect failed.
+    fn failed(&self, error: io::Error, at: SocketAddr) -> io::Error {
+        if self.is_connecting() && !C::HAS_KEYS {
+            return io::Error::other(unconnected(at, Duration::ZERO)(error));
+        }
+        error
     }
 
     /// For how long nothing has moved, as far as this was looked at.
@@ -142,15 +182,17 @@ pub(crate) fn ask<C: Connection>(
     (request, response): (&mut [u8], &mut [u8]),
     departures: &mut Departures<'_>,
     mut asked: Asked,
-    (prepare, control): (&Prepare, &Control),
+    (prepare, control, at): (&Prepare, &Control, SocketAddr),
     gauge: &Gauge,
 ) -> io::Result<(Asked, Vec<u64>)> {
     let point = &prepare.point;
     let mut ready = Ready::new()?;
-    let mut exchanges: Vec<Option<Exchange<C>>> = (0..flows).map(|_| None).collect();
+    let mut transactions: Vec<Option<Transaction<C>>> = (0..flows).map(|_| None).collect();
     let mut of_each = vec![0; flows];
     let mut free: VecDeque<usize> = (0..flows).collect();
-    let at_most = at_most(control);
+    // A time limit of connects is kept though nothing happens.
+    let limit = point.connect_timeout.map(|_| Control::LOOK_EVERY);
+    let at_most = limit.or(at_most(control));
     let mut now = now_ns();
     let (mut heard_ns, mut search_ns) = (now, now + SEARCH_EVERY_NS);
     loop {
@@ -158,11 +200,10 @@ pub(crate) fn ask<C: Connection>(
             && let Some(due_ns) = departures.take_due(now)
         {
             free.pop_front();
-            let mut exchange = Exchange::new(connect()?, due_ns, now);
-            let is_sent = if_ready(exchange.depart(request, point))?.is_some();
-            let room = if is_sent { EventFlags::empty() } else { EventFlags::OUT };
-            ready.add(exchange.flow.stream(), place, EventFlags::IN | EventFlags::ET | room)?;
-            exchanges[place] = Some(exchange);
+            let mut transaction = Transaction::new(connect()?, true, due_ns, now);
+            if_ready(transaction.depart(request, point)).map_err(|e| transaction.failed(e, at))?;
+            transaction.register(place, &ready)?;
+            transactions[place] = Some(transaction);
             now = now_ns();
         }
         let is_over = departures.is_over();
@@ -177,23 +218,24 @@ pub(crate) fn ask<C: Connection>(
         };
         control.check().map_err(io::Error::other)?;
         for place in places {
-            let Some(exchange) = &mut exchanges[place] else { continue };
-            if if_ready(exchange.ask(request, response, point))?.is_some() {
+            let Some(transaction) = &mut transactions[place] else { continue };
+            let answered = if_ready(transaction.ask(request, response, point));
+            if answered.map_err(|error| transaction.failed(error, at))?.is_some() {
                 heard_ns = now_ns();
-                asked.take(heard_ns, heard_ns - exchange.due_ns);
+                asked.take(heard_ns, heard_ns - transaction.due_ns);
                 gauge.add(request.len() as u64, 1);
                 of_each[place] += 1;
-                exchanges[place] = None;
+                transactions[place] = None;
                 free.push_back(place);
             }
         }
         now = now_ns();
         if now >= search_ns {
             search_ns = now + SEARCH_EVERY_NS;
-            exchanges
+            transactions
                 .iter_mut()
                 .flatten()
-                .try_for_each(|exchange| expire(exchange, now, prepare))?;
+                .try_for_each(|transaction| expire(transaction, now, prepare))?;
         }
     }
     Ok((asked.until(heard_ns, 1, request), of_each))
@@ -206,21 +248,23 @@ fn at_most(control: &Control) -> Option<Duration> {
 
 /// Fails if the other end has been silent for too long.
 fn expire<C: Connection>(
-    exchange: &mut Exchange<C>,
+    transaction: &mut Transaction<C>,
     now_ns: u64,
     prepare: &Prepare,
 ) -> io::Result<()> {
-    let within = peer_within(prepare);
-    let silence_ns = u128::from(exchange.silence_ns(now_ns));
-    let message = if exchange.is_connecting() {
-        let within = prepare.point.connect_timeout.map_or(within, Duration::from);
-        (silence_ns >= within.as_nanos())
-            .then(|| format!("no connection within {}; {FILTER}", rounded(within)))
-    } else {
-        (silence_ns >= within.as_nanos())
-            .then(|| format!("no data from the other end for {}", rounded(within)))
+    let is_connecting = transaction.is_connecting();
+    let limit = prepare.point.connect_timeout.filter(|_| is_connecting);
+    let within = limit.map_or(peer_within(prepare), Duration::from);
+    if u128::from(transaction.silence_ns(now_ns)) < within.as_nanos() {
+        return Ok(());
+    }
+    let within = rounded(within);
+    let message = match (is_connecting, C::HAS_KEYS) {
+        (true, false) => format!("no connection within {within}; {FILTER}"),
+        (true, true) => format!("no connection and TLS handshake within {within}; {FILTER}"),
+        (false, _) => format!("no data from the other end for {within}"),
     };
-    message.map_or(Ok(()), |message| Err(io::Error::new(io::ErrorKind::TimedOut, message)))
+    Err(io::Error::new(io::ErrorKind::TimedOut, message))
 }
 
 /// Answers one request per connection until the coordinator reports that all were made. Failed connections are ignored:
@@ -236,14 +280,14 @@ pub(crate) fn answer<C: Connection>(
     let within_ns = peer_within(prepare).as_nanos() as u64;
     let most = point.flows as usize + BEYOND_FLOWS;
     let mut ready = Ready::new()?;
-    ready.add(listener, LISTENER, EventFlags::IN | EventFlags::EXCLUSIVE)?;
-    let mut exchanges: Vec<Option<Exchange<C>>> = (0..most).map(|_| None).collect();
+    let mut listens = false;
+    let mut transactions: Vec<Option<Transaction<C>>> = (0..most).map(|_| None).collect();
     let mut free: Vec<usize> = (0..most).rev().collect();
     let mut counts = Counts::default();
     let began = now_ns();
     let mut search_ns = began + SEARCH_EVERY_NS;
-    let mut answer = |exchange: &mut Exchange<C>| match if_ready(
-        exchange.answer(request, response, limit, point),
+    let mut answer = |transaction: &mut Transaction<C>| match if_ready(
+        transaction.answer(request, response, limit, point),
     ) {
         Ok(Some(())) => {
             counts.calls += 1;
@@ -256,14 +300,25 @@ pub(crate) fn answer<C: Connection>(
     };
     let at_most = at_most(control);
     while !control.is_drained(0, u64::MAX) {
-        let places = ready.look(at_most)?;
+        // A full server would be told of those that wait again and again.
+        match (listens, free.is_empty()) {
+            (false, false) => {
+                ready.add(listener, LISTENER, EventFlags::IN | EventFlags::EXCLUSIVE)?;
+            }
+            (true, true) => ready.remove(listener)?,
+            _ => {}
+        }
+        listens = !free.is_empty();
+        let limit = if listens { at_most } else { Some(Control::LOOK_EVERY) };
+        let places = ready.look(limit)?;
         let now = now_ns();
         for place in places {
-            if let Some(exchange) = exchanges.get_mut(place) {
-                if let Some(open) = exchange
-                    && !answer(open)?
-                {
-                    *exchange = None;
+            if let Some(transaction) = transactions.get_mut(place) {
+                let Some(open) = transaction else { continue };
+                if answer(open)? {
+                    open.needs_room(place, &ready)?;
+                } else {
+                    *transaction = None;
                     free.push(place);
                 }
                 continue;
@@ -277,22 +332,21 @@ pub(crate) fn answer<C: Connection>(
                 if rustix::io::ioctl_fionbio(&connection, true).is_err() {
                     continue;
                 }
-                let mut exchange = Exchange::new(connection, now, now);
+                let mut transaction = Transaction::new(connection, false, now, now);
                 // The request may have arrived already.
-                if answer(&mut exchange)?
+                if answer(&mut transaction)?
                     && let Some(place) = free.pop()
                 {
-                    let flags = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
-                    ready.add(exchange.flow.stream(), place, flags)?;
-                    exchanges[place] = Some(exchange);
+                    transaction.register(place, &ready)?;
+                    transactions[place] = Some(transaction);
                 }
             }
         }
         if now >= search_ns {
             search_ns = now + SEARCH_EVERY_NS;
-            for (place, exchange) in exchanges.iter_mut().enumerate() {
-                if exchange.as_mut().is_some_and(|open| open.silence_ns(now) >= within_ns) {
-                    *exchange = None;
+            for (place, transaction) in transactions.iter_mut().enumerate() {
+                if transaction.as_mut().is_some_and(|open| open.silence_ns(now) >= within_ns) {
+                    *transaction = None;
                     free.push(place);
                 }
             }

@@ -23,6 +23,7 @@ pub fn send(flow: &mut impl Flow, payload: &mut [u8], control: &Control) -> io::
             add(&mut counts, moved);
         }
     }
+    flow.stop()?;
     add(&mut counts, flow.settle()?);
     counts.elapsed_ns = now_ns() - began;
     Ok(counts)
@@ -51,6 +52,7 @@ pub fn send_many(
             }
         }
     }
+    flows.iter_mut().try_for_each(Flow::stop)?;
     for (flow, sent) in flows.iter_mut().zip(&mut of_each) {
         let moved = flow.settle()?;
         add(&mut counts, moved);

@@ -15,8 +15,13 @@ pub trait ByteStream: Read + Write + AsFd {
     /// Bytes that have arrived and were not read yet.
     fn waiting_bytes(&self) -> io::Result<u64>;
 
-    /// Shuts down this direction of the connection. Does not block.
+    /// Shuts down this direction of the connection.
     fn finish(&mut self) -> io::Result<()>;
+
+    /// As [`Self::finish`]; fails with a timeout instead of waiting for room, and is then to be called again.
+    fn try_finish(&mut self) -> io::Result<()> {
+        self.finish()
+    }
 
     /// As [`Flow::tcp`].
     fn tcp(&self) -> Option<&TcpStream> {

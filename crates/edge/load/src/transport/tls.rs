@@ -31,6 +31,8 @@ pub struct TlsStream {
     unread: usize,
     /// Whether TCP had no room for all records.
     is_behind: bool,
+    /// Whether the end of the session (close_notify) is among the records.
+    has_notified: bool,
     /// Time for the other end to accept the remaining records at the end.
     within: Duration,
 }
@@ -102,7 +104,14 @@ impl Connection for TlsStream {
         };
         let tcp = BufReader::with_capacity(READ_BYTES, socket.into());
         let tls = tls.map_err(io::Error::other)?;
-        Ok(Self { tcp, tls, unread: 0, is_behind: false, within: peer_within(prepare) })
+        Ok(Self {
+            tcp,
+            tls,
+            unread: 0,
+            is_behind: false,
+            has_notified: false,
+            within: peer_within(prepare),
+        })
     }
 
     fn shake_hands(&mut self, point: &Point) -> io::Result<()> {
@@ -175,21 +184,30 @@ impl ByteStream for TlsStream {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.tls.send_close_notify();
         let until = now_ns() + self.within.as_nanos() as u64;
         // The thread is not interrupted any more.
         self.tcp.get_ref().set_write_timeout(Some(Control::LOOK_EVERY))?;
         loop {
-            match self.send_records() {
-                Ok(()) => return self.tcp.get_ref().shutdown(Shutdown::Write),
+            match self.try_finish() {
                 Err(error) if is_timeout(&error) && now_ns() < until => {
                     poll_briefly(&mut [PollFd::new(self.tcp.get_ref(), PollFlags::OUT)])?;
                 }
-                // The other end has closed first: TCP alone would report that here.
-                Err(error) if is_closed(&error) => return Err(io::ErrorKind::NotConnected.into()),
-                Err(error) => return Err(error),
+                finished => return finished,
             }
         }
+    }
+
+    fn try_finish(&mut self) -> io::Result<()> {
+        if !self.has_notified {
+            self.tls.send_close_notify();
+            self.has_notified = true;
+        }
+        self.send_records().map_err(|error| match is_closed(&error) {
+            // The other end has closed first: TCP alone would report that here.
+            true => io::ErrorKind::NotConnected.into(),
+            false => error,
+        })?;
+        self.tcp.get_ref().shutdown(Shutdown::Write)
     }
 }
 

@@ -338,6 +338,17 @@ fn many_connections_at_once_are_each_answered() {
 }
 
 #[test]
+fn responses_that_fill_the_send_buffers_of_many_connections_arrive_whole() {
+    for transport in ["tcp", "tls"] {
+        let levels =
+            format!("pattern=crr,transport={transport},payload=1,response=9000000,flows=3");
+        let (client, server) = many_flows::run(&levels);
+        assert!(client.counts.calls >= 3, "{levels}");
+        assert_eq!(client.counts.calls, server.counts.calls, "{levels}");
+    }
+}
+
+#[test]
 fn the_null_transport_carries_streams_and_exchanges() {
     let (start, _) = run("pattern=stream,transport=null");
     assert!(start.counts.calls > 0);

@@ -297,34 +297,55 @@ fn an_abort_ends_a_client_in_mid_transaction() {
     }
 }
 
-#[test]
-fn connections_that_send_nothing_do_not_delay_those_that_are_open_at_once() {
-    // The connection that carries the token comes first: after that strangers of an admitted address are not recognised.
-    let levels = "pattern=crr,transport=tcp,flows=3,response=9";
-    let server = prepare(Role::Server, levels);
+/// Runs a server of crr over three flows; `connect` talks to it after the connection that carries the token, and returns
+/// the number of transactions that it made. After that connection strangers of an admitted address are not recognised.
+fn answers(connect: impl FnOnce(SocketAddr) -> u64) {
+    let server = prepare(Role::Server, "pattern=crr,transport=tcp,flows=3,response=9");
     let opening = Opening::new(server.run, 0, server.token);
     let server = Endpoint::prepare(server).unwrap();
     let at = SocketAddr::from((PEER, server.port()));
     let control = Control::default();
-    let report = thread::scope(|scope| {
+    thread::scope(|scope| {
         let server = scope.spawn(|| server.run(None, &control));
         let mut first = connection(PEER, at);
         first.write_all(&opening.emit()).unwrap();
         first.read_exact(&mut [0; OPENING_BYTES]).unwrap();
-        let silent: Vec<TcpStream> = (0..20).map(|_| connection(PEER, at)).collect();
+        let made = connect(at);
+        control.drain(512 * made, 0);
+        assert_eq!(server.join().unwrap().unwrap().counts.calls, made);
+    });
+}
+
+#[test]
+fn connections_that_send_nothing_do_not_delay_those_that_are_open_at_once() {
+    answers(|at| {
+        let _silent: Vec<TcpStream> = (0..20).map(|_| connection(PEER, at)).collect();
         let mut late = connection(PEER, at);
         late.write_all(&[0; 500]).unwrap();
         let mut other = connection(PEER, at);
         other.write_all(&[0; 512]).unwrap();
-        let mut response = Vec::new();
-        assert_eq!(other.read_to_end(&mut response).unwrap(), 9);
+        assert_eq!(other.read_to_end(&mut Vec::new()).unwrap(), 9);
         late.write_all(&[0; 12]).unwrap();
-        assert_eq!(late.read_to_end(&mut response).unwrap(), 9);
-        control.drain(1024, 0);
-        drop(silent);
-        server.join().unwrap().unwrap()
+        assert_eq!(late.read_to_end(&mut Vec::new()).unwrap(), 9);
+        2
     });
-    assert_eq!(report.counts.calls, 2);
+}
+
+#[test]
+fn a_server_whose_places_are_all_taken_answers_when_one_is_free() {
+    answers(|at| {
+        // One place per flow, and 64 more.
+        let silent: Vec<TcpStream> = (0..67).map(|_| connection(PEER, at)).collect();
+        let mut waiting = connection(PEER, at);
+        waiting.write_all(&[0; 512]).unwrap();
+        waiting.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let early = waiting.read(&mut [0; 9]).unwrap_err().kind();
+        assert_eq!(early, ErrorKind::WouldBlock);
+        drop(silent);
+        waiting.set_read_timeout(None).unwrap();
+        assert_eq!(waiting.read_to_end(&mut Vec::new()).unwrap(), 9);
+        1
+    });
 }
 
 #[test]
@@ -404,4 +425,25 @@ fn a_patient_end_waits_longer_than_a_peer_is_late() {
         started.join().unwrap().unwrap()
     });
     assert_eq!((report.counts.calls, report.lost_round_trips), (1, 0));
+}
+
+#[test]
+fn a_time_limit_of_connects_holds_for_each_of_many_connections() {
+    let levels = "pattern=crr,transport=tcp,flows=4,connect_timeout=200ms";
+    let client = prepare(Role::Client, levels);
+    let opening = Opening::new(client.run, 0, client.token);
+    // The queue holds two connections, so that the others are not made.
+    let server = from(PEER, Type::STREAM);
+    server.listen(1).unwrap();
+    let at = server.local_addr().unwrap().as_socket().unwrap();
+    thread::scope(|scope| {
+        let client = Endpoint::prepare(client).unwrap();
+        let client = scope.spawn(|| client.run(Some(at), &Control::default()));
+        let (first, _) = server.accept().unwrap();
+        let mut first = TcpStream::from(first);
+        first.read_exact(&mut [0; OPENING_BYTES]).unwrap();
+        first.write_all(&opening.acceptance().emit()).unwrap();
+        let ended = client.join().unwrap().unwrap_err().to_string();
+        assert!(ended.contains("no connection within 200 ms"), "{ended}");
+    });
 }

@@ -9,6 +9,7 @@ use std::time::Instant;
 use fabricmark_plan::{Operation, Pattern, Wait};
 use fabricmark_proto::{Failure, Prepare};
 use fabricmark_rdma::{Adapter, Kind, Region, Request};
+use rustix::event::{PollFd, PollFlags};
 
 use super::message::{FILL, MEMORY};
 use super::notes::{self, Notes};
@@ -16,6 +17,7 @@ use super::payload::Verifier;
 use super::queue::{Arrival, Needs, Queue};
 use crate::control::Control;
 use crate::failure::system;
+use crate::flow_set::poll_briefly;
 use crate::transport::{Flow, Message, Moved, STALLED_AFTER, if_ready};
 
 /// Bytes after which a receiver of a stream reports what it has read: more at once would be one arrival.
@@ -36,7 +38,7 @@ pub(crate) struct FetchFlow {
     /// Verifies the data.
     verifier: Option<Verifier>,
     asked: u64,
-    /// Payloads that were read, at a sender as far as it was told.
+    /// Payloads that were read; at a sender those of the last progress report.
     got: u64,
     is_stream: bool,
     payload_bytes: usize,
@@ -185,7 +187,7 @@ impl Flow for FetchFlow {
         Ok(self.moved_since(before))
     }
 
-    /// Reads as many payloads at once as there are requests in flight, until the sender has told that it has ended.
+    /// Keeps as many requests in flight as may be, until the sender signals the end.
     fn receive(&mut self, _: &mut [u8]) -> io::Result<Moved> {
         let before = self.got;
         let most = (AT_ONCE_BYTES / self.payload_bytes.max(1)).max(1) as u64;
@@ -198,11 +200,15 @@ impl Flow for FetchFlow {
                 self.read_ahead()?;
             }
             if self.got > before {
-                self.notes.say_at_times(self.got, &mut self.queue)?;
-                self.queue.goes_on();
+                // The sender waits for the end of other flows, too, and does not take more.
+                if !self.has_ended {
+                    self.notes.say_at_intervals(self.got, &mut self.queue)?;
+                }
+                self.queue.set_goes_on(true);
                 return Ok(self.moved_since(before));
             }
             if self.has_ended && self.asked == self.got {
+                self.queue.set_goes_on(false);
                 self.notes.say(self.got, &mut self.queue)?;
                 self.notes.end(&mut self.queue)?;
                 self.queue.drain()?;
@@ -217,20 +223,25 @@ impl Flow for FetchFlow {
         Ok(self.queue.done().saturating_sub(self.got) * self.payload_bytes as u64)
     }
 
-    /// Tells the other end to stop reading, and waits until it says how much it has read in all.
+    fn stop(&mut self) -> io::Result<()> {
+        if self.is_stream && !self.does_fetch { self.notes.end(&mut self.queue) } else { Ok(()) }
+    }
+
+    /// Waits until the receiver reports how much it has read in all.
     fn settle(&mut self) -> io::Result<Moved> {
         let before = self.got;
-        if self.does_fetch || !self.is_stream || self.has_ended {
+        if self.does_fetch || !self.is_stream {
             return Ok(Moved::default());
         }
-        self.notes.end(&mut self.queue)?;
         let mut heard = Instant::now();
         while !self.has_ended {
             if if_ready(self.send(&mut []))?.is_some() {
                 heard = Instant::now();
             } else if heard.elapsed() > STALLED_AFTER {
-                let message = "stalled: the other end does not say how much it has read";
+                let message = "stalled: the receiver does not report how much it has read";
                 return Err(io::Error::other(message));
+            } else {
+                poll_briefly(&mut [PollFd::new(&self.queue.fd(), PollFlags::IN)])?;
             }
         }
         Ok(self.moved_since(before))

@@ -48,7 +48,7 @@ impl Notes {
     }
 
     /// As [`Self::say`], but not more often than every [`EVERY_NS`].
-    pub(super) fn say_at_times(&mut self, number: u64, queue: &mut Queue) -> io::Result<()> {
+    pub(super) fn say_at_intervals(&mut self, number: u64, queue: &mut Queue) -> io::Result<()> {
         let now = now_ns();
         if now.saturating_sub(self.said_ns) < EVERY_NS {
             return Ok(());

@@ -447,9 +447,9 @@ impl Queue {
         self.done
     }
 
-    /// Tells that more may be there to do, without an event.
-    pub(super) fn goes_on(&mut self) {
-        self.goes_on = true;
+    /// Sets whether there may be more to do without an event.
+    pub(super) fn set_goes_on(&mut self, goes_on: bool) {
+        self.goes_on = goes_on;
     }
 
     /// Waits, in the point's wait mode, until there may be a completion. Fails if it must not wait, if it takes long,

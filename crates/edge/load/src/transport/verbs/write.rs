@@ -134,7 +134,7 @@ impl Flow for WriteFlow {
         let start = self.fill(payload.len())?;
         self.write(if self.verifier.is_some() { start } else { 0 }, payload.len())?;
         if payload.len() >= SHORT_BYTES || self.sent.is_multiple_of(WRITES) {
-            self.notes.say_at_times(self.sent, &mut self.queue)?;
+            self.notes.say_at_intervals(self.sent, &mut self.queue)?;
         }
         Ok(Moved::one(payload.len()))
     }
@@ -156,6 +156,10 @@ impl Flow for WriteFlow {
                 moved.payloads += there.saturating_sub(self.received);
                 self.received = self.received.max(there);
             }
+        }
+        if moved.payloads == 0 {
+            // At the end nothing more follows.
+            self.queue.set_goes_on(false);
         }
         moved.bytes = moved.payloads * self.payload_bytes;
         Ok(moved)
