@@ -67,8 +67,8 @@ fn wrong_input_is_refused_before_anything_runs() {
             &["no device of this machine has the address 192.0.2.7: see `ip address`"],
         ),
         (
-            &["measure", "stream", "loopback", "-P", "2", "--threads", "2", "--path", "io-uring"],
-            &["threads=2 is not supported with path=io-uring; use threads=1, or a path without"],
+            &["measure", "stream", "loopback", "-P", "2", "--threads", "3"],
+            &["threads=3 exceeds flows=2; use at most as many threads as flows"],
         ),
         (&["measure", "stream", "loopback", "--threads", "2"], &["use several flows (-P)"]),
         (&["report"], &["no such file", "fabricmark run"]),

@@ -342,18 +342,22 @@ fn a_run_shorter_than_the_way_of_its_datagrams_waits_for_them() {
     let Some(bench) = bench("short run over a long way") else { return };
     let factors = "pattern = 'stream'\ntransport = 'udp'\nfamily = 4\npayload = 1000\n\
                    link = 'ethernet:100M'\nrtt = '400ms'\npace = 'fixed:1000/s'";
-    bench.plan(&plan(factors, "50ms"));
+    bench.plan(&plan(factors, "150ms").replace("runs = 2", "runs = 5"));
     bench.carries_out(&["run", "plan.toml"], &["report.html"]);
-    for record in counted(&bench.records()) {
+    let records = bench.records();
+    let mut goodput_bps: Vec<f64> = Vec::new();
+    for record in counted(&records) {
         assert_eq!(record.outcome, Outcome::Completed);
         // One departs at 0 and then one per millisecond. The sender may be descheduled for the last, and the clock that
         // ends the run may be late.
-        assert!(record.flows[0].sent.calls >= 40, "{:?}", record.flows[0].sent);
+        assert!(record.flows[0].sent.calls >= 140, "{:?}", record.flows[0].sent);
         assert_eq!(record.flows[0].received.calls, record.flows[0].sent.calls);
-        // The emulator's lateness varies the arrival times.
-        let goodput_bps = record.figures.get(Figure::Goodput).unwrap().value;
-        assert!((7.92e6..=8.08e6).contains(&goodput_bps), "{goodput_bps}");
+        goodput_bps.push(record.figures.get(Figure::Goodput).unwrap().value);
     }
+    // A pause of the machine of some milliseconds delays the last arrival of a run.
+    goodput_bps.sort_unstable_by(f64::total_cmp);
+    let median_bps = goodput_bps[goodput_bps.len() / 2];
+    assert!((7.92e6..=8.08e6).contains(&median_bps), "{goodput_bps:?}");
 }
 
 #[test]
