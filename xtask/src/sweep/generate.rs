@@ -253,7 +253,9 @@ impl Drawing {
             let is_single = ["loss", "jitter", "reorder", "duplicate", "corrupt", "codel"];
             let is_single =
                 is_single.iter().any(|word| words.iter().any(|said| said.contains(word)));
-            let offload = if is_single { "off" } else { self.pick(&["on", "off"]) };
+            let levels: &[&str] =
+                if is_single { &["hosts", "off"] } else { &["on", "hosts", "off"] };
+            let offload = self.pick(levels);
             self.put("offload", offload);
         }
         if self.chance(0.02) {

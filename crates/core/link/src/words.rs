@@ -184,11 +184,16 @@ impl LinkWords {
     pub fn needs_single_packets(&self) -> bool {
         let singles =
             [Key::Jitter, Key::Loss, Key::Corrupt, Key::Duplicate, Key::Reorder, Key::Discipline];
-        let is_narrow = self.pause_room_bytes().is_some_and(|room| room < SUPER_PACKET_MAX);
         let mut said = singles.into_iter().filter_map(|key| self.get(key));
         said.any(|value| *value != Value::Discipline(Discipline::DropTail))
             || self.has_jitter()
-            || is_narrow
+            || self.is_narrow()
+    }
+
+    /// Whether the queue may request a pause (`pause`) with less room than a super-packet: hosts must then send single
+    /// packets.
+    pub fn is_narrow(&self) -> bool {
+        self.pause_room_bytes().is_some_and(|room| room < SUPER_PACKET_MAX)
     }
 
     /// The same options with a queue that holds what the wire sends in `time`.

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 /// Version of the digest. Increment it when a default changes what is run, or when the digest covers other
 /// settings. A new factor or key whose default leaves runs unchanged keeps the version.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 impl Plan {
     /// Version of the digest, a dash, and the SHA-256 (64 hexadecimal digits) of all settings that affect runs and

@@ -74,6 +74,15 @@ impl Point {
     }
 }
 
+/// Default of `offload` over a link with these options.
+pub(crate) fn default_offload(words: Option<LinkWords>) -> Offload {
+    match words {
+        Some(words) if words.is_narrow() => Offload::Off,
+        Some(words) if words.needs_single_packets() => Offload::Hosts,
+        _ => Offload::On,
+    }
+}
+
 /// Rejects a level of `offload` that the link does not support.
 pub(crate) fn check_offload(levels: &Where, point: &Point) -> Result<(), Contradiction> {
     let Some(asked) = levels.get(&Factor::Offload) else { return Ok(()) };
@@ -83,9 +92,15 @@ pub(crate) fn check_offload(levels: &Where, point: &Point) -> Result<(), Contrad
             let message = "offload needs an emulated link";
             refuse(Factor::Offload, message, "add rtt=0ms, or leave out offload")
         }
+        Some(words) if words.is_narrow() && asked != Offload::Off.word() => {
+            let message = format!(
+                "offload={asked} is not supported with a pause that has no room for a super-packet"
+            );
+            refuse(Factor::Offload, message, "leave out offload, or use a longer queue")
+        }
         Some(words) if words.needs_single_packets() && asked == Offload::On.word() => {
             let message = "offload=on is not supported with per-packet impairments";
-            refuse(Factor::Offload, message, "leave out offload, or use offload=hosts or off")
+            refuse(Factor::Offload, message, "leave out offload, or use offload=off")
         }
         Some(_) => Ok(()),
     }
@@ -188,11 +203,19 @@ mod tests {
     }
 
     #[test]
-    fn words_of_single_packets_switch_the_offload_off() {
+    fn words_of_single_packets_let_hosts_segment() {
         let lossy = point("link=ethernet:1G,emulate=loss=1e-3").unwrap();
-        assert_eq!(lossy.offload, Some(Offload::Off));
-        let refusal = point("link=ethernet:1G,emulate=loss=1e-3,offload=on").unwrap_err();
-        assert_eq!(refusal.factor, Factor::Offload);
+        assert_eq!(lossy.offload, Some(Offload::Hosts));
+        // Half of the queue is the room of a pause.
+        let narrow = "link=ethernet:1G,emulate=queue=64KiB pause";
+        assert_eq!(point(narrow).unwrap().offload, Some(Offload::Off));
+        let wide = point("link=ethernet:1G,emulate=queue=256KiB pause").unwrap();
+        assert_eq!(wide.offload, Some(Offload::On));
+        for refused in
+            ["link=ethernet:1G,emulate=loss=1e-3,offload=on", &format!("{narrow},offload=hosts")]
+        {
+            assert_eq!(point(refused).unwrap_err().factor, Factor::Offload, "{refused}");
+        }
         assert_eq!(point("link=veth,offload=on").unwrap_err().factor, Factor::Offload);
     }
 

@@ -15,6 +15,7 @@ use crate::choice::{
     Choice, Cm, Direction, Interference, Offload, Operation, PaceWait, Path, Pattern, Probe,
     RelayPath, Timestamps, Wait,
 };
+use crate::emulation;
 use crate::host_settings;
 use crate::invalid::Invalid;
 use crate::level::{self, Field, Kind, Level, NONE};
@@ -344,9 +345,8 @@ factors! {
     /// segmentation offload over the emulated link
     Offload, offload: Option<Offload> = EmulatedLink.of(Kind::Choice(Offload::CHOICES))
         .when(|point| point.words().is_some())
-        .default("`on`; `off` with per-packet impairments", |point| {
-            let is_single = point.words().is_some_and(|words| words.needs_single_packets());
-            Some(if is_single { Offload::Off } else { Offload::On }.to_string())
+        .default("`on`; `hosts` with per-packet impairments", |point| {
+            Some(emulation::default_offload(point.words()).to_string())
         })
         .shared();
     /// largest TCP window in bytes, or in bandwidth-delay products of the emulated link: `2bdp` is 2 BDP, but at least 4 MiB (1 to 100 BDP)
