@@ -103,9 +103,7 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
     );
     match job.work {
         Work::Threads { threads, .. } => line += &format!(" --flows {threads} --threads {threads}"),
-        Work::Crr { flows, threads: threads @ 2.. } => {
-            line += &format!(" --flows {flows} --threads {threads}");
-        }
+        Work::Crr { threads: threads @ 2.., .. } => line += &format!(" --threads {threads}"),
         _ => line += &format!(" --cpu {},{}", cpu(Role::Client), cpu(Role::Server)),
     }
     let wait = |wait| match wait {
@@ -121,8 +119,7 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
                 line += &format!(" --flows {flows} --wait epoll");
             }
         }
-        Work::Crr { flows, threads: 1 } => line += &format!(" --response 1 --flows {flows}"),
-        Work::Crr { .. } => line += " --response 1",
+        Work::Crr { flows, .. } => line += &format!(" --response 1 --flows {flows}"),
         Work::Datagrams { path, .. } => {
             line += match path {
                 Path::Copy => " --path copy",

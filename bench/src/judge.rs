@@ -16,10 +16,10 @@ const CONFIDENCE: f64 = 0.95;
 /// A goal of 1.00 is met by an interval from 0.99 on: a smaller difference cannot be distinguished.
 const TOLERANCE: f64 = 0.01;
 
-/// Half of the interval of a ratio, relative, at which a row needs no more rounds.
+/// Relative half-width of the interval of a ratio at which a row ends.
 const HALF_WIDTH: f64 = 0.02;
 
-/// Rounds after which the intervals of a row are looked at first.
+/// Number of rounds before the first check of the intervals of a row.
 pub const ROUNDS_LEAST: usize = 10;
 
 /// Share of the best peer's figure below which a peer is dropped. An arbitrary choice, wider than the intervals of the

@@ -91,7 +91,8 @@ impl Field {
         all
     }
 
-    /// Runs the rounds of a row, until its ratios are known well enough. After an interrupt, the finished rounds are evaluated.
+    /// Runs the rounds of a row, until its ratios are known well enough. After an interrupt, the finished rounds are
+    /// evaluated.
     pub fn play(
         &self,
         row: &Row,

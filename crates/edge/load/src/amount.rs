@@ -27,6 +27,11 @@ impl<'a> Amount<'a> {
         }
     }
 
+    /// Whether the run has ended, by its amount or otherwise.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.control.is_ended()
+    }
+
     fn left_bytes(&self) -> u64 {
         self.left_bytes.load(Relaxed)
     }

@@ -229,7 +229,7 @@ fn asking(
         None => Asked::closed_loop(now_ns(), omit),
     };
     let request_bytes = prepare.point.payload.0;
-    let mut departures = Departures { pacer, amount, request_bytes, control };
+    let mut departures = Departures { pacer, amount, request_bytes };
     let interrupted = control.interrupter.block(Some(peer_within(prepare) / 5));
     let interrupted = interrupted.map_err(system("handle SIGURG"))?;
     let asked = carry(&mut departures, asked);

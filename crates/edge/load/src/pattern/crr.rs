@@ -90,14 +90,13 @@ pub(crate) struct Departures<'a> {
     pub(crate) pacer: Option<Pacer<'a>>,
     pub(crate) amount: &'a Amount<'a>,
     pub(crate) request_bytes: u64,
-    pub(crate) control: &'a Control,
 }
 
 impl Departures<'_> {
     /// Waits for the next departure; returns when it was due, or `None` at the end of the run.
     fn wait(&mut self) -> Option<u64> {
         let due_ns = match &mut self.pacer {
-            None => (!self.control.is_ended()).then(now_ns),
+            None => (!self.amount.is_ended()).then(now_ns),
             Some(pacer) => pacer.wait(),
         };
         self.take(due_ns)
@@ -106,7 +105,7 @@ impl Departures<'_> {
     /// When a departure was due that happens at `now_ns`; `None` if none is due.
     pub(super) fn take_due(&mut self, now_ns: u64) -> Option<u64> {
         let due_ns = match &mut self.pacer {
-            None => (!self.control.is_ended()).then_some(now_ns),
+            None => (!self.amount.is_ended()).then_some(now_ns),
             Some(pacer) => {
                 let due_ns = pacer.next_ns().filter(|&due_ns| due_ns <= now_ns);
                 due_ns.inspect(|_| pacer.depart(now_ns))
@@ -122,7 +121,7 @@ impl Departures<'_> {
     /// Whether nothing departs any more.
     pub(super) fn is_over(&mut self) -> bool {
         match &mut self.pacer {
-            None => self.control.is_ended(),
+            None => self.amount.is_ended(),
             Some(pacer) => pacer.next_ns().is_none(),
         }
     }

@@ -22,7 +22,7 @@ use crate::transport::{Flow, Message, if_ready};
 use fabricmark_telemetry::clock::now_ns;
 use fabricmark_telemetry::gauge::Gauge;
 
-/// Number of the listening socket among what is ready.
+/// Number by which epoll reports the listening socket.
 const LISTENER: usize = usize::MAX;
 
 /// Connections that are accepted before others are served again. An arbitrary choice: with several threads none takes all
@@ -118,13 +118,13 @@ impl<C: Connection> Transaction<C> {
         self.flow.stream_mut().try_finish()
     }
 
-    /// Registers it with epoll, for room as well if its last call may need some.
+    /// Registers it with epoll, for output as well if its last call may have been a write that blocked.
     fn register(&mut self, place: usize, ready: &Ready) -> io::Result<()> {
         self.has_room_events = self.may_need_room();
         ready.add(self.flow.stream(), place, self.events())
     }
 
-    /// As [`Self::register`], if it is registered and now needs room.
+    /// Adds output events to a registered transaction whose write blocked.
     fn needs_room(&mut self, place: usize, ready: &Ready) -> io::Result<()> {
         if self.has_room_events || !self.may_need_room() {
             return Ok(());
@@ -155,15 +155,15 @@ impl<C: Connection> Transaction<C> {
         self.step <= Step::Request && self.flow.moved_bytes() == 0
     }
 
-    /// Names the address of the server and the remedy if a connect failed.
-    fn failed(&self, error: io::Error, at: SocketAddr) -> io::Error {
+    /// Adds the address of the server and the remedy to the error of a failed connect.
+    fn failed(&self, error: io::Error, at: SocketAddr, prepare: &Prepare) -> io::Error {
         if self.is_connecting() && !C::HAS_KEYS {
-            return io::Error::other(unconnected(at, Duration::ZERO)(error));
+            return io::Error::other(unconnected(at, peer_within(prepare))(error));
         }
         error
     }
 
-    /// For how long nothing has moved, as far as this was looked at.
+    /// Time since the step or the number of bytes last changed, as of the previous check.
     fn silence_ns(&mut self, now_ns: u64) -> u64 {
         let at = (self.step, self.flow.moved_bytes());
         if at != self.seen {
@@ -190,7 +190,7 @@ pub(crate) fn ask<C: Connection>(
     let mut transactions: Vec<Option<Transaction<C>>> = (0..flows).map(|_| None).collect();
     let mut of_each = vec![0; flows];
     let mut free: VecDeque<usize> = (0..flows).collect();
-    // A time limit of connects is kept though nothing happens.
+    // A connect timeout needs wake-ups although no event arrives.
     let limit = point.connect_timeout.map(|_| Control::LOOK_EVERY);
     let at_most = limit.or(at_most(control));
     let mut now = now_ns();
@@ -201,7 +201,8 @@ pub(crate) fn ask<C: Connection>(
         {
             free.pop_front();
             let mut transaction = Transaction::new(connect()?, true, due_ns, now);
-            if_ready(transaction.depart(request, point)).map_err(|e| transaction.failed(e, at))?;
+            let departed = if_ready(transaction.depart(request, point));
+            departed.map_err(|error| transaction.failed(error, at, prepare))?;
             transaction.register(place, &ready)?;
             transactions[place] = Some(transaction);
             now = now_ns();
@@ -220,7 +221,7 @@ pub(crate) fn ask<C: Connection>(
         for place in places {
             let Some(transaction) = &mut transactions[place] else { continue };
             let answered = if_ready(transaction.ask(request, response, point));
-            if answered.map_err(|error| transaction.failed(error, at))?.is_some() {
+            if answered.map_err(|error| transaction.failed(error, at, prepare))?.is_some() {
                 heard_ns = now_ns();
                 asked.take(heard_ns, heard_ns - transaction.due_ns);
                 gauge.add(request.len() as u64, 1);
@@ -300,7 +301,7 @@ pub(crate) fn answer<C: Connection>(
     };
     let at_most = at_most(control);
     while !control.is_drained(0, u64::MAX) {
-        // A full server would be told of those that wait again and again.
+        // The listener is level-triggered: while no place is free, pending connections would wake this thread all the time.
         match (listens, free.is_empty()) {
             (false, false) => {
                 ready.add(listener, LISTENER, EventFlags::IN | EventFlags::EXCLUSIVE)?;
