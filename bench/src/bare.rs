@@ -205,6 +205,7 @@ mod tests {
             let job = Job {
                 work,
                 target: Target::Loopback,
+                is_pinned: true,
                 seconds: 0.1,
                 rate_per_s: 1000,
                 congestion: "",

@@ -15,6 +15,8 @@ use crate::work::{Values, Work};
 pub struct Job<'a> {
     pub work: Work,
     pub target: Target,
+    /// Whether each end has a CPU of its own; otherwise each program places its threads and waits by its defaults.
+    pub is_pinned: bool,
     /// Duration. Programs that accept only whole seconds round it up.
     pub seconds: f64,
     /// Departures per second, for workloads at a fixed rate.

@@ -1,16 +1,16 @@
 //! fabricmark itself: its command line and its output.
 
 use fabricmark_lab::Role;
-use std::path::PathBuf;
+use std::path::{Path as FilePath, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::contender::{Contender, Failure, GRACE, Job, with_reason};
+use crate::contender::{Contender, Failure, GRACE, Job, with_reason, words};
 use crate::place::{Target, cpu};
 use crate::process::{Output, Running, command};
-use crate::work::{Figure, Path, Transport, Values, Verb, Wait, Work};
+use crate::work::{Figure, Path, Process, Transport, Values, Verb, Wait, Work};
 
 /// Exit code for an unknown command or option (docs/exit-codes.md).
 const WRONG_INPUT: i32 = 64;
@@ -24,31 +24,48 @@ pub struct Fabricmark {
 }
 
 impl Fabricmark {
-    fn start(&self, arguments: &[String], stdin: Stdio) -> Result<Running, Failure> {
+    fn start(
+        &self,
+        arguments: &[String],
+        stdin: Stdio,
+        variables: &[(&str, &FilePath)],
+    ) -> Result<Running, Failure> {
         let program = self.program.display().to_string();
-        Running::start(command(&program, arguments).stdin(stdin))
+        let variables = variables.iter().copied();
+        Running::start(command(&program, arguments).stdin(stdin).envs(variables))
             .map_err(|error| Failure::Failed(format!("cannot start {program}: {error}")))
     }
 
-    /// CPU time and memory of a worker that is idle for the duration of the run.
-    fn idle(&self, job: &Job<'_>) -> Result<Values, Failure> {
+    /// CPU time and memory of a process that is idle for the duration of the run.
+    fn idle(&self, process: Process, job: &Job<'_>) -> Result<Values, Failure> {
         // A worker serves the socket on its standard input; this end of it stays silent.
         let (_coordinator, worker) = std::os::unix::net::UnixStream::pair()?;
         let stdin = Stdio::from(std::os::fd::OwnedFd::from(worker));
-        let worker = self.start(&["worker".to_owned()], stdin)?;
-        let of_worker =
-            |file: &str| std::fs::read_to_string(format!("/proc/{}/{file}", worker.id()));
+        let folder = tempfile::TempDir::new()?;
+        let key = folder.path().join("key.pem");
+        let key_file = [("FABRICMARK_KEY_FILE", key.as_path())];
+        let idle = match process {
+            Process::Worker => self.start(&words("worker"), stdin, &[])?,
+            Process::Agent => {
+                let made = self.start(&words("agent --new-key"), Stdio::null(), &key_file)?;
+                made.wait(GRACE, job.stop)?;
+                made.finish()?;
+                self.start(&words("agent --listen 127.0.0.1:0"), Stdio::null(), &key_file)?
+            }
+        };
+        let of_process =
+            |file: &str| std::fs::read_to_string(format!("/proc/{}/{file}", idle.id()));
         // The start-up cost has ended long before.
-        let wait = |for_s: f64| match worker.wait(Duration::from_secs_f64(for_s), job.stop) {
-            Ok(()) => Err(Failure::Failed("the worker ended by itself".to_owned())),
+        let wait = |for_s: f64| match idle.wait(Duration::from_secs_f64(for_s), job.stop) {
+            Ok(()) => Err(Failure::Failed(format!("the {process} ended by itself"))),
             Err(Failure::Late(_)) => Ok(()),
             Err(failure) => Err(failure),
         };
         wait(0.3)?;
-        let before = of_worker("stat")?;
+        let before = of_process("stat")?;
         wait(job.seconds)?;
-        let (after, status) = (of_worker("stat")?, of_worker("status")?);
-        let missing = || Failure::Failed("cannot read /proc of the worker".to_owned());
+        let (after, status) = (of_process("stat")?, of_process("status")?);
+        let missing = || Failure::Failed(format!("cannot read /proc of the {process}"));
         let ticks = |stat: &str| Some(stat_field(stat, 14)? + stat_field(stat, 15)?);
         let used = ticks(&after).zip(ticks(&before)).ok_or_else(missing)?;
         let used_s = (used.0 - used.1) as f64 / rustix::param::clock_ticks_per_second() as f64;
@@ -70,8 +87,12 @@ impl Contender for Fabricmark {
     }
 
     fn run(&self, job: &Job<'_>) -> Result<Values, Failure> {
-        let Some(arguments) = arguments(job) else { return self.idle(job) };
-        let running = self.start(&arguments, Stdio::null())?;
+        if let Work::Idle(process) = job.work {
+            return self.idle(process, job);
+        }
+        let arguments = arguments(job)
+            .ok_or_else(|| Failure::NotOffered("an emulator has this work".to_owned()))?;
+        let running = self.start(&arguments, Stdio::null(), &[])?;
         running.wait(Duration::from_secs_f64(job.seconds) + GRACE + FLOWS_GRACE, job.stop)?;
         read(job.work, &running.finish()?)
     }
@@ -90,7 +111,7 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
         Work::Crr { .. } => ("crr", Transport::Tcp, 1),
         Work::Datagrams { bytes, .. } => ("stream", Transport::Udp, bytes),
         Work::Departures { .. } => ("stream", Transport::Udp, 64),
-        Work::Verbs { .. } | Work::Idle | Work::Emulated(_) => return None,
+        Work::Verbs { .. } | Work::Idle(_) | Work::Emulated(_) => return None,
     };
     let target = match job.target {
         Target::Loopback => "loopback",
@@ -104,7 +125,10 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
     match job.work {
         Work::Threads { threads, .. } => line += &format!(" --flows {threads} --threads {threads}"),
         Work::Crr { threads: threads @ 2.., .. } => line += &format!(" --threads {threads}"),
-        _ => line += &format!(" --cpu {},{}", cpu(Role::Client), cpu(Role::Server)),
+        _ => {}
+    }
+    if job.is_pinned {
+        line += &format!(" --cpu {},{}", cpu(Role::Client), cpu(Role::Server));
     }
     let wait = |wait| match wait {
         Wait::Block => " --wait block",
@@ -113,10 +137,10 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
     match job.work {
         Work::Exchange { wait: how, flows, bytes, .. } => {
             line += &format!(" --response {bytes}");
-            if flows == 1 {
-                line += wait(how);
-            } else {
-                line += &format!(" --flows {flows} --wait epoll");
+            match flows {
+                1 if job.is_pinned => line += wait(how),
+                1 => {}
+                flows => line += &format!(" --flows {flows} --wait epoll"),
             }
         }
         Work::Crr { flows, .. } => line += &format!(" --response 1 --flows {flows}"),
@@ -138,14 +162,14 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
         Work::Stream { .. }
         | Work::Threads { .. }
         | Work::Verbs { .. }
-        | Work::Idle
+        | Work::Idle(_)
         | Work::Emulated(_) => {}
     }
     // On loopback all programs use the system's default.
     if transport == Transport::Tcp && job.target == Target::Veth {
         line += &format!(" --congestion {}", job.congestion);
     }
-    Some(crate::contender::words(&line))
+    Some(words(&line))
 }
 
 /// Arguments of a run over RDMA. The round trip of an RDMA read is a request and its response.
@@ -158,7 +182,7 @@ fn verbs(job: &Job<'_>, verb: Verb, bytes: u32, is_stream: bool) -> Option<Vec<S
     };
     let (milliseconds, client, server) =
         ((job.seconds * 1e3).round(), cpu(Role::Client), cpu(Role::Server));
-    Some(crate::contender::words(&format!(
+    Some(words(&format!(
         "measure {pattern} {from},{to} --transport rc --operation {verb} --family 4 --payload {bytes} --wait spin \
          --duration {milliseconds}ms --cpu {client},{server} --runs 1 --json"
     )))
@@ -223,10 +247,10 @@ mod tests {
         Output { status, out: out.to_owned(), err: err.to_owned() }
     }
 
-    fn line(work: Work, target: Target) -> String {
+    fn line(work: Work, target: Target, is_pinned: bool) -> String {
         let stop = AtomicBool::new(false);
-        let job =
-            Job { work, target, seconds: 0.3, rate_per_s: 9, congestion: "cubic", stop: &stop };
+        let (seconds, rate_per_s, congestion) = (0.3, 9, "cubic");
+        let job = Job { work, target, is_pinned, seconds, rate_per_s, congestion, stop: &stop };
         arguments(&job).unwrap().join(" ")
     }
 
@@ -236,15 +260,17 @@ mod tests {
             Work::Exchange { transport: Transport::Tcp, bytes: 64, wait: Wait::Spin, flows: 1 };
         let second = cpu(Role::Server);
         assert_eq!(
-            line(exchange, Target::Veth),
+            line(exchange, Target::Veth, true),
             format!(
                 "measure rr lab:veth --transport tcp --family 4 --payload 64 --duration 300ms \
                  --runs 1 --json --cpu 0,{second} --response 64 --wait spin --congestion cubic"
             )
         );
-        let threads = line(Work::Threads { threads: 2, is_stream: true }, Target::Loopback);
+        let by_defaults = line(exchange, Target::Loopback, false);
+        assert!(by_defaults.ends_with("--runs 1 --json --response 64"), "{by_defaults}");
+        let threads = line(Work::Threads { threads: 2, is_stream: true }, Target::Loopback, false);
         assert!(threads.ends_with("--json --flows 2 --threads 2"), "{threads}");
-        let slow = line(Work::Departures { wait: Wait::Block }, Target::Loopback);
+        let slow = line(Work::Departures { wait: Wait::Block }, Target::Loopback, true);
         assert!(slow.ends_with("--pace fixed:9/s --pace-wait sleep"), "{slow}");
     }
 
@@ -264,8 +290,9 @@ mod tests {
     fn a_refusal_is_told_apart_from_a_failure() {
         let refused = output(64, "", "error: unrecognized subcommand 'measure'\n\nUsage: x\n");
         let reason = "error: unrecognized subcommand 'measure'".to_owned();
-        assert_eq!(read(Work::Idle, &refused), Err(Failure::NotOffered(reason)));
-        let failed = read(Work::Idle, &output(67, "", "fabricmark: the peer is gone\n"));
+        assert_eq!(read(Work::Idle(Process::Worker), &refused), Err(Failure::NotOffered(reason)));
+        let failed =
+            read(Work::Idle(Process::Worker), &output(67, "", "fabricmark: the peer is gone\n"));
         let reason = "it ended with exit status: 67: fabricmark: the peer is gone".to_owned();
         assert_eq!(failed, Err(Failure::Failed(reason)));
     }

@@ -41,11 +41,11 @@ use crate::session::{Field, Settings};
 #[command(version, max_term_width = 100)]
 struct Options {
     /// Most interleaved rounds of a row; fewer if its ratios are known within 2 % before [default: 50; 10 for emulated
-    /// links, RDMA, thousands of flows and the idle worker]
+    /// links, RDMA, thousands of flows and idle processes]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     pairs: Option<u32>,
     /// Duration of a run in seconds, rounded up for programs that accept only whole seconds [default: 0.5; 1 for emulated
-    /// links, RDMA, thousands of flows and the idle worker]
+    /// links, RDMA, thousands of flows and idle processes]
     #[arg(long, value_parser = seconds)]
     seconds: Option<f64>,
     /// A look instead of an answer: 3 rounds of 0.3 s

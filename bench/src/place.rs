@@ -13,7 +13,6 @@ use fabricmark_wire::Link;
 use crate::contender::{Failure, Job};
 use crate::emulator::Shell;
 use crate::process::{Running, command};
-use crate::work::Work;
 
 /// MTU of the veth pair: Ethernet's.
 const MTU: u16 = 1500;
@@ -77,14 +76,14 @@ impl Place {
                 return Err(Failure::NotOffered("no link without an emulator".to_owned()));
             }
         };
-        Ok(Self { network, cpus: cpus(job.work) })
+        Ok(Self { network, cpus: cpus(job) })
     }
 
     fn veth(job: &Job<'_>) -> Result<Self, Failure> {
         let failed = |error: &dyn fmt::Display| Failure::Failed(format!("no veth pair: {error}"));
         let veth = Link::Veth { mtu: MTU }.into();
         let lab = Lab::of_link(&veth, 1, None).map_err(|error| failed(&error))?;
-        let place = Self { network: Network::Lab(Box::new(lab)), cpus: cpus(job.work) };
+        let place = Self { network: Network::Lab(Box::new(lab)), cpus: cpus(job) };
         place.set(&["sh", "-c", SETTINGS, job.congestion]).map_err(|error| failed(&error))?;
         Ok(place)
     }
@@ -155,10 +154,9 @@ pub fn emulator_cpu() -> Option<u32> {
     u32::try_from(cpu(Role::Server)).ok().filter(|&cpu| cpu > 0)
 }
 
-/// CPUs of client and server; `None` for those that have several threads.
-fn cpus(work: Work) -> Option<[usize; 2]> {
-    let is_one_thread = !matches!(work, Work::Threads { .. } | Work::Crr { threads: 2.., .. });
-    is_one_thread.then(|| [Role::Client, Role::Server].map(cpu))
+/// CPUs of client and server; `None` if each program places its threads by its own defaults.
+fn cpus(job: &Job<'_>) -> Option<[usize; 2]> {
+    job.is_pinned.then(|| [Role::Client, Role::Server].map(cpu))
 }
 
 /// CPU of an end: 0 for the client, and 1, if it exists, for the server.

@@ -3,7 +3,7 @@
 mod emulated;
 
 use crate::place::Target;
-use crate::work::{Figure, Path, Transport, Verb, Wait, Work};
+use crate::work::{Figure, Path, Process, Transport, Verb, Wait, Work};
 
 /// Name of fabricmark among the contenders.
 pub const OURS: &str = "fabricmark";
@@ -53,6 +53,8 @@ pub type Other = (&'static str, Work);
 pub struct Row {
     pub name: String,
     pub target: Target,
+    /// As in [`crate::contender::Job`].
+    pub is_pinned: bool,
     /// Workload of fabricmark.
     pub work: Work,
     /// Workload of the peers; `None` if there are none.
@@ -65,8 +67,21 @@ pub struct Row {
 
 impl Row {
     fn new(name: String, target: Target, work: Work) -> Self {
-        let (peers_do, bare_does) = (None, None);
-        Self { name, target, work, peers_do, bare_does, others: Vec::new(), questions: Vec::new() }
+        Self {
+            name,
+            target,
+            is_pinned: true,
+            work,
+            peers_do: None,
+            bare_does: None,
+            others: Vec::new(),
+            questions: Vec::new(),
+        }
+    }
+
+    /// Lets each program place its threads and wait by its defaults.
+    fn unpinned(self) -> Self {
+        Self { is_pinned: false, ..self }
     }
 
     fn ask(mut self, figure: Figure, against: Against, goal: Option<Goal>) -> Self {
@@ -120,7 +135,7 @@ pub fn rows(target: Target) -> Vec<Row> {
     };
     rows.push(crr("", 1, 1).bare(Some(Goal::AtLeast(0.98))));
     rows.push(crr(", 100 at once", 100, 1));
-    rows.push(crr(", 2 threads", 2, 2));
+    rows.push(crr(", 2 threads", 2, 2).unpinned());
     for bytes in [64, 1024] {
         let plain = Work::Datagrams { bytes, path: Path::Copy };
         let name = |path: &str| format!("UDP stream, {}, {path}", size(bytes));
@@ -133,7 +148,19 @@ pub fn rows(target: Target) -> Vec<Row> {
     }
     for (is_stream, what) in [(true, "TCP stream, 128 KiB writes"), (false, "TCP exchange, 64 B")] {
         let work = Work::Threads { threads: 2, is_stream };
-        rows.push(Row::new(format!("{what}, 2 threads"), target, work).peers(work, 1.0));
+        rows.push(Row::new(format!("{what}, 2 threads"), target, work).peers(work, 1.0).unpinned());
+    }
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let stream = match transport {
+            Transport::Tcp => Work::Stream { bytes: 131_072 },
+            Transport::Udp => Work::Datagrams { bytes: 1024, path: Path::Copy },
+        };
+        let exchange = Work::Exchange { transport, bytes: 64, wait: Wait::Block, flows: 1 };
+        for (what, work) in [("stream", stream), ("exchange", exchange)] {
+            let transport = transport.to_string().to_uppercase();
+            let name = format!("{transport} {what}, defaults");
+            rows.push(Row::new(name, target, work).peers(work, 1.0).unpinned());
+        }
     }
     rows.push(many_flows(target));
     let departures = |how: &str| format!("departures at 20 % of capacity, {how}");
@@ -147,7 +174,7 @@ pub fn rows(target: Target) -> Vec<Row> {
     let awake = awake.ask(Figure::SlipP99Ns, Against::Itself, None);
     rows.push(awake.ask(Figure::CpuShare, Against::Itself, None));
     if target == Target::Loopback {
-        rows.push(idle(target));
+        rows.extend([Process::Agent, Process::Worker].map(|process| idle(target, process)));
     }
     rows
 }
@@ -188,11 +215,11 @@ fn many_flows(target: Target) -> Row {
         .ask(Figure::MemoryPerFlowBytes, Against::Itself, Some(Goal::Below(48.0 * 1024.0)))
 }
 
-fn idle(target: Target) -> Row {
+fn idle(target: Target, process: Process) -> Row {
     // Less than a tick per run, the kernel's resolution of CPU time.
-    Row::new("idle worker".to_owned(), target, Work::Idle)
+    Row::new(format!("idle {process}"), target, Work::Idle(process))
         .ask(Figure::CpuShare, Against::Itself, Some(Goal::Below(0.005)))
-        .ask(Figure::ResidentBytes, Against::Itself, Some(Goal::Below(12.0 * 1024.0 * 1024.0)))
+        .ask(Figure::ResidentBytes, Against::Itself, Some(Goal::Below(8.0 * 1024.0 * 1024.0)))
 }
 
 /// Formats a payload size.
@@ -210,10 +237,10 @@ mod tests {
     fn no_two_rows_of_a_network_have_one_name() {
         let mut names: Vec<String> =
             rows(Target::Loopback).into_iter().map(|row| row.name).collect();
-        assert_eq!(names.len(), 26);
+        assert_eq!(names.len(), 31);
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), 26);
+        assert_eq!(names.len(), 31);
     }
 
     #[test]

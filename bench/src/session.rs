@@ -104,6 +104,7 @@ impl Field {
         let job = Job {
             work: row.work,
             target: row.target,
+            is_pinned: row.is_pinned,
             seconds: settings.seconds(row.work),
             rate_per_s: 0,
             congestion: &settings.congestion,

@@ -51,6 +51,16 @@ impl Verb {
     }
 }
 
+/// A process of fabricmark that waits for orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
+pub enum Process {
+    /// `fabricmark agent` without coordinators.
+    Agent,
+    /// The process that performs the runs of one end.
+    Worker,
+}
+
 /// The workload of a run. Sizes are payloads in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
@@ -76,8 +86,8 @@ pub enum Work {
         /// Sleep until each departure, or sleep and then spin for the last part.
         wait: Wait,
     },
-    /// An idle worker process.
-    Idle,
+    /// An idle process.
+    Idle(Process),
     /// Traffic over an emulated link.
     Emulated(Emulation),
 }
@@ -174,7 +184,7 @@ impl Work {
     /// reads that Soft RoCE completes at once, must be a small part of a run.
     fn is_long(self) -> bool {
         match self {
-            Self::Emulated(_) | Self::Verbs { .. } | Self::Idle => true,
+            Self::Emulated(_) | Self::Verbs { .. } | Self::Idle(_) => true,
             Self::Exchange { flows, .. } => flows >= 1000,
             _ => false,
         }
@@ -202,7 +212,7 @@ impl Work {
             }
             Self::Datagrams { .. } => Figure::DatagramsPerS,
             Self::Departures { .. } => Figure::SlipP99Ns,
-            Self::Idle => Figure::ResidentBytes,
+            Self::Idle(_) => Figure::ResidentBytes,
             Self::Emulated(emulation) => match (emulation.load, emulation.rate_mbps) {
                 (Load::Stream, None) => Figure::GoodputBps,
                 (Load::Stream, Some(_)) => Figure::RateError,
