@@ -26,6 +26,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use clap::Parser;
 use regex::Regex;
@@ -34,6 +35,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::bare::Bare;
 use crate::fabricmark::Fabricmark;
 use crate::place::Target;
+use crate::rows::Row;
 use crate::session::{Field, Settings};
 
 /// fabricmark against its peers and against bare loops in C
@@ -48,6 +50,9 @@ struct Options {
     /// links, RDMA, thousands of flows and idle processes]
     #[arg(long, value_parser = seconds)]
     seconds: Option<f64>,
+    /// No further rounds after N minutes, when each row has had ten
+    #[arg(long, value_name = "N")]
+    minutes: Option<u64>,
     /// A look instead of an answer: 3 rounds of 0.3 s
     #[arg(long, conflicts_with_all = ["pairs", "seconds"])]
     quick: bool,
@@ -106,7 +111,7 @@ fn bench(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
         eprintln!("no veth pair, so loopback only: {error}");
         targets.truncate(1);
     }
-    let chosen: Vec<rows::Row> = targets
+    let chosen: Vec<Row> = targets
         .into_iter()
         .flat_map(rows::rows)
         .filter(|row| options.rows.is_match(&format!("{}, {}", row.name, row.target)))
@@ -132,7 +137,7 @@ fn bench(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     for other in emulator::OTHERS {
         peers.push(Box::new(other));
     }
-    let field = Field { ours: Fabricmark { program }, bare, peers };
+    let field = Field { ours: Box::new(Fabricmark { program }), bare: Box::new(bare), peers };
     let (pairs, seconds) =
         if options.quick { (Some(3), Some(0.3)) } else { (options.pairs, options.seconds) };
     let settings = Settings {
@@ -143,23 +148,15 @@ fn bench(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     };
     println!("{}", conditions(&settings, &names, &absent));
 
-    let mut results = Vec::new();
-    for (place, row) in chosen.iter().enumerate() {
-        let mut progress = |round: u32, who: &str| {
-            let row_number = place + 1;
-            let count = chosen.len();
-            eprintln!(
-                "row {row_number}/{count} {}, {}: round {round} of at most {}, {who}",
-                row.name,
-                row.target,
-                settings.rounds(row.work)
-            );
-        };
-        results.push(field.play(row, &settings, &stop, &mut progress));
-        if stop.load(Relaxed) {
-            break;
-        }
-    }
+    let mut rows: Vec<_> = chosen.iter().map(|row| field.begin(row, &settings, &stop)).collect();
+    let limit = options.minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
+    session::play_all(&mut rows, limit, &mut |place, round, who| {
+        let (number, count, row) = (place + 1, chosen.len(), &chosen[place]);
+        let most = settings.rounds(row.work);
+        let Row { name, target, .. } = row;
+        eprintln!("row {number}/{count} {name}, {target}: round {round} of at most {most}, {who}");
+    });
+    let results: Vec<session::Played> = rows.iter().filter_map(session::Playing::result).collect();
     print!("{}", table::text(&results, &names));
     if let Some(file) = &options.json {
         let document = json::document(&results, &settings, &absent);

@@ -1,21 +1,23 @@
-//! Runs the rounds of a row: each contender once per round, in random order.
+//! Runs the rounds of the rows: each contender of a row once per round, in random order.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fabricmark_units::Stream;
 
-use crate::bare::Bare;
 use crate::contender::{Contender, Failure, Job};
 use crate::emulator::Emulator;
-use crate::fabricmark::{Fabricmark, stat_field};
+use crate::fabricmark::stat_field;
 use crate::judge::{Answer, ROUNDS_LEAST, Round, answer, are_known, dropped};
 use crate::rows::{Against, BARE, OURS, Row};
 use crate::work::{Figure, Path, Values, Work};
 
 /// Rate of paced departures, as a share of the unpaced rate.
 const SHARE_OF_CAPACITY: f64 = 0.2;
+
+/// Rounds of a row at a time after the first ones.
+const ROUNDS_MORE: usize = 5;
 
 /// Options of the command line.
 #[derive(Clone, Debug)]
@@ -44,8 +46,8 @@ impl Settings {
 
 /// All possible contenders.
 pub struct Field {
-    pub ours: Fabricmark,
-    pub bare: Bare,
+    pub ours: Box<dyn Contender>,
+    pub bare: Box<dyn Contender>,
     /// The installed peers, and the emulators.
     pub peers: Vec<Box<dyn Contender>>,
 }
@@ -67,18 +69,64 @@ pub struct Played {
     pub answers: Vec<Answer>,
 }
 
+/// A row and its rounds so far.
+pub struct Playing<'a> {
+    field: &'a Field,
+    pub row: &'a Row,
+    entrants: Vec<Entrant<'a>>,
+    peers: Vec<&'static str>,
+    job: Job<'a>,
+    rounds_max: usize,
+    /// Random order of the contenders in a round.
+    order: Stream,
+    /// The reasons of contenders that do not run again.
+    refusals: Round,
+    rounds: Vec<Round>,
+}
+
 impl Field {
+    /// A row before its first round.
+    pub fn begin<'a>(
+        &'a self,
+        row: &'a Row,
+        settings: &'a Settings,
+        stop: &'a AtomicBool,
+    ) -> Playing<'a> {
+        let entrants = self.entrants(row);
+        let offering: BTreeSet<&str> = self.peers.iter().map(|peer| peer.name()).collect();
+        let peers = entrants.iter().map(|e| e.name).filter(|name| offering.contains(name));
+        Playing {
+            field: self,
+            row,
+            peers: peers.collect(),
+            entrants,
+            job: Job {
+                work: row.work,
+                target: row.target,
+                is_pinned: row.is_pinned,
+                seconds: settings.seconds(row.work),
+                rate_per_s: 0,
+                congestion: &settings.congestion,
+                stop,
+            },
+            rounds_max: settings.rounds(row.work) as usize,
+            order: Stream::new(settings.seed, &format!("{} {}", row.name, row.target)),
+            refusals: Round::new(),
+            rounds: Vec::new(),
+        }
+    }
+
     fn entrants(&self, row: &Row) -> Vec<Entrant<'_>> {
         let ours: &dyn Contender = match row.work {
             Work::Emulated(_) => &Emulator::Ours,
-            _ => &self.ours,
+            _ => self.ours.as_ref(),
         };
         let mut all = vec![Entrant { name: OURS, work: row.work, contender: ours }];
         for &(name, work) in &row.others {
             all.push(Entrant { name, work, contender: ours });
         }
         if let Some(work) = row.bare_does.filter(|work| self.bare.offers(*work)) {
-            all.push(Entrant { name: BARE, work, contender: &self.bare });
+            all.push(Entrant { name: BARE, work, contender: self.bare.as_ref() });
         }
         if let Some(work) = row.peers_do {
             let offering = self.peers.iter().filter(|peer| peer.offers(work));
@@ -91,78 +139,99 @@ impl Field {
         all
     }
 
-    /// Runs the rounds of a row, until its ratios are known well enough. After an interrupt, the finished rounds are
-    /// evaluated.
-    pub fn play(
-        &self,
-        row: &Row,
-        settings: &Settings,
-        stop: &AtomicBool,
-        progress: &mut dyn FnMut(u32, &str),
-    ) -> Played {
-        let entrants = self.entrants(row);
-        let job = Job {
-            work: row.work,
-            target: row.target,
-            is_pinned: row.is_pinned,
-            seconds: settings.seconds(row.work),
-            rate_per_s: 0,
-            congestion: &settings.congestion,
-            stop,
-        };
-        let mut rounds = Vec::new();
-        let mut order = Stream::new(settings.seed, &format!("{} {}", row.name, row.target));
-        let job = self.with_rate(job);
-        let mut refusals = Round::new();
-        let offering: BTreeSet<&str> = self.peers.iter().map(|peer| peer.name()).collect();
-        let peers: Vec<&'static str> =
-            entrants.iter().map(|e| e.name).filter(|name| offering.contains(name)).collect();
-        let has_best = row.questions.iter().any(|one| one.against == Against::BestPeer);
-        for number in 1..=settings.rounds(row.work) {
-            if rounds.len() >= ROUNDS_LEAST && are_known(&rounds, &peers, &row.questions) {
-                break;
-            }
-            let dropped =
-                if has_best { dropped(&rounds, &peers, row.work.figure()) } else { Vec::new() };
-            let mut round = refusals.clone();
-            let mut places: Vec<usize> =
-                (0..entrants.len()).filter(|&at| !dropped.contains(&entrants[at].name)).collect();
-            order.shuffle(&mut places);
-            for &Entrant { name, work, contender } in places.iter().map(|&place| &entrants[place]) {
-                if stop.load(Relaxed) {
-                    break;
-                }
-                if round.contains_key(name) {
-                    continue;
-                }
-                progress(number, name);
-                let outcome = run(contender, &Job { work, ..job });
-                if let Err(Failure::NotOffered(_)) = outcome {
-                    refusals.insert(name.to_owned(), outcome.clone().map_err(|e| e.to_string()));
-                }
-                round.insert(name.to_owned(), outcome.map_err(|failure| failure.to_string()));
-            }
-            if stop.load(Relaxed) {
-                break;
-            }
-            rounds.push(round);
-        }
-        let answers = row.questions.iter().map(|q| answer(&rounds, &peers, q)).collect();
-        Played { row: row.clone(), peers, rounds, answers }
-    }
-
-    /// Sets the departure rate of a paced workload: a share of the received rate of unpaced datagrams, by fabricmark
-    /// or else by the bare loop.
-    fn with_rate<'a>(&self, job: Job<'a>) -> Job<'a> {
-        if !matches!(job.work, Work::Departures { .. }) {
-            return job;
-        }
-        let unpaced = Job { work: Work::Datagrams { bytes: 64, path: Path::Copy }, ..job };
+    /// Departure rate of a paced workload: a share of the received rate of unpaced datagrams, by fabricmark or else by
+    /// the bare loop. Without a rate, every run fails and reports that.
+    fn departures_per_s(&self, job: &Job<'_>) -> u64 {
+        let unpaced = Job { work: Work::Datagrams { bytes: 64, path: Path::Copy }, ..*job };
         let arrived = self.ours.run(&unpaced).or_else(|_| self.bare.run(&unpaced));
         let capacity = arrived.ok().and_then(|values| values.get(&Figure::DatagramsPerS).copied());
-        // Without a rate, every run fails and reports that.
-        let rate_per_s = capacity.map_or(0, |rate| (rate * SHARE_OF_CAPACITY) as u64);
-        Job { rate_per_s, ..job }
+        capacity.map_or(0, |rate| (rate * SHARE_OF_CAPACITY) as u64)
+    }
+}
+
+impl Playing<'_> {
+    /// Whether it needs no further round.
+    pub fn is_over(&self) -> bool {
+        let rounds = self.rounds.len();
+        let is_known =
+            || rounds >= ROUNDS_LEAST && are_known(&self.rounds, &self.peers, &self.row.questions);
+        rounds >= self.rounds_max || is_known()
+    }
+
+    /// Runs up to `count` further rounds, as far as it needs them. An interrupted round does not count.
+    pub fn play(&mut self, count: usize, progress: &mut dyn FnMut(usize, &str)) {
+        if self.rounds.is_empty() && matches!(self.job.work, Work::Departures { .. }) {
+            self.job.rate_per_s = self.field.departures_per_s(&self.job);
+        }
+        for _ in 0..count {
+            if self.is_over() {
+                break;
+            }
+            let number = self.rounds.len() + 1;
+            let Some(round) = self.round(&mut |who| progress(number, who)) else { break };
+            self.rounds.push(round);
+        }
+    }
+
+    /// Runs each contender once, in random order; `None` after an interrupt.
+    fn round(&mut self, progress: &mut dyn FnMut(&str)) -> Option<Round> {
+        let has_best = self.row.questions.iter().any(|one| one.against == Against::BestPeer);
+        let dropped = match has_best {
+            true => dropped(&self.rounds, &self.peers, self.row.work.figure()),
+            false => Vec::new(),
+        };
+        let mut round = self.refusals.clone();
+        let mut places: Vec<usize> = (0..self.entrants.len())
+            .filter(|&at| !dropped.contains(&self.entrants[at].name))
+            .collect();
+        self.order.shuffle(&mut places);
+        for &Entrant { name, work, contender } in places.iter().map(|&place| &self.entrants[place])
+        {
+            if self.job.stop.load(Relaxed) {
+                return None;
+            }
+            if round.contains_key(name) {
+                continue;
+            }
+            progress(name);
+            let outcome = run(contender, &Job { work, ..self.job });
+            if let Err(Failure::NotOffered(_)) = outcome {
+                self.refusals.insert(name.to_owned(), outcome.clone().map_err(|e| e.to_string()));
+            }
+            round.insert(name.to_owned(), outcome.map_err(|failure| failure.to_string()));
+        }
+        (!self.job.stop.load(Relaxed)).then_some(round)
+    }
+
+    /// The answers of the rounds so far; `None` without a round.
+    pub fn result(&self) -> Option<Played> {
+        let Self { row, peers, rounds, .. } = self;
+        let answers = row.questions.iter().map(|q| answer(rounds, peers, q)).collect();
+        let played =
+            Played { row: (*row).clone(), peers: peers.clone(), rounds: rounds.clone(), answers };
+        (!rounds.is_empty()).then_some(played)
+    }
+}
+
+/// Runs the rows until each needs no further round. All have [`ROUNDS_LEAST`] rounds before one has more, so that the
+/// rounds of a row are spread over the whole time, and a limit of time shortens no row alone: after it, none of them
+/// gets further rounds. `progress` is told the place of the row, the round and the contender.
+pub fn play_all(
+    rows: &mut [Playing<'_>],
+    limit: Option<Duration>,
+    progress: &mut dyn FnMut(usize, usize, &str),
+) {
+    let began = Instant::now();
+    let mut count = ROUNDS_LEAST;
+    while rows.iter().any(|row| !row.is_over() && !row.job.stop.load(Relaxed)) {
+        for (place, row) in rows.iter_mut().enumerate() {
+            let is_late = limit.is_some_and(|limit| began.elapsed() >= limit);
+            if row.job.stop.load(Relaxed) || (is_late && count == ROUNDS_MORE) {
+                return;
+            }
+            row.play(count, &mut |round, who| progress(place, round, who));
+        }
+        count = ROUNDS_MORE;
     }
 }
 
@@ -210,5 +279,58 @@ pub mod sample {
         let peers = vec!["iperf3", "qperf"];
         let answers = row.questions.iter().map(|q| judge(&rounds, &peers, q)).collect();
         Played { row, peers, rounds, answers }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::place::Target;
+    use crate::rows::rows;
+    use crate::work::value;
+
+    /// Its rates are these, in turn.
+    struct Alternating(Cell<[f64; 2]>);
+
+    impl Contender for Alternating {
+        fn name(&self) -> &'static str {
+            "alternating"
+        }
+
+        fn offers(&self, _: Work) -> bool {
+            true
+        }
+
+        fn run(&self, job: &Job<'_>) -> Result<Values, Failure> {
+            let [rate, next] = self.0.get();
+            self.0.set([next, rate]);
+            Ok(value(job.work.figure(), rate))
+        }
+    }
+
+    /// Consecutive rounds of a row, as their number and its place, in the order in which they ran.
+    fn turns(limit: Option<Duration>) -> Vec<(usize, usize)> {
+        let with = |rates| -> Box<dyn Contender> { Box::new(Alternating(Cell::new(rates))) };
+        let field =
+            Field { ours: with([1e9, 2e9]), bare: with([1e9, 1e9]), peers: vec![with([1e9, 1e9])] };
+        let (pairs, stop) = (Some(20), AtomicBool::new(false));
+        let settings = Settings { pairs, seconds: None, seed: 1, congestion: String::new() };
+        let row = rows(Target::Loopback).remove(0);
+        let mut rows = [&row, &row].map(|row| field.begin(row, &settings, &stop));
+        let mut turns: Vec<(usize, usize)> = Vec::new();
+        play_all(&mut rows, limit, &mut |place, _, who| match turns.last_mut() {
+            _ if who != OURS => {}
+            Some((rounds, last)) if *last == place => *rounds += 1,
+            _ => turns.push((1, place)),
+        });
+        turns
+    }
+
+    #[test]
+    fn all_rows_have_ten_rounds_before_one_has_more() {
+        assert_eq!(turns(None), [(10, 0), (10, 1), (5, 0), (5, 1), (5, 0), (5, 1)]);
+        assert_eq!(turns(Some(Duration::ZERO)), [(10, 0), (10, 1)]);
     }
 }
