@@ -8,7 +8,7 @@ use std::path::Path;
 
 use fabricmark_lab::Topology;
 use fabricmark_link::LinkWords;
-use fabricmark_plan::{Offload, PathSpec, Plan, Point, Trace};
+use fabricmark_plan::{PathSpec, Plan, Point, Trace};
 
 use crate::testbed::way;
 
@@ -73,7 +73,7 @@ fn read_topology(plan: &mut Plan, folder: &Path) -> Result<(), FileError> {
             let via = via.as_ref().map(|via| format!(" via `{via}`")).unwrap_or_default();
             FileError(format!("no path from `{from}` to `{to}`{via} in {file}; {help}"))
         })?;
-        Ok((way.mtu, way.rtt, if way.is_single { Offload::Off } else { Offload::On }))
+        Ok((way.mtu, way.rtt, way.offload))
     })
 }
 

@@ -3,10 +3,12 @@
 use fabricmark_link::{Departure, HostBus, Id, Invalid, Limit, Medium, Net, Packet, Queue};
 use fabricmark_units::{Instant, Nanos};
 
-use crate::path::{Traffic, write_counted};
+use crate::emulator::Device;
+use crate::path::Traffic;
 use crate::pool::Slice;
 use crate::topology::Topology;
 use crate::tun::Tun;
+use crate::writer::Writer;
 
 /// Bytes of a device that may wait for the bus before the device is no longer read: two super-packets. A bus drops
 /// nothing that a host sends, since the memory of the host is its queue.
@@ -29,7 +31,8 @@ pub(crate) struct Bus {
     /// Whether the link of a device has paused it, by device.
     stopped: Vec<bool>,
     traffic: Traffic,
-    scratch: Vec<u8>,
+    /// By device.
+    writers: Vec<Writer>,
 }
 
 /// A packet that has crossed a bus, sent or received by a device.
@@ -58,7 +61,7 @@ impl Bus {
             waiting_bytes: vec![0; devices],
             stopped: vec![false; devices],
             traffic: Traffic { name: host.to_owned(), ..Traffic::default() },
-            scratch: Vec::new(),
+            writers: (0..devices).map(|_| Writer::default()).collect(),
         })
     }
 
@@ -112,8 +115,18 @@ impl Bus {
         Some(Crossed::Out(device, departure))
     }
 
-    pub(crate) fn write(&mut self, departure: &Departure<Slice>, to: &Tun) {
-        write_counted(departure, to, &mut self.scratch, &mut self.traffic);
+    /// Writes a packet to a device, at [`Self::flush`] at the latest.
+    pub(crate) fn write(&mut self, device: usize, departure: Departure<Slice>, to: &Tun) {
+        self.writers[device].write(departure, to, &mut self.traffic);
+    }
+
+    /// Writes what waits for its continuation. `devices` are those of all directions.
+    pub(crate) fn flush(&mut self, devices: &[Option<Device>]) {
+        for (writer, &direction) in self.writers.iter_mut().zip(&self.directions) {
+            if let Some(Device { tun, .. }) = &devices[direction] {
+                writer.flush(tun, &mut self.traffic);
+            }
+        }
     }
 
     pub(crate) fn traffic(&self) -> Traffic {

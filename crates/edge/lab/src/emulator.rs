@@ -89,6 +89,15 @@ impl Emulator {
         Ok(self.ask(move |worker| worker.change(direction, &words))??)
     }
 
+    /// Sets whether the adapter at which a direction begins segments super-packets.
+    pub fn set_segmentation(&self, direction: usize, does_segment: bool) -> Result<(), LabError> {
+        self.ask(move |worker| {
+            if let Some(path) = worker.paths.get_mut(direction) {
+                path.set_segmentation(does_segment);
+            }
+        })
+    }
+
     /// Counters of each direction.
     pub fn traffic(&self) -> Result<Vec<Traffic>, LabError> {
         self.ask(|worker| {

@@ -29,6 +29,7 @@ mod tool;
 mod topology;
 mod tun;
 mod wiring;
+mod writer;
 
 pub use emulator::Emulator;
 pub use fabricmark_plan::{Offload, Role};

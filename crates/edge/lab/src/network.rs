@@ -44,7 +44,7 @@ impl Lab {
             nodes.insert(name.clone(), namespace);
         }
         let mut links = Vec::new();
-        for link in &topology.links {
+        for (number, link) in topology.links.iter().enumerate() {
             if link.backend != Backend::Emulator {
                 kernel::build(link, ends(&nodes, link))?;
                 continue;
@@ -53,13 +53,13 @@ impl Lab {
                 let [node, other] = [&link.between[end], &link.between[1 - end]];
                 let namespace = nodes.get(node);
                 let tun = namespace.map(|namespace| Tun::new(namespace, &link.name)).transpose()?;
-                let offload = link.adapter.as_ref().map(|adapter| adapter.offload);
-                if let (Some(tun), Some(Offload::Off)) = (&tun, offload) {
+                let offload = topology.offload(number, end);
+                if let (Some(tun), Some(_), Offload::Off) = (&tun, &link.adapter, offload) {
                     tun.take_single_packets()?;
                 }
                 links.push(LinkEnd {
+                    does_segment: tun.is_some() && offload == Offload::Hosts,
                     tun,
-                    does_segment: offload == Some(Offload::Hosts),
                     name: format!("{}:{node}>{other}", link.name),
                     words: link.words[end].clone(),
                 });
@@ -125,6 +125,13 @@ impl Lab {
         }
         for &end in changed.iter().filter(|_| is_emulated) {
             self.emulator.change(topology.direction(link, end), change.clone())?;
+        }
+        for (link, end) in topology.emulated_devices() {
+            let [old, new] = [&self.topology, &topology].map(|one| one.offload(link, end));
+            if old != new {
+                let direction = topology.direction(link, end);
+                self.emulator.set_segmentation(direction, new == Offload::Hosts)?;
+            }
         }
         self.topology = topology;
         Ok(())

@@ -4,17 +4,17 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use fabricmark_link::{
-    Count, Counters, Delay, Departure, Element, Id, Input, Invalid, Length, LinkWords, Net, Output,
-    Packet, Reason,
+    Count, Counters, Delay, Departure, Element, Id, Input, Invalid, LinkWords, Net, Output, Packet,
+    Reason,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_units::{Instant, Nanos};
 
-use crate::emulator::clock;
 use crate::pool::Slice;
 use crate::port::SwitchPort;
 use crate::segment;
 use crate::tun::Tun;
+use crate::writer::Writer;
 
 /// One end of a link to be created.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct LinkEnd {
     pub name: String,
     /// Options of the link for packets that the device sends.
     pub words: LinkWords,
-    /// Whether the adapters segment super-packets before the link, and join what arrives together behind it.
+    /// Whether the adapter segments super-packets before the link.
     pub does_segment: bool,
 }
 
@@ -112,14 +112,13 @@ pub(crate) struct Path {
     seed: u64,
     /// The port at which it begins, if it begins at a switch.
     port: Option<SwitchPort>,
-    /// Whether super-packets are segmented before the link and joined behind it.
+    /// Whether super-packets are segmented before the link.
     does_segment: bool,
     way: Way,
     /// Nets from before a change, until the packets in them have left.
     before: Vec<Way>,
     pub(crate) traffic: Traffic,
-    /// Buffer for packets with a flipped bit.
-    scratch: Vec<u8>,
+    writer: Writer,
 }
 
 struct Way {
@@ -139,8 +138,8 @@ impl Path {
     ) -> Result<Self, Invalid> {
         let way = Way::build(&words, port.as_ref(), seed, &name)?;
         let traffic = Traffic { name: name.clone(), ..Traffic::default() };
-        let (before, scratch) = (Vec::new(), Vec::new());
-        Ok(Self { name, words, seed, port, does_segment, way, before, traffic, scratch })
+        let (before, writer) = (Vec::new(), Writer::default());
+        Ok(Self { name, words, seed, port, does_segment, way, before, traffic, writer })
     }
 
     /// Changes the options for packets that arrive from now on; packets in flight are not affected.
@@ -192,8 +191,19 @@ impl Path {
         departure
     }
 
-    pub(crate) fn write(&mut self, departure: &Departure<Slice>, to: &Tun) {
-        write_counted(departure, to, &mut self.scratch, &mut self.traffic);
+    /// Writes a packet that has left to the device behind the link, at [`Self::flush`] at the latest.
+    pub(crate) fn write(&mut self, departure: Departure<Slice>, to: &Tun) {
+        self.writer.write(departure, to, &mut self.traffic);
+    }
+
+    /// Writes what waits for its continuation.
+    pub(crate) fn flush(&mut self, to: &Tun) {
+        self.writer.flush(to, &mut self.traffic);
+    }
+
+    /// Sets whether adapters segment the super-packets that arrive from now on.
+    pub(crate) fn set_segmentation(&mut self, does_segment: bool) {
+        self.does_segment = does_segment;
     }
 
     /// Whether the queue has paused its sender.
@@ -202,27 +212,10 @@ impl Path {
     }
 
     pub(crate) fn deliver(&mut self, now: Instant, to: &Tun) {
-        let mut next = self.next(now);
-        while let Some(mut departure) = next.take() {
-            // When each segment of the departure was due.
-            let mut due: Vec<Instant> = Vec::new();
-            loop {
-                next = self.next(now);
-                let joined = next.as_ref().filter(|_| self.does_segment);
-                let Some(length) =
-                    joined.and_then(|next| joined_length(&departure.packet, &next.packet))
-                else {
-                    break;
-                };
-                due.extend(next.as_ref().map(|next| next.at));
-                departure.packet.length = length;
-            }
-            let written_at = clock();
-            self.write(&departure, to);
-            for at in due {
-                self.traffic.lateness.record((written_at - at).0);
-            }
+        while let Some(departure) = self.next(now) {
+            self.write(departure, to);
         }
+        self.flush(to);
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
@@ -284,58 +277,10 @@ impl Way {
     }
 }
 
-/// Length of a packet and the next one if an adapter would join them: they are consecutive segments of a super-packet,
-/// with the same marks.
-fn joined_length(packet: &Packet<Slice>, next: &Packet<Slice>) -> Option<Length> {
-    let is_alike = packet.payload.is(&next.payload)
-        && packet.ecn == next.ecn
-        && [packet, next].iter().all(|packet| packet.flipped_bit.is_none());
-    packet.length.joined(next.length).filter(|_| is_alike)
-}
-
 /// The packet that a device sent.
 pub(crate) fn packet(slice: Slice) -> Packet<Slice> {
     let (length, ecn) = slice.with(|bytes| (segment::length(bytes), segment::ecn(bytes)));
     Packet { ecn, ..Packet::new(slice, length) }
-}
-
-/// Writes a packet and counts the result.
-pub(crate) fn write_counted(
-    departure: &Departure<Slice>,
-    to: &Tun,
-    scratch: &mut Vec<u8>,
-    traffic: &mut Traffic,
-) {
-    let length = departure.packet.length;
-    // The write includes what the kernel of the receiving host does with the packet, which takes longer if it wakes a CPU.
-    let late = clock() - departure.at;
-    match write(&departure.packet, to, scratch, &mut traffic.pieces) {
-        Ok(()) => traffic.departed += length.into(),
-        Err(_) => traffic.refused += length.into(),
-    }
-    traffic.lateness.record(late.0);
-}
-
-fn write(
-    packet: &Packet<Slice>,
-    to: &Tun,
-    scratch: &mut Vec<u8>,
-    pieces: &mut u64,
-) -> std::io::Result<()> {
-    packet.payload.with(|whole| {
-        let piece = segment::piece(whole, packet);
-        *pieces += u64::from(piece.is_some());
-        let (headers, payload) = match &piece {
-            Some(piece) => (piece.headers(), &whole[piece.payload.clone()]),
-            None => (whole, &[][..]),
-        };
-        let Some(bit) = packet.flipped_bit else { return to.write(headers, payload) };
-        scratch.clear();
-        scratch.extend_from_slice(headers);
-        scratch.extend_from_slice(payload);
-        segment::flip(scratch, bit);
-        to.write(scratch, &[])
-    })
 }
 
 /// The pauses that a queue requests; clones share them. As the end of a net, it receives the requests.
@@ -387,16 +332,16 @@ impl<T> Element<T> for Pauses {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::iter::from_fn;
 
-    use fabricmark_link::Ecn;
+    use fabricmark_link::Length;
 
     use super::*;
     use crate::pool::Pool;
 
     /// A super-packet of three segments; its bytes do not matter here.
-    fn train() -> Packet<Slice> {
+    pub(crate) fn train() -> Packet<Slice> {
         let slice = Pool::default().fill(|_| Ok(Some(100))).unwrap().unwrap();
         Packet::new(slice, Length::train(40, 4000, 1460))
     }
@@ -412,23 +357,6 @@ mod tests {
             assert_eq!(segments, expected);
             assert_eq!((path.traffic.arrived.packets, path.traffic.trains), (3, 1));
         }
-    }
-
-    #[test]
-    fn segments_are_joined_that_follow_each_other_with_the_same_marks_and_right_bits() {
-        let mut segments = Vec::new();
-        train().segment(|segment| segments.push(segment));
-        let [one, two, three] = &segments[..] else { panic!("{segments:?}") };
-        let segments_of = |one: &Packet<Slice>, two: &Packet<Slice>| {
-            joined_length(one, two).map(Length::segments)
-        };
-        assert_eq!([segments_of(one, two), segments_of(one, three)], [Some(2), None]);
-        let marked = |packet: &Packet<Slice>| Packet { ecn: Ecn::Congested, ..packet.clone() };
-        assert_eq!(segments_of(&marked(one), two), None);
-        assert_eq!(segments_of(&marked(one), &marked(two)), Some(2));
-        assert_eq!(segments_of(one, &Packet { flipped_bit: Some(9), ..two.clone() }), None);
-        let other = train();
-        assert_eq!(segments_of(one, &Packet { payload: other.payload, ..two.clone() }), None);
     }
 
     #[test]

@@ -132,6 +132,14 @@ impl Shared {
                 Part::Bus(bus) => self.cross(bus, due, paths, devices),
             }
         }
+        for &from in &self.members {
+            if let Some(Device { tun, .. }) = &devices[from ^ 1] {
+                paths[from].flush(tun);
+            }
+        }
+        for bus in &mut self.buses {
+            bus.flush(devices);
+        }
     }
 
     /// The part that is due first.
@@ -162,7 +170,7 @@ impl Shared {
                 paths[from].traffic.departed += departure.packet.length.into();
                 self.buses[bus].receive(departure.at, device, departure.packet);
             } else if let Some(Device { tun, .. }) = &devices[from ^ 1] {
-                paths[from].write(&departure, tun);
+                paths[from].write(departure, tun);
             }
         }
         self.press(due, from, paths);
@@ -180,7 +188,7 @@ impl Shared {
                 Crossed::In(device, departure) => {
                     let number = self.buses[bus].directions[device];
                     if let Some(Device { tun, .. }) = &devices[number] {
-                        self.buses[bus].write(&departure, tun);
+                        self.buses[bus].write(device, departure, tun);
                     }
                 }
             }

@@ -114,21 +114,30 @@ impl Topology {
         self.junctions.contains_key(&self.links[link].between[end])
     }
 
+    /// The ends of emulated links at which there is a device: links, and the end of each.
+    pub(crate) fn emulated_devices(&self) -> impl Iterator<Item = (usize, usize)> {
+        let ends = (0..self.links.len()).flat_map(|link| [(link, 0), (link, 1)]);
+        ends.filter(|&(link, end)| {
+            self.links[link].backend == Backend::Emulator && !self.is_at_junction(link, end)
+        })
+    }
+
     /// Number of the direction from one end of a link, among the directions that the emulator carries.
     pub(crate) fn direction(&self, link: usize, end: usize) -> usize {
         let before = self.links[..link].iter();
         2 * before.filter(|wire| wire.backend == Backend::Emulator).count() + end
     }
 
-    /// Whether the device at one end of a link hands over single packets. `single` decides if it is set, otherwise
-    /// the options that its packets meet. Always true if a link of the lab needs single packets from all senders.
-    pub(crate) fn is_single(&self, link: usize, end: usize) -> bool {
+    /// Where the super-packets of the device at one end of a link are segmented. `single` decides if it is set, otherwise
+    /// the options that its packets meet. Devices hand over single packets if a link of the lab needs that from all
+    /// senders.
+    pub(crate) fn offload(&self, link: usize, end: usize) -> Offload {
         if self.links.iter().any(|wire| wire.backend.needs_single_packets()) {
-            return true;
+            return Offload::Off;
         }
         let wire = &self.links[link];
-        if wire.adapter.is_some() {
-            return false;
+        if let Some(adapter) = &wire.adapter {
+            return adapter.offload;
         }
         let words = &wire.words[end];
         // The token bucket segments super-packets itself, but that costs more than single segments do: TCP over
@@ -138,8 +147,18 @@ impl Topology {
         // A super-packet that arrives when the queue requests a pause must have room.
         let most = SUPER_PACKET_MAX * self.packets_beyond(link, end);
         let is_narrow = words.pause_room_bytes().is_some_and(|room| room < most);
-        let needs = is_cut || is_narrow || words.needs_single_packets() || self.needs_behind(link);
-        wire.single.unwrap_or(needs)
+        match wire.single {
+            Some(true) => Offload::Off,
+            Some(false) => Offload::On,
+            None if is_cut || is_narrow => Offload::Off,
+            None if words.needs_single_packets() || self.needs_behind(link) => Offload::Hosts,
+            None => Offload::On,
+        }
+    }
+
+    /// Whether the device at one end of a link is limited to single packets (`gso_max_segs 1`).
+    pub(crate) fn is_single(&self, link: usize, end: usize) -> bool {
+        self.links[link].adapter.is_none() && self.offload(link, end) == Offload::Off
     }
 
     /// Packets that may still arrive when a queue requests a pause: the one that caused it, and one on the bus.

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fabricmark_lab::{Emulator, LinkEnd, Namespace, Topology, Tun};
+use fabricmark_lab::{Emulator, Lab, LinkEnd, Namespace, Topology, Tun};
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 
 mod namespaces;
@@ -79,43 +79,48 @@ fn address(end: usize, family: u8) -> IpAddr {
     }
 }
 
+/// The ends of a TCP connection.
+fn tcp(namespaces: [&Namespace; 2], family: u8) -> (TcpStream, TcpStream) {
+    let server = SocketAddr::new(address(RIGHT, family), 7000);
+    let listener = namespaces[RIGHT].within(|| TcpListener::bind(server)).unwrap();
+    let client = namespaces[LEFT].within(|| TcpStream::connect(server)).unwrap();
+    (client, listener.accept().unwrap().0)
+}
+
+/// Sends `bytes` from left to right.
+fn stream(namespaces: [&Namespace; 2], family: u8, bytes: usize) {
+    let (mut client, mut server) = tcp(namespaces, family);
+    thread::scope(|scope| {
+        let send = move || {
+            let block: Vec<u8> = (0..1 << 18).map(|i| (i % 251) as u8).collect();
+            let mut left = bytes;
+            while left > 0 {
+                let part = left.min(block.len());
+                client.write_all(&block[..part]).unwrap();
+                left -= part;
+            }
+        };
+        scope.spawn(send);
+        let (mut block, mut got) = (vec![0; 1 << 18], 0);
+        while got < bytes {
+            let length = server.read(&mut block).unwrap();
+            assert!(length > 0, "it ended after {got} bytes");
+            for (i, &byte) in block[..length].iter().enumerate().step_by(509) {
+                assert_eq!(byte, ((got + i) % (1 << 18) % 251) as u8);
+            }
+            got += length;
+        }
+    });
+}
+
 impl Pair {
     fn udp(&self, end: usize, family: u8) -> UdpSocket {
         namespaces::udp(&self.namespaces[end], address(end, family))
     }
 
-    /// The ends of a TCP connection.
-    fn tcp(&self, family: u8) -> (TcpStream, TcpStream) {
-        let server = SocketAddr::new(address(RIGHT, family), 7000);
-        let listener = self.namespaces[RIGHT].within(|| TcpListener::bind(server)).unwrap();
-        let client = self.namespaces[LEFT].within(|| TcpStream::connect(server)).unwrap();
-        (client, listener.accept().unwrap().0)
-    }
-
     /// Sends `bytes` from left to right.
     fn stream(&self, family: u8, bytes: usize) {
-        let (mut client, mut server) = self.tcp(family);
-        thread::scope(|scope| {
-            let send = move || {
-                let block: Vec<u8> = (0..1 << 18).map(|i| (i % 251) as u8).collect();
-                let mut left = bytes;
-                while left > 0 {
-                    let part = left.min(block.len());
-                    client.write_all(&block[..part]).unwrap();
-                    left -= part;
-                }
-            };
-            scope.spawn(send);
-            let (mut block, mut got) = (vec![0; 1 << 18], 0);
-            while got < bytes {
-                let length = server.read(&mut block).unwrap();
-                assert!(length > 0, "it ended after {got} bytes");
-                for (i, &byte) in block[..length].iter().enumerate().step_by(509) {
-                    assert_eq!(byte, ((got + i) % (1 << 18) % 251) as u8);
-                }
-                got += length;
-            }
-        });
+        stream(self.namespaces.each_ref(), family, bytes);
     }
 
     /// Each packet that entered has left, was dropped, or is in flight.
@@ -179,6 +184,29 @@ fn what_hosts_segment_survives_losses_jitter_copies_and_wrong_bits() {
         pair.assert_conservation();
         let way = &pair.emulator.traffic().unwrap()[0];
         assert!(way.trains > 0 && way.refused.packets == 0, "{words}: {way:?}");
+    }
+}
+
+#[test]
+fn hosts_segment_as_long_as_a_link_of_a_lab_loses_packets() {
+    if !namespaces::may_make("a link that changes") {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = "[hosts.left]\n[hosts.right]\n[links.wan]\nbetween = ['left', 'right']\n\
+                words = 'rtt=1ms'\n";
+    let mut lab = Lab::build(Topology::parse(text).unwrap(), 1, None).unwrap();
+    // Packets that left the link, and times at which one or a super-packet of them was due.
+    let mut counted = (0, 0);
+    for (change, is_single) in [("", false), ("loss=every:1000000", true), ("loss=none", false)] {
+        lab.change(0, None, &change.parse().unwrap()).unwrap();
+        stream(["left", "right"].map(|node| lab.namespace(node).unwrap()), 4, 4 << 20);
+        assert!(lab.settle(0, LEFT, Duration::from_secs(1)).is_ok());
+        let way = &lab.traffic().unwrap()[LEFT];
+        let now = (way.departed.packets, way.lateness.len());
+        let (packets, due) = (now.0 - counted.0, now.1 - counted.1);
+        assert_eq!(due == packets, is_single, "{change}: {packets} packets, due {due} times");
+        counted = now;
     }
 }
 

@@ -59,8 +59,8 @@ fn a_loss_behind_a_switch_is_one_of_single_packets_of_all_who_send_there() {
                 [links.l0]\nbetween=['a','s']\nsingle=false\n[links.l1]\nbetween=['b','s']\n\
                 [links.l2]\nbetween=['s','c']\nthere='loss=1%'\n";
     let topology = Topology::parse(text).unwrap();
-    let single = [(0, 0), (1, 0), (2, 1)].map(|(link, end)| topology.is_single(link, end));
-    assert_eq!(single, [false, true, false]);
+    let offload = [(0, 0), (1, 0), (2, 1)].map(|(link, end)| topology.offload(link, end));
+    assert_eq!(offload, [Offload::On, Offload::Hosts, Offload::On]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use fabricmark_link::Forwarding;
+use fabricmark_plan::Offload;
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Hop, Link, Path, Switch, Switching};
 
@@ -20,8 +21,8 @@ pub struct Way {
     pub rtt: Nanos,
     /// Whether any of the delays varies.
     pub has_jitter: bool,
-    /// Whether all nodes hand over single packets instead of super-packets.
-    pub is_single: bool,
+    /// Where the super-packets of all nodes are segmented; [`Offload::On`] if some cross whole.
+    pub offload: Offload,
     /// The wires; `None` if one has no rate of a technology or is a queue of the kernel, if it joins two hubs, or if
     /// those before and after a relay have different MTUs.
     pub path: Option<Path>,
@@ -60,9 +61,14 @@ impl Topology {
             mtu: directions().map(|one| words(one).mtu()).min()?,
             rtt: Nanos(directions().map(|one| words(one).delay().0).sum()),
             has_jitter: directions().any(|one| words(one).has_jitter()),
-            is_single: directions()
+            offload: directions()
                 .filter(|&(link, end)| !self.is_at_junction(link, end))
-                .all(|(link, end)| self.is_single(link, end)),
+                .map(|(link, end)| self.offload(link, end))
+                .reduce(|one, other| match (one, other) {
+                    (Offload::On, _) | (_, Offload::On) => Offload::On,
+                    (Offload::Hosts, _) | (_, Offload::Hosts) => Offload::Hosts,
+                    (Offload::Off, Offload::Off) => Offload::Off,
+                })?,
             path: self.path(&links),
             links,
         })
@@ -175,7 +181,7 @@ mod tests {
         let topology = Topology::parse(text).unwrap();
         let way = topology.way("a", "b").unwrap();
         assert_eq!(way.links, [(0, 1), (1, 0), (2, 0)]);
-        assert_eq!((way.mtu, way.rtt, way.is_single), (1500, Nanos::from_millis(10), false));
+        assert_eq!((way.mtu, way.rtt, way.offload), (1500, Nanos::from_millis(10), Offload::On));
         assert_eq!(
             way.path.unwrap().to_string(),
             "ethernet:1G > store-and-forward > ethernet:1G > store-and-forward > ethernet:100M"
@@ -196,14 +202,15 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_single_where_all_nodes_of_a_way_send_them_so() {
-        let text = "[hosts.a]\n[hosts.b]\n[hosts.c]\n[switches.s]\n\
+    fn packets_are_single_where_all_nodes_of_a_way_send_or_segment_them_so() {
+        let text = "[hosts.a]\n[hosts.b]\n[hosts.c]\n[hosts.d]\n[switches.s]\n\
                     [links.l0]\nbetween = ['a', 's']\nsingle = true\n\
                     [links.l1]\nbetween = ['b', 's']\nwords = 'loss=1%'\n\
-                    [links.l2]\nbetween = ['c', 's']\nsingle = false\n";
+                    [links.l2]\nbetween = ['c', 's']\nsingle = false\n\
+                    [links.l3]\nbetween = ['d', 's']\nsingle = true\n";
         let topology = Topology::parse(text).unwrap();
-        let is_single = |to| topology.way("a", to).unwrap().is_single;
-        assert_eq!((is_single("b"), is_single("c")), (true, false));
+        let offload = |to| topology.way("a", to).unwrap().offload;
+        assert_eq!(["b", "c", "d"].map(offload), [Offload::Hosts, Offload::On, Offload::Off]);
     }
 
     #[test]

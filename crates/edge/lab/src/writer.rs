@@ -1,0 +1,104 @@
+//! Writes packets to a device; consecutive segments of a super-packet are joined, as an adapter with GRO does.
+
+use std::io;
+
+use fabricmark_link::{Departure, Length, Packet};
+use fabricmark_units::Instant;
+
+use crate::emulator::clock;
+use crate::path::Traffic;
+use crate::pool::Slice;
+use crate::segment;
+use crate::tun::Tun;
+
+/// What is to be written to one device.
+#[derive(Default)]
+pub(crate) struct Writer {
+    /// A packet that the next one may continue.
+    waiting: Option<Departure<Slice>>,
+    /// When each segment that was joined to it was due.
+    joined: Vec<Instant>,
+    /// Buffer for packets with a flipped bit.
+    scratch: Vec<u8>,
+}
+
+impl Writer {
+    /// Writes a packet, or lets it wait for its continuation until [`Self::flush`] at the latest.
+    pub(crate) fn write(&mut self, departure: Departure<Slice>, to: &Tun, traffic: &mut Traffic) {
+        if let Some(waiting) = &mut self.waiting
+            && let Some(length) = joined_length(&waiting.packet, &departure.packet)
+        {
+            waiting.packet.length = length;
+            self.joined.push(departure.at);
+            return;
+        }
+        self.flush(to, traffic);
+        self.waiting = Some(departure);
+    }
+
+    /// Writes the packet that waits, and counts the result.
+    pub(crate) fn flush(&mut self, to: &Tun, traffic: &mut Traffic) {
+        let Some(Departure { at, packet, .. }) = self.waiting.take() else { return };
+        // The write includes what the kernel of the receiving host does with the packet, which takes longer if it wakes a
+        // CPU.
+        let now = clock();
+        match self.write_now(&packet, to, &mut traffic.pieces) {
+            Ok(()) => traffic.departed += packet.length.into(),
+            Err(_) => traffic.refused += packet.length.into(),
+        }
+        for due in self.joined.drain(..).chain([at]) {
+            traffic.lateness.record((now - due).0);
+        }
+    }
+
+    fn write_now(&mut self, packet: &Packet<Slice>, to: &Tun, pieces: &mut u64) -> io::Result<()> {
+        packet.payload.with(|whole| {
+            let piece = segment::piece(whole, packet);
+            *pieces += u64::from(piece.is_some());
+            let (headers, payload) = match &piece {
+                Some(piece) => (piece.headers(), &whole[piece.payload.clone()]),
+                None => (whole, &[][..]),
+            };
+            let Some(bit) = packet.flipped_bit else { return to.write(headers, payload) };
+            self.scratch.clear();
+            self.scratch.extend_from_slice(headers);
+            self.scratch.extend_from_slice(payload);
+            segment::flip(&mut self.scratch, bit);
+            to.write(&self.scratch, &[])
+        })
+    }
+}
+
+/// Length of a packet and the next one if an adapter would join them: they are consecutive segments of a super-packet,
+/// with the same marks.
+fn joined_length(packet: &Packet<Slice>, next: &Packet<Slice>) -> Option<Length> {
+    let is_alike = packet.payload.is(&next.payload)
+        && packet.ecn == next.ecn
+        && [packet, next].iter().all(|packet| packet.flipped_bit.is_none());
+    packet.length.joined(next.length).filter(|_| is_alike)
+}
+
+#[cfg(test)]
+mod tests {
+    use fabricmark_link::Ecn;
+
+    use super::*;
+    use crate::path::tests::train;
+
+    #[test]
+    fn segments_are_joined_that_follow_each_other_with_the_same_marks_and_right_bits() {
+        let mut segments = Vec::new();
+        train().segment(|segment| segments.push(segment));
+        let [one, two, three] = &segments[..] else { panic!("{segments:?}") };
+        let segments_of = |one: &Packet<Slice>, two: &Packet<Slice>| {
+            joined_length(one, two).map(Length::segments)
+        };
+        assert_eq!([segments_of(one, two), segments_of(one, three)], [Some(2), None]);
+        let marked = |packet: &Packet<Slice>| Packet { ecn: Ecn::Congested, ..packet.clone() };
+        assert_eq!(segments_of(&marked(one), two), None);
+        assert_eq!(segments_of(&marked(one), &marked(two)), Some(2));
+        assert_eq!(segments_of(one, &Packet { flipped_bit: Some(9), ..two.clone() }), None);
+        let other = train();
+        assert_eq!(segments_of(one, &Packet { payload: other.payload, ..two.clone() }), None);
+    }
+}
