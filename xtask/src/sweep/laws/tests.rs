@@ -405,6 +405,8 @@ fn a_burst_is_offered_over_its_whole_period() {
 fn packets_and_processors_that_cannot_be_break_a_law() {
     breaks("emulator-balances", stream(), &[("/emulation/there/departed", json!(540))]);
     breaks("emulator-balances", stream(), &[("/emulation/there/missed", json!(1))]);
+    let flood = [("/emulation/there/missed", json!(1)), (GOODPUT, json!(1e7 * 1000.0 / 1066.0))];
+    assert!(!broken(&with(stream(), &flood)).contains(&"emulator-balances"));
     breaks("emulator-carried-what-arrived", stream(), &[("/emulation/there/departed", json!(499))]);
     breaks("emulator-carried-what-arrived", exchange(), &[("/emulation/back/departed", json!(3))]);
     breaks(
