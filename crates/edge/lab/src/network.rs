@@ -123,17 +123,24 @@ impl Lab {
         for (node, commands) in device::changes(&self.topology, &topology) {
             tool::ip(&self.nodes[node], &commands)?;
         }
+        // Super-packets that wait in a device are segmented, too.
+        self.set_segmentation(&topology, true)?;
         for &end in changed.iter().filter(|_| is_emulated) {
             self.emulator.change(topology.direction(link, end), change.clone())?;
         }
-        for (link, end) in topology.emulated_devices() {
-            let [old, new] = [&self.topology, &topology].map(|one| one.offload(link, end));
-            if old != new {
-                let direction = topology.direction(link, end);
-                self.emulator.set_segmentation(direction, new == Offload::Hosts)?;
+        self.set_segmentation(&topology, false)?;
+        self.topology = topology;
+        Ok(())
+    }
+
+    /// Begins or ends segmentation by the devices for which the changed topology has it otherwise.
+    fn set_segmentation(&self, changed: &Topology, does_segment: bool) -> Result<(), LabError> {
+        for (link, end) in changed.emulated_devices() {
+            let has = |topology: &Topology| topology.offload(link, end) == Offload::Hosts;
+            if has(changed) == does_segment && has(&self.topology) != does_segment {
+                self.emulator.set_segmentation(changed.direction(link, end), does_segment)?;
             }
         }
-        self.topology = topology;
         Ok(())
     }
 

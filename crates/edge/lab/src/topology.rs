@@ -139,21 +139,34 @@ impl Topology {
         if let Some(adapter) = &wire.adapter {
             return adapter.offload;
         }
-        let words = &wire.words[end];
+        match wire.single {
+            Some(true) => Offload::Off,
+            Some(false) => Offload::On,
+            None if self.takes_single(link, end) => Offload::Off,
+            None if wire.words[end].needs_single_packets() || self.needs_behind(link) => {
+                // A router forwards what was joined for it.
+                let mut ends = (0..self.links.len()).flat_map(|link| [(link, 0), (link, 1)]);
+                let takes_single = |(link, end): (usize, usize)| {
+                    self.links[link].single.unwrap_or_else(|| self.takes_single(link, end))
+                };
+                if ends.any(takes_single) { Offload::Off } else { Offload::Hosts }
+            }
+            None => Offload::On,
+        }
+    }
+
+    /// Whether the device at one end of a link has to hand over single packets: super-packets cost more there, or have no
+    /// room.
+    fn takes_single(&self, link: usize, end: usize) -> bool {
+        let wire = &self.links[link];
         // The token bucket segments super-packets itself, but that costs more than single segments do: TCP over
         // `ethernet:10G,mtu=9000` stays at 4.8 to 5.7 Gbit/s from writes of 16 KiB on, and reaches 9.80 to 9.89
         // with single segments (`docs/notebook/measured.md`).
         let is_cut = wire.backend.shapes();
         // A super-packet that arrives when the queue requests a pause must have room.
         let most = SUPER_PACKET_MAX * self.packets_beyond(link, end);
-        let is_narrow = words.pause_room_bytes().is_some_and(|room| room < most);
-        match wire.single {
-            Some(true) => Offload::Off,
-            Some(false) => Offload::On,
-            None if is_cut || is_narrow => Offload::Off,
-            None if words.needs_single_packets() || self.needs_behind(link) => Offload::Hosts,
-            None => Offload::On,
-        }
+        let is_narrow = wire.words[end].pause_room_bytes().is_some_and(|room| room < most);
+        is_cut || is_narrow
     }
 
     /// Whether the device at one end of a link is limited to single packets (`gso_max_segs 1`).

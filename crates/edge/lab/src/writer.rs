@@ -33,7 +33,11 @@ impl Writer {
             return;
         }
         self.flush(to, traffic);
+        let may_continue = departure.packet.length.header_bytes() > 0;
         self.waiting = Some(departure);
+        if !may_continue {
+            self.flush(to, traffic);
+        }
     }
 
     /// Writes the packet that waits, and counts the result.

@@ -64,6 +64,22 @@ fn a_loss_behind_a_switch_is_one_of_single_packets_of_all_who_send_there() {
 }
 
 #[test]
+fn a_router_gets_no_joined_packets_that_it_would_forward_where_single_ones_are_needed() {
+    let text = "[hosts.a]\n[hosts.b]\n[routers.r]\n\
+                [links.l0]\nbetween=['a','r']\nwords='loss=1%'\n[links.l1]\nbetween=['r','b']\n";
+    for (more, expected) in [
+        ("", Offload::Hosts),
+        ("words='loss=1%'", Offload::Hosts),
+        ("single=true", Offload::Off),
+        ("words='rate=1G queue=20p pause'", Offload::Off),
+        ("words='rate=1G'\nbackend='tbf'", Offload::Off),
+    ] {
+        let topology = Topology::parse(&format!("{text}{more}")).unwrap();
+        assert_eq!(topology.offload(0, 0), expected, "{more}");
+    }
+}
+
+#[test]
 fn what_cannot_be_built_is_refused_with_the_remedy() {
     let renamed = TWO.replace("'server']", "'sever']");
     for (text, message) in [

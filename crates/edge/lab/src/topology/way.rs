@@ -208,9 +208,13 @@ mod tests {
                     [links.l1]\nbetween = ['b', 's']\nwords = 'loss=1%'\n\
                     [links.l2]\nbetween = ['c', 's']\nsingle = false\n\
                     [links.l3]\nbetween = ['d', 's']\nsingle = true\n";
-        let topology = Topology::parse(text).unwrap();
-        let offload = |to| topology.way("a", to).unwrap().offload;
-        assert_eq!(["b", "c", "d"].map(offload), [Offload::Hosts, Offload::On, Offload::Off]);
+        let offload = |text: &str, to| Topology::parse(text).unwrap().way("a", to).unwrap().offload;
+        assert_eq!(
+            ["b", "c", "d"].map(|to| offload(text, to)),
+            [Offload::Off, Offload::On, Offload::Off]
+        );
+        let segmented = text.replace("single = true", "");
+        assert_eq!(offload(&segmented, "b"), Offload::Hosts);
     }
 
     #[test]
