@@ -39,7 +39,7 @@ fn emulator_balances(record: &Record, found: &mut Found) {
 
 /// Whether datagrams fill their wire, or have none: what their sender loses before it is not the emulator's fault.
 fn is_flood(record: &Record) -> bool {
-    let is_full = record.wire().is_none_or(|wire| {
+    let is_full = record.wire().map_or(record.is_closed(), |wire| {
         let ways = if record.text("/point/direction") == "both" { 2.0 } else { 1.0 };
         let bound = ways * wire.goodput_bps(record.transport(), record.payload());
         record.figure("goodput_bps").is_some_and(|bps| bps > 0.97 * bound)
