@@ -59,6 +59,8 @@ pub struct Route<'a> {
     pub testbed: Testbed,
     /// The wires between them; `None`: only the point's link.
     pub path: Option<&'a Path>,
+    /// Lower bound of the RTT of the path, which jitter shortens; `None`: the RTT of the point.
+    pub least_rtt: Option<Nanos>,
     /// The tightest host bus that the flows cross, and the end that has it.
     pub bus: Option<(Role, HostBus)>,
     /// Names of the client's and the server's node.
@@ -71,7 +73,7 @@ impl Route<'_> {
     /// Route from client to server in a testbed, over the point's link.
     pub fn of(testbed: Testbed) -> Self {
         let nodes = [Role::Client.name(), Role::Server.name()];
-        Self { testbed, path: None, bus: None, nodes, has_others: false }
+        Self { testbed, path: None, least_rtt: None, bus: None, nodes, has_others: false }
     }
 }
 

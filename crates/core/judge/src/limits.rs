@@ -176,6 +176,7 @@ fn floor(point: &Point, route: Route<'_>) -> Option<Floor> {
     // Jitter shortens the delay as well as extending it.
     let varies = words.is_some_and(|words| words.has_jitter());
     let rtt = point.rtt.filter(|_| !varies).unwrap_or_default();
+    let rtt = route.least_rtt.map_or(rtt, |least| least.min(rtt));
     let wires = route.path.cloned().unwrap_or_else(|| Path::direct(link));
     let path = Path { propagation_ns: Nanos(rtt.0 / 2), ..wires };
     let is_read = point.operation == Some(Operation::Read);
@@ -268,6 +269,11 @@ mod tests {
             of_path("transport=udp,pattern=ping-pong").rtt_floor.unwrap().time_ns.as_f64();
         // 1,066 bytes with preamble and gap on both wires, in both directions, without the last gaps.
         assert!((10e6 + 180e3..10e6 + 190e3).contains(&floor_ns), "{floor_ns}");
+        // A link of the path has jitter.
+        let route = Route { least_rtt: Some(Nanos(0)), ..route };
+        let levels = "family=4,payload=1000,link=veth,rtt=10ms,transport=udp,pattern=ping-pong";
+        let varying = limits(&fabricmark_testkit::point(levels), route).rtt_floor.unwrap();
+        assert_eq!(varying.time_ns.as_f64(), floor_ns - 10e6);
     }
 
     #[test]

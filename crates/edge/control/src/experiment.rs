@@ -332,6 +332,7 @@ impl Context<'_> {
         let route = Route {
             testbed: record.testbed,
             path: path.as_ref(),
+            least_rtt: coordinator.testbed().least_rtt(&point),
             bus: coordinator.testbed().bus(&point),
             nodes: plan.nodes(&point),
             has_others: plan.at_once(record.place.point as usize).len() > 1
