@@ -49,7 +49,11 @@ impl Fabricmark {
             Process::Agent => {
                 let made = self.start(&words("agent --new-key"), Stdio::null(), &key_file)?;
                 made.wait(GRACE, job.stop)?;
-                made.finish()?;
+                let made = made.finish()?;
+                if !made.status.success() {
+                    let failure = Failure::Failed("the agent made no key".to_owned());
+                    return Err(with_reason(failure, &made));
+                }
                 self.start(&words("agent --listen 127.0.0.1:0"), Stdio::null(), &key_file)?
             }
         };

@@ -213,25 +213,25 @@ impl Playing<'_> {
     }
 }
 
-/// Runs the rows until each needs no further round. All have [`ROUNDS_LEAST`] rounds before one has more, so that the
-/// rounds of a row are spread over the whole time, and a limit of time shortens no row alone: after it, none of them
-/// gets further rounds. `progress` is told the place of the row, the round and the contender.
+/// Runs the rows until each needs no further round. All have [`ROUNDS_LEAST`] rounds before one has more, so that a limit
+/// of time leaves no row without an answer; after it no row begins further rounds. `progress` is told the place of the
+/// row, the round and the contender.
 pub fn play_all(
     rows: &mut [Playing<'_>],
     limit: Option<Duration>,
     progress: &mut dyn FnMut(usize, usize, &str),
 ) {
     let began = Instant::now();
-    let mut count = ROUNDS_LEAST;
+    let (mut count, mut has_first) = (ROUNDS_LEAST, false);
     while rows.iter().any(|row| !row.is_over() && !row.job.stop.load(Relaxed)) {
         for (place, row) in rows.iter_mut().enumerate() {
             let is_late = limit.is_some_and(|limit| began.elapsed() >= limit);
-            if row.job.stop.load(Relaxed) || (is_late && count == ROUNDS_MORE) {
+            if row.job.stop.load(Relaxed) || (is_late && has_first) {
                 return;
             }
             row.play(count, &mut |round, who| progress(place, round, who));
         }
-        count = ROUNDS_MORE;
+        (count, has_first) = (ROUNDS_MORE, true);
     }
 }
 
