@@ -63,7 +63,8 @@ pub struct Wire {
     pub between: [String; 2],
     /// Link options for packets from each end.
     pub words: [LinkWords; 2],
-    /// Whether senders hand over single packets instead of super-packets of up to 64 KiB; `None`: as the options need.
+    /// Whether senders hand over single packets instead of super-packets of up to 64 KiB, which cross the link whole.
+    /// `None`: as the options need; see [`Topology::offload`].
     pub single: Option<bool>,
     /// What carries its packets.
     pub backend: Backend,
