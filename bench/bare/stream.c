@@ -1,5 +1,6 @@
 /* A TCP stream: one end writes without pause, the other reads; the receiver counts what arrived from
- * the end of the first twentieth of the run to the last arrival. */
+ * the end of the first twentieth of the run to the last arrival. The word, if there is one, is the number
+ * of bytes that wake it up. */
 #include "common.h"
 
 /* The receiver's buffer of the usual size, 128 KiB. */
@@ -20,6 +21,7 @@ static void send_stream(const struct arguments *a) {
 
 static void receive_stream(const struct arguments *a) {
     int fd = accepted(a);
+    if (*a->word) set(fd, SOL_SOCKET, SO_RCVLOWAT, atoi(a->word), "SO_RCVLOWAT");
     char *buffer = buffer_of(RECEIVE_BYTES);
     int64_t bytes = 0, count = 0, ramp_ends = 0, opened = 0, last = 0;
     ssize_t n;

@@ -118,6 +118,11 @@ pub fn rows(target: Target) -> Vec<Row> {
         let row = Row::new(name, target, work).peers(work, 1.0);
         rows.push(row.bare(Some(Goal::AtLeast(of_bare))));
     }
+    for bytes in [131_072, 64] {
+        let name = format!("TCP stream, {} writes, SO_RCVLOWAT", size(bytes));
+        let row = Row::new(name, target, Work::StreamToLowat { bytes });
+        rows.push(row.peers(Work::Stream { bytes }, 1.0).bare(Some(Goal::AtLeast(0.97))));
+    }
     for transport in [Transport::Tcp, Transport::Udp] {
         for bytes in [1, 64] {
             for (wait, how) in [(Wait::Block, "blocking"), (Wait::Spin, "spinning")] {
@@ -237,10 +242,10 @@ mod tests {
     fn no_two_rows_of_a_network_have_one_name() {
         let mut names: Vec<String> =
             rows(Target::Loopback).into_iter().map(|row| row.name).collect();
-        assert_eq!(names.len(), 31);
+        assert_eq!(names.len(), 33);
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), 31);
+        assert_eq!(names.len(), 33);
     }
 
     #[test]

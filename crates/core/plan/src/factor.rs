@@ -1,6 +1,8 @@
 //! Factors. Each is declared once. Plan keys, options of `measure`, help, the table of `docs/plan-file.md`, and the
 //! JSON Schema, parser and serializer of a point follow from the declaration.
 
+mod spec;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
@@ -25,145 +27,7 @@ use crate::shop::{Engine, Interaction, Mix};
 use crate::transport::{Congestion, Network, Transport};
 use crate::window::Window;
 
-/// Declaration of a factor.
-#[derive(Clone, Copy, Debug)]
-pub struct Spec {
-    key: &'static str,
-    earlier_key: Option<&'static str>,
-    about: &'static str,
-    /// The table of `docs/plan-file.md` that lists it.
-    pub section: Section,
-    /// Form of its levels.
-    pub kind: Kind,
-    /// Whether every plan must set it.
-    pub is_required: bool,
-    /// Whether `none` is a level, so that a plan can have points with and without this factor.
-    pub has_none: bool,
-    /// The default, as text for the documentation.
-    pub unset: &'static str,
-    /// Format of a level in a heading; `{}` stands for the level.
-    pub shown: &'static str,
-    /// Heading above its levels; empty: the key.
-    pub name: &'static str,
-    /// Option of `measure`; empty if it equals the key.
-    pub flag: &'static str,
-    /// Letter of the short option, as in iperf3.
-    pub letter: Option<char>,
-    /// Whether the probe flow has the same level: true for factors of the network rather than of the load.
-    pub is_shared: bool,
-    applies: fn(&Point) -> bool,
-    default: fn(&Point) -> Option<Level>,
-}
-
-/// A table of `docs/plan-file.md`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Section {
-    /// Factors that every plan must set.
-    Required,
-    /// Responses, direction, flows, pace and probe.
-    Traffic,
-    /// Emulated link: RTT, impairments, host bus and offload.
-    Link,
-    /// System calls, waiting and timestamps.
-    Calls,
-    /// Socket options.
-    Socket,
-    /// RDMA work requests and queue pairs.
-    Rdma,
-    /// MPI: the benchmark, its ranks and how they communicate.
-    Mpi,
-    /// The bookstore: its browsers, data, and the links between its tiers.
-    Shop,
-    /// Factors that `[[group]]` sets; no table lists them.
-    Group,
-}
-
-impl Section {
-    /// All tables, in the order of the page.
-    pub const ALL: [Self; 8] = [
-        Self::Required,
-        Self::Traffic,
-        Self::Link,
-        Self::Calls,
-        Self::Socket,
-        Self::Rdma,
-        Self::Mpi,
-        Self::Shop,
-    ];
-
-    /// Whether its factors are options of `measure`. Those of MPI are options of `fabricmark-mpi`, those
-    /// of the bookstore of `fabricmark shop`.
-    pub const fn is_measured(self) -> bool {
-        !matches!(self, Self::Group | Self::Mpi | Self::Shop)
-    }
-
-    const fn of(self, kind: Kind) -> Spec {
-        Spec {
-            key: "",
-            earlier_key: None,
-            about: "",
-            section: self,
-            kind,
-            is_required: matches!(self, Self::Required),
-            has_none: false,
-            unset: "none",
-            shown: "",
-            name: "",
-            flag: "",
-            letter: None,
-            is_shared: false,
-            applies: |_| true,
-            default: |_| None,
-        }
-    }
-}
-
-impl Spec {
-    /// A level in a heading: `4 flows`, `1 flow`. Empty if the factor has no format for it.
-    pub fn heading(&self, level: &str) -> String {
-        let text = self.shown.replace("{}", level);
-        match text.strip_suffix('s') {
-            Some(one) if level == "1" => one.to_owned(),
-            _ => text,
-        }
-    }
-
-    const fn when(self, applies: fn(&Point) -> bool) -> Self {
-        Self { applies, ..self }
-    }
-
-    const fn unset(self, unset: &'static str) -> Self {
-        Self { unset, ..self }
-    }
-
-    const fn default(self, unset: &'static str, default: fn(&Point) -> Option<Level>) -> Self {
-        Self { unset, default, ..self }
-    }
-
-    const fn or_none(self) -> Self {
-        Self { has_none: true, ..self }
-    }
-
-    const fn shown(self, shown: &'static str) -> Self {
-        Self { shown, ..self }
-    }
-
-    const fn name(self, name: &'static str) -> Self {
-        Self { name, ..self }
-    }
-
-    const fn flag(self, flag: &'static str) -> Self {
-        Self { flag, ..self }
-    }
-
-    const fn letter(self, letter: char) -> Self {
-        Self { letter: Some(letter), ..self }
-    }
-
-    const fn shared(self) -> Self {
-        Self { is_shared: true, ..self }
-    }
-}
+pub use spec::{Section, Spec};
 
 /// Declares every factor: description, variant, field of a point, its key in JSON if that names a unit (`json`; earlier
 /// versions wrote the field's name), key of earlier versions (`was`), default for records of earlier versions (`of
@@ -442,6 +306,15 @@ factors! {
         .or_none()
         .unset("kernel")
         .when(|point| point.transport.has_tcp());
+    /// bytes that wake up the receiver of a TCP stream (SO_RCVLOWAT): fewer system calls with small writes. The kernel grants at most half of the receive buffer
+    ReceiveLowat, receive_lowat: Option<Bytes>, json "receive_lowat_bytes" = Socket.of(Kind::Size(Bytes(1), BUFFER_MAX))
+        .or_none()
+        .unset("kernel (1)")
+        .when(|point| {
+            // A spinning thread is not woken up.
+            let is_stream = point.pattern == Pattern::Stream && point.wait != Wait::Spin;
+            is_stream && point.transport.traits().is_plain_tcp
+        });
     /// send full segments only; a partial segment waits up to 200 ms for more data (TCP_CORK)
     Cork, cork: Option<bool> = Socket.of(Kind::Truth)
         .unset("`false`")

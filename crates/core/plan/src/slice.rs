@@ -152,6 +152,8 @@ impl Point {
         // Bursts and traces have periods of their own.
         let is_steady = words.is_none_or(|words| words.files().next().is_none())
             && matches!(self.pace, Pace::Closed | Pace::Fixed(_) | Pace::Poisson(_));
+        // The last bytes of a slice would not wake up its receiver.
+        let wakes_up = self.receive_lowat.is_none();
         let keeps_connections = self.pattern != Pattern::Crr && self.flows <= FLOWS_MAX;
         leaves_at_once
             && resumes_at_full_rate
@@ -162,6 +164,7 @@ impl Point {
             && is_one_thread
             && is_as_found
             && is_one_load
+            && wakes_up
     }
 
     /// Wanted length of a slice: enough RTTs, and enough messages at the rate of the link.

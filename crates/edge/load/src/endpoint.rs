@@ -66,6 +66,10 @@ impl Endpoint {
             // An order about slices goes to one thread.
             return Err(Failure::Protocol("several threads do not support slices".to_owned()));
         }
+        if prepare.slice_ns.is_some() && prepare.point.receive_lowat.is_some() {
+            // A receiver that waits with epoll would not see the last bytes of a slice.
+            return Err(Failure::Protocol("receive_lowat does not support slices".to_owned()));
+        }
         if let Some(interval) = prepare.interval_ns.filter(|&interval| interval < INTERVAL_MIN) {
             let message = format!("an interval of {interval} is below {INTERVAL_MIN}");
             return Err(Failure::Protocol(message));
@@ -303,7 +307,10 @@ impl Run<'_> {
         let point = &self.prepare.point;
         if point.pattern == Pattern::Stream && !self.prepare.is_active() {
             let sockets = tcp::sockets(flows, point);
-            sockets.into_iter().try_for_each(|socket| tcp::forget_opening(socket, point))?;
+            for socket in sockets {
+                options::set_receive_lowat(socket, point)?;
+                tcp::forget_opening(socket, point)?;
+            }
         }
         let mut report = self.carry(flows)?;
         // An aborted run does not wait for acknowledgements.

@@ -13,6 +13,7 @@ use socket2::Socket;
 
 use crate::failure::system;
 use crate::transport::bytes::TcpPath;
+use crate::window::at_most;
 use fabricmark_telemetry::sys;
 
 /// Sets the options that must precede bind(2).
@@ -60,6 +61,13 @@ pub(crate) fn set(socket: &Socket, prepare: &Prepare) -> Result<(), Failure> {
         })?;
     }
     Ok(())
+}
+
+/// Sets how many bytes wake up the receiver of an open stream, whose opening is shorter.
+pub(crate) fn set_receive_lowat(stream: &TcpStream, point: &Point) -> Result<(), Failure> {
+    let Some(bytes) = point.receive_lowat.map(at_most) else { return Ok(()) };
+    sys::set(stream.as_fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
+        .map_err(system("set SO_RCVLOWAT"))
 }
 
 /// Sets whether packets of a socket may be fragmented, here or on the path (IP_MTU_DISCOVER, ip(7)).
@@ -147,7 +155,7 @@ impl TcpPath for QuickAck {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::net::UdpSocket;
+    use std::net::{TcpListener, UdpSocket};
 
     use socket2::{Domain, Type};
 
@@ -172,6 +180,19 @@ pub(crate) mod tests {
             let levels = format!("transport=tcp,family=4,{option}");
             let socket = with_options(Domain::IPV4, Type::STREAM, &levels);
             assert_eq!(socket.tcp_notsent_lowat().unwrap(), expected, "{option}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_holds_so_rcvlowat_as_it_was_asked_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        for (option, expected) in [("receive_lowat=128KiB", 131_072), ("receive_lowat=none", 1)] {
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let levels = format!("pattern=stream,transport=tcp,family=4,{option}");
+            set_receive_lowat(&stream, &prepare(&levels).point).unwrap();
+            let (level, option) = (libc::SOL_SOCKET, libc::SO_RCVLOWAT);
+            let held: libc::c_int = sys::get(stream.as_fd(), level, option, -1).unwrap().0;
+            assert_eq!(held, expected, "{levels}");
         }
     }
 

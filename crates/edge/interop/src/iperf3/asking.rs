@@ -90,6 +90,7 @@ fn check_stream(point: &Point) -> Result<(), Failure> {
     for (name, is_set) in [
         ("timestamps", point.timestamps.is_some()),
         ("quickack", point.quickack.is_some()),
+        ("receive_lowat", point.receive_lowat.is_some()),
         ("host_settings", point.host_settings.is_some()),
         ("threads", point.threads.is_some_and(|threads| threads > 1)),
         ("pacing_rate in reverse", is_reverse && point.pacing_rate.is_some()),

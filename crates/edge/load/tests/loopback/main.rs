@@ -128,6 +128,11 @@ fn socket_options_let_every_byte_pass() {
         ("mptcp", 4, "cork=true,nodelay=false"),
         ("tcp", 4, "quickack=true"),
         ("tcp", 4, "quickack=false,wait=epoll,flows=3"),
+        ("tcp", 4, "receive_lowat=128KiB"),
+        ("tcp", 4, "receive_lowat=1GiB,window=64KiB"),
+        ("tcp", 4, "receive_lowat=128KiB,wait=epoll,flows=3"),
+        ("tcp", 4, "receive_lowat=128KiB,path=io-uring"),
+        ("tcp", 4, "receive_lowat=128KiB,path=splice"),
         ("tcp", 6, "dont_fragment=true,flow_label=74565"),
         ("udp", 6, "dont_fragment=false,flow_label=1"),
         ("tcp", 4, "source=127.0.0.2,connect_timeout=1s"),
@@ -144,6 +149,18 @@ fn socket_options_let_every_byte_pass() {
                 assert_eq!(start.counts.bytes, answer.counts.bytes, "{levels}");
             }
         }
+    }
+}
+
+#[test]
+fn a_receiver_wakes_up_for_as_many_bytes_as_were_asked_for() {
+    for wait in ["block", "epoll", "busy-poll"] {
+        let levels =
+            format!("pattern=stream,transport=tcp,payload=64,receive_lowat=128KiB,wait={wait}");
+        let (_, answer) = run(&levels);
+        // The receiver reads at most 128 KiB at once, and what is left at the end.
+        let bytes_per_call = answer.counts.bytes / answer.counts.calls;
+        assert!((100_000..=131_072).contains(&bytes_per_call), "{levels}: {bytes_per_call}");
     }
 }
 

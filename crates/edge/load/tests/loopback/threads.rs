@@ -151,11 +151,16 @@ fn an_amount_is_that_of_all_threads_together() {
 }
 
 #[test]
-fn several_threads_are_refused_with_slices() {
-    let client = Prepare {
-        slice_ns: Some(Nanos::from_millis(1)),
-        ..prepare(Role::Client, "pattern=stream,transport=tcp,flows=2,threads=2")
-    };
-    let refusal = Endpoint::prepare(client).unwrap_err();
-    assert!(refusal.to_string().contains("do not support slices"), "{refusal}");
+fn several_threads_and_a_receiver_that_waits_for_bytes_are_refused_with_slices() {
+    for (levels, refused) in [
+        ("flows=2,threads=2", "several threads do not support slices"),
+        ("receive_lowat=128KiB", "receive_lowat does not support slices"),
+    ] {
+        let client = Prepare {
+            slice_ns: Some(Nanos::from_millis(1)),
+            ..prepare(Role::Client, &format!("pattern=stream,transport=tcp,{levels}"))
+        };
+        let refusal = Endpoint::prepare(client).unwrap_err();
+        assert!(refusal.to_string().contains(refused), "{refusal}");
+    }
 }
