@@ -79,8 +79,12 @@ fn ways(work: Work, rate_per_s: u64) -> Option<Ways> {
             of("many", "ask", "answer", bytes, &flows.to_string())
         }
         Work::Crr { flows: 1, .. } => of("exchange", "ask", "answer", 1, "connect"),
-        Work::Datagrams { bytes, path: path @ (Path::Copy | Path::Gso) } => {
-            let word = if path == Path::Gso { "gso" } else { "plain" };
+        Work::Datagrams { bytes, path } => {
+            let word = match path {
+                Path::Copy => "plain",
+                Path::Mmsg => "mmsg",
+                Path::Gso => "gso",
+            };
             of("datagrams", "send", "receive", bytes, word)
         }
         Work::Departures { wait: Wait::Block } => Ways {
@@ -195,6 +199,7 @@ mod tests {
             Work::StreamToLowat { bytes: 64 },
             Work::Crr { flows: 1, threads: 1 },
             Work::Datagrams { bytes: 64, path: Path::Copy },
+            Work::Datagrams { bytes: 64, path: Path::Mmsg },
             Work::Datagrams { bytes: 64, path: Path::Gso },
             Work::Departures { wait: Wait::Block },
         ];

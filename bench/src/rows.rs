@@ -146,7 +146,7 @@ pub fn rows(target: Target) -> Vec<Row> {
         let name = |path: &str| format!("UDP stream, {}, {path}", size(bytes));
         rows.push(Row::new(name("copy"), target, plain).peers(plain, 1.0).bare(None));
         let batched = Work::Datagrams { bytes, path: Path::Mmsg };
-        rows.push(Row::new(name("mmsg"), target, batched).peers(plain, 1.05));
+        rows.push(Row::new(name("mmsg"), target, batched).peers(plain, 1.05).bare(None));
         let joined = Work::Datagrams { bytes, path: Path::Gso };
         let row = Row::new(name("gso"), target, joined).peers(joined, 1.2);
         rows.push(row.bare(Some(Goal::AtLeast(0.95))));
