@@ -73,10 +73,11 @@ impl Fabricmark {
         let ticks = |stat: &str| Some(stat_field(stat, 14)? + stat_field(stat, 15)?);
         let used = ticks(&after).zip(ticks(&before)).ok_or_else(missing)?;
         let used_s = (used.0 - used.1) as f64 / rustix::param::clock_ticks_per_second() as f64;
-        let resident = resident_bytes(&status).ok_or_else(missing)?;
+        let bytes = |field| status_bytes(&status, field).ok_or_else(missing);
         Ok(Values::from([
             (Figure::CpuShare, used_s / job.seconds),
-            (Figure::ResidentBytes, resident),
+            (Figure::ResidentBytes, bytes("VmRSS:")?),
+            (Figure::AnonymousBytes, bytes("RssAnon:")?),
         ]))
     }
 }
@@ -233,8 +234,9 @@ pub fn stat_field(stat: &str, number: usize) -> Option<u64> {
     rest.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
 }
 
-fn resident_bytes(status: &str) -> Option<f64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+/// A field of /proc/PID/status in bytes.
+fn status_bytes(status: &str, field: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(1024.0 * kibibytes)
 }
@@ -311,6 +313,8 @@ mod tests {
         let stat = "7 (a) b (c) S 1 7 7 0 -1 0 0 0 0 0 11 12 13 14 20 0 1";
         assert_eq!(stat_field(stat, 14), Some(11));
         assert_eq!(stat_field(stat, 17), Some(14));
-        assert_eq!(resident_bytes("Name:\tx\nVmRSS:\t    2048 kB\n"), Some(2_097_152.0));
+        let status = "Name:\tx\nVmRSS:\t    2048 kB\nRssAnon:\t 4 kB\n";
+        assert_eq!(status_bytes(status, "VmRSS:"), Some(2_097_152.0));
+        assert_eq!(status_bytes(status, "RssAnon:"), Some(4096.0));
     }
 }

@@ -225,6 +225,7 @@ fn idle(target: Target, process: Process) -> Row {
     Row::new(format!("idle {process}"), target, Work::Idle(process))
         .ask(Figure::CpuShare, Against::Itself, Some(Goal::Below(0.005)))
         .ask(Figure::ResidentBytes, Against::Itself, Some(Goal::Below(8.0 * 1024.0 * 1024.0)))
+        .ask(Figure::AnonymousBytes, Against::Itself, None)
 }
 
 /// Formats a payload size.

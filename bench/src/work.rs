@@ -114,6 +114,8 @@ pub enum Figure {
     CpuShare,
     /// Memory of an idle process, in bytes (proc_pid_status(5), VmRSS).
     ResidentBytes,
+    /// The part of it that is no page of a file, in bytes (RssAnon): the kernel cannot drop it.
+    AnonymousBytes,
     /// CPU time of the whole machine per gigabit of payload, in seconds (proc_stat(5)).
     CpuPerGbitS,
     /// Relative deviation of a stream's goodput from that of a link with exactly the set rate.
@@ -142,6 +144,7 @@ impl Figure {
             Self::MemoryPerFlowBytes => "memory_per_flow_bytes",
             Self::CpuShare => "cpu_share",
             Self::ResidentBytes => "resident_bytes",
+            Self::AnonymousBytes => "anonymous_bytes",
             Self::CpuPerGbitS => "cpu_s_per_gbit",
             Self::RateError => "rate_error",
             Self::DelayErrorNs => "delay_error_ns",
@@ -176,7 +179,9 @@ impl Figure {
             Self::CpuShare => format!("{:.0} %", 100.0 * value),
             Self::CpuPerGbitS => format!("{value:.3} s"),
             Self::RateError => format!("{:.2} %", 100.0 * value),
-            Self::ResidentBytes => format!("{:.1} MiB", value / 1024.0 / 1024.0),
+            Self::ResidentBytes | Self::AnonymousBytes => {
+                format!("{:.1} MiB", value / 1024.0 / 1024.0)
+            }
         }
     }
 }
