@@ -54,4 +54,4 @@ pub use sequence::SequenceTracker;
 pub use validation::{Admission, Heard, Opened, Opener};
 
 /// Version of the control protocol and of the data-flow handshake; both ends must have the same.
-pub const PROTOCOL_VERSION: u16 = 14;
+pub const PROTOCOL_VERSION: u16 = 15;
