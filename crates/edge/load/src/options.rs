@@ -188,7 +188,7 @@ pub(crate) mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         for (option, expected) in [("receive_lowat=128KiB", 131_072), ("receive_lowat=none", 1)] {
             let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            let levels = format!("pattern=stream,transport=tcp,family=4,{option}");
+            let levels = format!("transport=tcp,family=4,{option}");
             set_receive_lowat(&stream, &prepare(&levels).point).unwrap();
             let (level, option) = (libc::SOL_SOCKET, libc::SO_RCVLOWAT);
             let held: libc::c_int = sys::get(stream.as_fd(), level, option, -1).unwrap().0;
