@@ -306,14 +306,15 @@ factors! {
         .or_none()
         .unset("kernel")
         .when(|point| point.transport.has_tcp());
-    /// bytes that wake up the receiver of a TCP stream (SO_RCVLOWAT): fewer system calls with small writes. The kernel grants at most half of the receive buffer
+    /// bytes that wake up the receiver of a TCP stream in a closed loop (SO_RCVLOWAT); the kernel grants no more than `receive_buffer` or half of the largest buffer of its autotuning, and enlarges the buffer for it
     ReceiveLowat, receive_lowat: Option<Bytes>, json "receive_lowat_bytes" = Socket.of(Kind::Size(Bytes(1), BUFFER_MAX))
         .or_none()
         .unset("kernel (1)")
         .when(|point| {
-            // A spinning thread is not woken up.
-            let is_stream = point.pattern == Pattern::Stream && point.wait != Wait::Spin;
-            is_stream && point.transport.traits().is_plain_tcp
+            let is_plain_tcp = point.transport.traits().is_plain_tcp;
+            // A spinning thread is not woken up, and the last bytes of a schedule would come late.
+            let is_woken = point.wait != Wait::Spin && point.pace == Pace::Closed;
+            point.pattern == Pattern::Stream && is_plain_tcp && is_woken
         });
     /// send full segments only; a partial segment waits up to 200 ms for more data (TCP_CORK)
     Cork, cork: Option<bool> = Socket.of(Kind::Truth)

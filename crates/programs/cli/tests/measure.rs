@@ -471,10 +471,8 @@ fn options_without_an_effect_are_refused() {
         ("stream loopback --require loss<=1%", "stream over tcp in one flow has no loss"),
         ("stream loopback --require fairness>=0.9", "in one flow has no fairness"),
         ("stream loopback -t 0s", "use a duration above 0"),
-        (
-            "stream lab:veth --peer iperf3",
-            "--peer iperf3 has no effect on this target: leave it out",
-        ),
+        ("stream lab:veth --peer iperf3", "--peer iperf3 has no effect on this target"),
+        ("stream loopback --wait spin --receive-lowat 1K", "use another wait, or leave it out"),
         (
             "stream loopback --link ethernet:10G",
             "--link has no effect on this target: leave it out",

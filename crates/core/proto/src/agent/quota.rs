@@ -261,7 +261,9 @@ pub(crate) fn memory_of(prepare: &Prepare) -> Bytes {
     let messages = payloads.saturating_add(bytes(point.response));
     // Each end sizes both of its socket buffers for the window.
     let window = bytes(point.window_bytes()).saturating_mul(2);
-    let buffers = bytes(point.receive_buffer).saturating_add(bytes(point.send_buffer));
+    // The kernel enlarges the receive buffer for SO_RCVLOWAT.
+    let receive = bytes(point.receive_buffer.max(point.receive_lowat));
+    let buffers = receive.saturating_add(bytes(point.send_buffer));
     let buffers = buffers.saturating_add(window);
     // Both directions of a relay hold a buffer each.
     let relay = bytes(point.relay_buffer.filter(|_| prepare.forward.is_some())).saturating_mul(2);

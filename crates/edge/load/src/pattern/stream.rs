@@ -90,10 +90,10 @@ pub fn receive(
                 if !has_end && arrivals.is_drained(control) && flow.waiting_bytes()? == 0 {
                     break;
                 }
-                control.check().map_err(io::Error::other)?;
             }
             Err(error) => return Err(error),
         }
+        control.check().map_err(io::Error::other)?;
     }
     Ok(arrivals.end())
 }

@@ -65,6 +65,26 @@ fn an_abort_ends_a_blocked_answering_end_though_its_peer_says_nothing() {
 }
 
 #[test]
+fn an_abort_ends_a_receiver_that_waits_for_more_bytes_although_some_arrive() {
+    let answer = endless(Role::Server, "pattern=stream,transport=tcp,receive_lowat=128KiB");
+    let (opening, address) = (opening(&answer), answer.address);
+    let control = Control::default();
+    let answer = Endpoint::prepare(answer).unwrap();
+    let at = SocketAddr::new(address, answer.port());
+    thread::scope(|scope| {
+        let answered = scope.spawn(|| answer.run(None, &control));
+        let mut flow = TcpStream::connect(at).unwrap();
+        flow.write_all(&opening.emit()).unwrap();
+        flow.read_exact(&mut [0; OPENING_BYTES]).unwrap();
+        control.give_up();
+        // Until the receiver has closed the connection.
+        while flow.write_all(&[0]).is_ok() {}
+        let ended = answered.join().unwrap().unwrap_err().to_string();
+        assert!(ended.ends_with(&Failure::Aborted.to_string()), "{ended}");
+    });
+}
+
+#[test]
 fn a_request_that_comes_long_after_its_connection_is_answered() {
     let answer = endless(Role::Server, "pattern=crr,transport=tcp,response=9");
     let (opening, address) = (opening(&answer), answer.address);

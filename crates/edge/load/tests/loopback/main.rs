@@ -135,7 +135,6 @@ fn socket_options_let_every_byte_pass() {
         ("tcp", 4, "receive_lowat=1GiB,window=64KiB"),
         ("tcp", 4, "receive_lowat=128KiB,wait=epoll,flows=3"),
         ("tcp", 4, "receive_lowat=128KiB,path=io-uring"),
-        ("tcp", 4, "receive_lowat=128KiB,path=splice"),
         ("tcp", 6, "dont_fragment=true,flow_label=74565"),
         ("udp", 6, "dont_fragment=false,flow_label=1"),
         ("tcp", 4, "source=127.0.0.2,connect_timeout=1s"),
@@ -168,8 +167,8 @@ fn a_receiver_wakes_up_for_as_many_bytes_as_were_asked_for() {
         let (start, answer) = both(end(Role::Client), end(Role::Server));
         let Counts { bytes, calls, .. } = answer.unwrap().counts;
         assert_eq!(start.unwrap().counts.bytes, bytes, "{levels}");
-        // Each call reads 128 KiB, except those at the end, which orders interrupt.
-        assert!((64..=80).contains(&calls), "{levels}: {calls} calls for {bytes} bytes");
+        // Each call reads 128 KiB, except while the window is smaller and at the end, where orders interrupt calls.
+        assert!((64..=128).contains(&calls), "{levels}: {calls} calls for {bytes} bytes");
     }
 }
 

@@ -18,7 +18,8 @@ use fabricmark_control::{
 use fabricmark_interop::iperf3::{Credentials, Padding};
 use fabricmark_plan::{
     Amount, Cpus, Factor, INTERVAL_MIN, INTERVALS_MAX, NONE, Pattern, Plan, Point, Role,
-    STEADY_INTERVALS_MIN, Section, Topology, Transport, Where, overlay, settings, steady_interval,
+    STEADY_INTERVALS_MIN, Section, Topology, Transport, Wait, Where, overlay, settings,
+    steady_interval,
 };
 use fabricmark_record::{Outcome, Record};
 use fabricmark_report::{Experiment, Kept, Measured, Requirement, measured_json, measured_text};
@@ -374,6 +375,7 @@ fn refuse_without_effect(given: &Where, variants: &[Where], plan: &Plan) -> Resu
     let (pattern, transport, family) = (point.pattern, point.transport, point.family);
     let remedy = match factor {
         Factor::Threads if point.flows < 2 => "use several flows (-P), or leave it out",
+        Factor::ReceiveLowat if point.wait == Wait::Spin => "use another wait, or leave it out",
         _ => "leave it out",
     };
     Err(Failure::input(format!(
