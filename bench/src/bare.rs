@@ -70,7 +70,7 @@ fn ways(work: Work, rate_per_s: u64) -> Option<Ways> {
     };
     Some(match work {
         Work::Stream { bytes } => of("stream", "send", "receive", bytes, ""),
-        Work::StreamToLowat { bytes } => of("stream", "send", "receive", bytes, "131072"),
+        Work::StreamWithLowat { bytes } => of("stream", "send", "receive", bytes, "131072"),
         Work::Exchange { transport, bytes, wait, flows: 1 } => {
             let spin = if wait == Wait::Spin { "-spin" } else { "" };
             of("exchange", "ask", "answer", bytes, &format!("{transport}{spin}"))
@@ -126,7 +126,7 @@ impl Contender for Bare {
         };
         let is_counted_there = matches!(
             job.work,
-            Work::Stream { .. } | Work::StreamToLowat { .. } | Work::Datagrams { .. }
+            Work::Stream { .. } | Work::StreamWithLowat { .. } | Work::Datagrams { .. }
         );
         let is_udp = matches!(
             job.work,
@@ -196,7 +196,7 @@ mod tests {
         let stop = AtomicBool::new(false);
         let mut work = vec![
             Work::Stream { bytes: 131_072 },
-            Work::StreamToLowat { bytes: 64 },
+            Work::StreamWithLowat { bytes: 64 },
             Work::Crr { flows: 1, threads: 1 },
             Work::Datagrams { bytes: 64, path: Path::Copy },
             Work::Datagrams { bytes: 64, path: Path::Mmsg },

@@ -109,7 +109,9 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
         return verbs(job, verb, bytes, is_stream);
     }
     let (pattern, transport, payload) = match job.work {
-        Work::Stream { bytes } | Work::StreamToLowat { bytes } => ("stream", Transport::Tcp, bytes),
+        Work::Stream { bytes } | Work::StreamWithLowat { bytes } => {
+            ("stream", Transport::Tcp, bytes)
+        }
         Work::Exchange { transport, bytes, .. } => ("rr", transport, bytes),
         Work::Threads { is_stream: true, .. } => ("stream", Transport::Tcp, 131_072),
         Work::Threads { is_stream: false, .. } => ("rr", Transport::Tcp, 64),
@@ -164,7 +166,7 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
             line += &format!(" --pace fixed:{}/s --pace-wait {wait}", job.rate_per_s);
         }
         Work::Threads { is_stream: false, .. } => line += " --response 64",
-        Work::StreamToLowat { .. } => line += " --receive-lowat 128KiB",
+        Work::StreamWithLowat { .. } => line += " --receive-lowat 128KiB",
         Work::Stream { .. }
         | Work::Threads { .. }
         | Work::Verbs { .. }
@@ -277,7 +279,7 @@ mod tests {
         assert!(by_defaults.ends_with("--runs 1 --json --response 64"), "{by_defaults}");
         let threads = line(Work::Threads { threads: 2, is_stream: true }, Target::Loopback, false);
         assert!(threads.ends_with("--json --flows 2 --threads 2"), "{threads}");
-        let lowat = line(Work::StreamToLowat { bytes: 64 }, Target::Loopback, false);
+        let lowat = line(Work::StreamWithLowat { bytes: 64 }, Target::Loopback, false);
         assert!(
             lowat.ends_with("--payload 64 --duration 300ms --runs 1 --json --receive-lowat 128KiB")
         );

@@ -120,7 +120,7 @@ pub fn rows(target: Target) -> Vec<Row> {
     }
     for bytes in [131_072, 64] {
         let name = format!("TCP stream, {} writes, SO_RCVLOWAT", size(bytes));
-        let row = Row::new(name, target, Work::StreamToLowat { bytes });
+        let row = Row::new(name, target, Work::StreamWithLowat { bytes });
         rows.push(row.peers(Work::Stream { bytes }, 1.0).bare(Some(Goal::AtLeast(0.97))));
     }
     for transport in [Transport::Tcp, Transport::Udp] {

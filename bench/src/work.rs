@@ -67,7 +67,7 @@ pub enum Work {
     /// One TCP flow, written to without pause.
     Stream { bytes: u32 },
     /// The same, whose receiver wakes up for 128 KiB, as much as it reads at once (SO_RCVLOWAT).
-    StreamToLowat { bytes: u32 },
+    StreamWithLowat { bytes: u32 },
     /// A request and a response of the same size, in a closed loop on each flow.
     Exchange { transport: Transport, bytes: u32, wait: Wait, flows: u32 },
     /// As many TCP flows as threads at each end, a flow each, on all CPUs: streams of 128 KiB writes, or exchanges of 64 B.
@@ -211,7 +211,7 @@ impl Work {
     pub fn figure(self) -> Figure {
         match self {
             Self::Stream { .. }
-            | Self::StreamToLowat { .. }
+            | Self::StreamWithLowat { .. }
             | Self::Threads { is_stream: true, .. }
             | Self::Verbs { is_stream: true, .. } => Figure::GoodputBps,
             Self::Verbs { .. } => Figure::RttP50Ns,
