@@ -44,29 +44,9 @@ fn an_abort_ends_a_blocked_starting_end_though_its_peer_says_nothing() {
     }
 }
 
-#[test]
-fn an_abort_ends_a_blocked_answering_end_though_its_peer_says_nothing() {
-    for pattern in ["stream", "ping-pong"] {
-        let answer = endless(Role::Server, &format!("pattern={pattern},transport=tcp"));
-        let (opening, address) = (opening(&answer), answer.address);
-        let control = Control::default();
-        let answer = Endpoint::prepare(answer).unwrap();
-        let at = SocketAddr::new(address, answer.port());
-        thread::scope(|scope| {
-            let answered = scope.spawn(|| answer.run(None, &control));
-            let mut flow = TcpStream::connect(at).unwrap();
-            flow.write_all(&opening.emit()).unwrap();
-            flow.read_exact(&mut [0; OPENING_BYTES]).unwrap();
-            control.give_up();
-            let ended = answered.join().unwrap().unwrap_err().to_string();
-            assert!(ended.ends_with(&Failure::Aborted.to_string()), "{pattern}: {ended}");
-        });
-    }
-}
-
-#[test]
-fn an_abort_ends_a_receiver_that_waits_for_more_bytes_although_some_arrive() {
-    let answer = endless(Role::Server, "pattern=stream,transport=tcp,receive_lowat=128KiB");
+/// How a server ends that is aborted when its flow is open; `peer` is what the client does then.
+fn aborted(levels: &str, peer: impl FnOnce(&mut TcpStream)) -> String {
+    let answer = endless(Role::Server, &format!("transport=tcp,{levels}"));
     let (opening, address) = (opening(&answer), answer.address);
     let control = Control::default();
     let answer = Endpoint::prepare(answer).unwrap();
@@ -77,11 +57,25 @@ fn an_abort_ends_a_receiver_that_waits_for_more_bytes_although_some_arrive() {
         flow.write_all(&opening.emit()).unwrap();
         flow.read_exact(&mut [0; OPENING_BYTES]).unwrap();
         control.give_up();
-        // Until the receiver has closed the connection.
-        while flow.write_all(&[0]).is_ok() {}
-        let ended = answered.join().unwrap().unwrap_err().to_string();
-        assert!(ended.ends_with(&Failure::Aborted.to_string()), "{ended}");
-    });
+        peer(&mut flow);
+        answered.join().unwrap().unwrap_err().to_string()
+    })
+}
+
+#[test]
+fn an_abort_ends_a_blocked_answering_end_though_its_peer_says_nothing() {
+    for levels in ["pattern=stream", "pattern=stream,receive_lowat=128KiB", "pattern=ping-pong"] {
+        let ended = aborted(levels, |_| {});
+        assert!(ended.ends_with(&Failure::Aborted.to_string()), "{levels}: {ended}");
+    }
+}
+
+#[test]
+fn an_abort_ends_a_receiver_that_waits_for_more_bytes_although_some_arrive() {
+    // Until the receiver has closed the connection.
+    let trickle = |flow: &mut TcpStream| while flow.write_all(&[0]).is_ok() {};
+    let ended = aborted("pattern=stream,receive_lowat=128KiB", trickle);
+    assert!(ended.ends_with(&Failure::Aborted.to_string()), "{ended}");
 }
 
 #[test]
