@@ -66,7 +66,7 @@ pub enum Process {
 pub enum Work {
     /// One TCP flow, written to without pause.
     Stream { bytes: u32 },
-    /// The same, whose receiver wakes up for 128 KiB, as much as it reads at once (SO_RCVLOWAT).
+    /// As `Stream`, with SO_RCVLOWAT at the receiver: 128 KiB, the size of its reads.
     StreamWithLowat { bytes: u32 },
     /// A request and a response of the same size, in a closed loop on each flow.
     Exchange { transport: Transport, bytes: u32, wait: Wait, flows: u32 },
@@ -114,7 +114,7 @@ pub enum Figure {
     CpuShare,
     /// Memory of an idle process, in bytes (proc_pid_status(5), VmRSS).
     ResidentBytes,
-    /// The part of it that is no page of a file, in bytes (RssAnon): the kernel cannot drop it.
+    /// Anonymous part of that memory, in bytes (RssAnon): not pages of files, which the kernel can drop.
     AnonymousBytes,
     /// CPU time of the whole machine per gigabit of payload, in seconds (proc_stat(5)).
     CpuPerGbitS,

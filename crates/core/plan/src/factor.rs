@@ -306,7 +306,7 @@ factors! {
         .or_none()
         .unset("kernel")
         .when(|point| point.transport.has_tcp());
-    /// bytes that wake up the receiver of a TCP stream in a closed loop (SO_RCVLOWAT); the kernel grants no more than `receive_buffer` or half of the largest buffer of its autotuning, and enlarges the buffer for it
+    /// bytes that wake up the receiver of a TCP stream in a closed loop (SO_RCVLOWAT); the kernel limits it to `receive_buffer`, or to half of the maximum of `net.ipv4.tcp_rmem`, and enlarges the receive buffer
     ReceiveLowat, receive_lowat: Option<Bytes>, json "receive_lowat_bytes" = Socket.of(Kind::Size(Bytes(1), BUFFER_MAX))
         .or_none()
         .unset("kernel (1)")

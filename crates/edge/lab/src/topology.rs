@@ -147,10 +147,10 @@ impl Topology {
             None if wire.words[end].needs_single_packets() || self.needs_behind(link) => {
                 // A router forwards what was joined for it.
                 let mut ends = (0..self.links.len()).flat_map(|link| [(link, 0), (link, 1)]);
-                let takes_single = |(link, end): (usize, usize)| {
+                let has_single = |(link, end): (usize, usize)| {
                     self.links[link].single.unwrap_or_else(|| self.takes_single(link, end))
                 };
-                if ends.any(takes_single) { Offload::Off } else { Offload::Hosts }
+                if ends.any(has_single) { Offload::Off } else { Offload::Hosts }
             }
             None => Offload::On,
         }

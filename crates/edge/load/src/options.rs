@@ -63,7 +63,8 @@ pub(crate) fn set(socket: &Socket, prepare: &Prepare) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sets how many bytes wake up the receiver of an open stream, whose opening is shorter.
+/// Sets how many bytes wake up the receiver of a stream (SO_RCVLOWAT), once its flow is open: the opening has fewer bytes
+/// and would not be received.
 pub(crate) fn set_receive_lowat(stream: &TcpStream, point: &Point) -> Result<(), Failure> {
     let Some(bytes) = point.receive_lowat.map(at_most) else { return Ok(()) };
     sys::set(stream.as_fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)

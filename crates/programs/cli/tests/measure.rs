@@ -473,6 +473,7 @@ fn options_without_an_effect_are_refused() {
         ("stream loopback -t 0s", "use a duration above 0"),
         ("stream lab:veth --peer iperf3", "--peer iperf3 has no effect on this target"),
         ("stream loopback --wait spin --receive-lowat 1K", "use another wait, or leave it out"),
+        ("stream loopback --rate 1M --receive-lowat 1K", "use a closed loop, or leave it out"),
         (
             "stream loopback --link ethernet:10G",
             "--link has no effect on this target: leave it out",

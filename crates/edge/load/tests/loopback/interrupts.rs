@@ -44,7 +44,7 @@ fn an_abort_ends_a_blocked_starting_end_though_its_peer_says_nothing() {
     }
 }
 
-/// How a server ends that is aborted when its flow is open; `peer` is what the client does then.
+/// The error of a server that is aborted after its flow has been opened. The client then does what `peer` says.
 fn aborted(levels: &str, peer: impl FnOnce(&mut TcpStream)) -> String {
     let answer = endless(Role::Server, &format!("transport=tcp,{levels}"));
     let (opening, address) = (opening(&answer), answer.address);

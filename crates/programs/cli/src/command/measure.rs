@@ -17,7 +17,7 @@ use fabricmark_control::{
 };
 use fabricmark_interop::iperf3::{Credentials, Padding};
 use fabricmark_plan::{
-    Amount, Cpus, Factor, INTERVAL_MIN, INTERVALS_MAX, NONE, Pattern, Plan, Point, Role,
+    Amount, Cpus, Factor, INTERVAL_MIN, INTERVALS_MAX, NONE, Pace, Pattern, Plan, Point, Role,
     STEADY_INTERVALS_MIN, Section, Topology, Transport, Wait, Where, overlay, settings,
     steady_interval,
 };
@@ -376,6 +376,7 @@ fn refuse_without_effect(given: &Where, variants: &[Where], plan: &Plan) -> Resu
     let remedy = match factor {
         Factor::Threads if point.flows < 2 => "use several flows (-P), or leave it out",
         Factor::ReceiveLowat if point.wait == Wait::Spin => "use another wait, or leave it out",
+        Factor::ReceiveLowat if point.pace != Pace::Closed => "use a closed loop, or leave it out",
         _ => "leave it out",
     };
     Err(Failure::input(format!(
