@@ -1,6 +1,9 @@
 //! Several load threads at an end, each with a share of the flows and a CPU of its own.
 
+use std::convert::Infallible;
 use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::mpsc::{self, RecvError, Sender};
 use std::thread;
 
 use fabricmark_proto::{EndReport, Failure, Prepare};
@@ -9,7 +12,7 @@ use fabricmark_record::{Counts, Fairness, KernelTimes, Pacing, ThreadShare, Thre
 use crate::control::Control;
 use crate::descriptors::own_descriptors;
 use crate::endpoint::pin;
-use crate::failure::caught;
+use crate::failure::{caught, system};
 use crate::watch::leave_the_processor_of_the_load;
 
 /// The part of a run that one load thread carries.
@@ -43,8 +46,8 @@ fn cpu_of(thread: usize, prepare: &Prepare) -> Option<u32> {
     }
 }
 
-/// Runs `carry` on as many threads as the point has, each with its share of the flows. All threads end with the run; if
-/// one fails, the run does. `begin` starts the clock of the run.
+/// Runs `carry` on as many threads as the point has, each with its share of the flows. The threads start together, when
+/// all of them are in place, and end with the run; if one fails, the run does. `begin` starts the clock of the run.
 pub(crate) fn on_threads<F: Send>(
     flows: &mut [F],
     prepare: &Prepare,
@@ -57,12 +60,10 @@ pub(crate) fn on_threads<F: Send>(
         let share = Share::whole(flows.len());
         return carry(flows, &share, begin);
     }
-    if prepare.is_active() {
-        begin();
-        // The threads would inherit the priority.
-        control.interrupter.started();
-    }
-    let carry = |flows: &mut [F], share: &Share| {
+    // Each thread drops `in_place` when it is in place, or when it has failed before.
+    let (in_place, all_in_place) = mpsc::channel::<Infallible>();
+    let start = OnceLock::new();
+    let carry = |flows: &mut [F], share: &Share, in_place: Sender<Infallible>| {
         own_descriptors();
         let cpu = cpu_of(share.thread, prepare);
         let not_pinned = match cpu {
@@ -73,31 +74,54 @@ pub(crate) fn on_threads<F: Send>(
             }
             cpu => pin(cpu).err(),
         };
+        drop(in_place);
+        start.wait();
+        control.check()?;
         let report = carry(flows, share, &|| {})?;
         Ok(EndReport { not_pinned, ..report })
     };
     thread::scope(|scope| {
-        let running: Vec<_> = shares(flows, threads)
-            .into_iter()
-            .map(|(flows, share)| {
-                let carry = &carry;
-                scope.spawn(move || {
-                    let result = caught(|| carry(flows, &share));
-                    if result.is_err() {
-                        // The others would wait for the end of the run.
-                        control.give_up();
-                    }
-                    result.map(|report| (share, report))
-                })
-            })
-            .collect();
+        let mut running = Vec::new();
+        for (flows, share) in shares(flows, threads) {
+            let (carry, in_place) = (&carry, in_place.clone());
+            let name = format!("load {}", share.thread);
+            let load = move || {
+                let result = caught(|| carry(flows, &share, in_place));
+                if result.is_err() {
+                    // The others would wait for the end of the run.
+                    control.give_up();
+                }
+                result.map(|report| (share, report))
+            };
+            let thread = thread::Builder::new().name(name).spawn_scoped(scope, load);
+            running.push(thread.map_err(|error| {
+                control.give_up();
+                system("start a load thread")(error)
+            }));
+        }
+        drop(in_place);
+        let _: Result<Infallible, RecvError> = all_in_place.recv();
+        let begun = caught(|| {
+            control.check()?;
+            if prepare.is_active() {
+                begin();
+                control.interrupter.started();
+            }
+            Ok(())
+        });
+        if begun.is_err() {
+            control.give_up();
+        }
+        let _ = start.set(());
         let mut parts = Vec::new();
-        let mut failed = None;
+        let mut failed = begun.err();
         for thread in running {
-            let result = thread
-                .join()
-                .unwrap_or_else(|_| Err(Failure::System("a load thread panicked".to_owned())));
-            match result {
+            let joined = thread.and_then(|thread| {
+                thread.join().unwrap_or_else(|_| {
+                    Err(Failure::System("a load thread panicked".to_owned()))
+                })
+            });
+            match joined {
                 Ok(part) => parts.push(part),
                 // Aborted by the failure of another.
                 Err(Failure::Aborted) => failed = failed.or(Some(Failure::Aborted)),
@@ -164,7 +188,56 @@ fn together(parts: Vec<(Share, EndReport)>, prepare: &Prepare) -> EndReport {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::net::TcpStream;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
     use super::*;
+    use crate::options::tests::prepare;
+    use crate::transport::bytes::ByteFlow;
+    use crate::transport::udp::UdpFlow;
+
+    /// Whether this process has a thread of this name.
+    fn exists(name: &str) -> bool {
+        let mut tasks = fs::read_dir("/proc/self/task").unwrap();
+        tasks.any(|task| {
+            let comm = fs::read_to_string(task.unwrap().path().join("comm"));
+            // A thread may have ended meanwhile.
+            comm.is_ok_and(|comm| comm.trim_end() == name)
+        })
+    }
+
+    #[test]
+    fn the_clock_of_a_run_starts_when_every_thread_waits_for_it() {
+        let prepare = prepare("transport=tcp,flows=3,threads=3");
+        let carrying = AtomicUsize::new(0);
+        let begin = || {
+            assert!(exists("load 2"));
+            assert_eq!(carrying.load(SeqCst), 0);
+        };
+        let carried = on_threads(&mut [(); 3], &prepare, &Control::default(), &begin, |_, _, _| {
+            carrying.fetch_add(1, SeqCst);
+            Ok(EndReport::default())
+        });
+        assert_eq!((carried.map(|report| report.threads.len()), carrying.into_inner()), (Ok(3), 3));
+    }
+
+    #[test]
+    fn a_run_whose_clock_does_not_start_fails_with_the_reason() {
+        let prepare = prepare("transport=tcp,flows=2,threads=2");
+        let begin = || panic!("nobody listens");
+        let carried = on_threads(&mut [(); 2], &prepare, &Control::default(), &begin, |_, _, _| {
+            Ok(EndReport::default())
+        });
+        let reason = "a load thread panicked: nobody listens";
+        assert_eq!(carried, Err(Failure::System(reason.to_owned())));
+    }
+
+    #[test]
+    fn flows_side_by_side_share_no_pair_of_cache_lines() {
+        let alignments = [align_of::<ByteFlow<TcpStream>>(), align_of::<UdpFlow>()];
+        assert!(alignments.iter().all(|&alignment| alignment >= 128), "{alignments:?}");
+    }
 
     #[test]
     fn flows_are_shared_evenly() {

@@ -154,8 +154,10 @@ impl<P: TcpPath> ByteStream for PathStream<P> {
     }
 }
 
-/// A flow over an open connection.
+/// A flow over an open connection, in a pair of cache lines of its own: each call writes to it, and another load thread
+/// may carry the flow beside it (false sharing).
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct ByteFlow<S> {
     stream: S,
     /// Bytes of the current payload that are written.

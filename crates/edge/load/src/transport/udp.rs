@@ -21,8 +21,9 @@ const TIMED_BITS: u32 = 64;
 /// Fewest bits of a sequence number with which the datagrams of a stream are tracked.
 const TRACKED_BITS: u32 = 32;
 
-/// A connected UDP socket.
+/// A connected UDP socket, in pairs of cache lines of its own, as [`ByteFlow`](super::bytes::ByteFlow).
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct UdpFlow {
     socket: UdpSocket,
     /// Payload length of the stream.
