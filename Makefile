@@ -2,7 +2,7 @@
 
 RUST = 1.95
 MUSL = x86_64-unknown-linux-musl
-# Peers that Debian does not have, built by scripts/netperf and scripts/neper.
+# Peers that Debian does not have, built by scripts/netperf, scripts/neper and others.
 BUILT = $(CURDIR)/target/bench/bin
 .PHONY: help demo test fuzz bench bench-mpi build mpi shop static deb rust clean
 
@@ -31,6 +31,7 @@ bench: rust
 	{ command -v mm-delay && command -v mm-link; } >/dev/null || scripts/mahimahi || echo 'going on without mahimahi (docs/bench.md)'; \
 	command -v netperf >/dev/null || scripts/netperf || echo 'going on without netperf'; \
 	command -v tcp_stream >/dev/null || scripts/neper || echo 'going on without neper'; \
+	iperf3 --help 2>&1 | grep -q -e --gsro || scripts/iperf3 || echo 'going on without --gsro of iperf3'; \
 	code=0; \
 	if [ -z "$(BENCH)" ]; then \
 		taskset -c 0 target/release/fabricmark-bench-model || code=$$?; \
