@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fabricmark_load::foreign;
+use fabricmark_load::transport::Flow;
 use fabricmark_proto::SequenceCounts;
 use fabricmark_proto::iperf3::{Kind, Parameters, Results, stream_id};
 use fabricmark_telemetry::clock::now_ns;
@@ -114,6 +115,14 @@ impl Account {
             reordered: sum.reordered + each.reordered,
             duplicates: sum.duplicates + each.duplicates,
         })
+    }
+
+    /// Mean jitter of the streams that this end receives, in nanoseconds; `None` until it is known for each of them.
+    pub fn jitter_ns(&self) -> Option<f64> {
+        let flows = self.flows(false);
+        let jitters = flows.iter().map(|flow| flow.reception()?.jitter_ns);
+        let sum_ns = jitters.sum::<Option<f64>>()?;
+        (!flows.is_empty()).then(|| sum_ns / flows.len() as f64)
     }
 
     /// Datagrams dropped because a socket's receive buffer was full, without the omitted part.

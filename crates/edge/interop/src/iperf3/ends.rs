@@ -22,6 +22,7 @@ pub(super) fn own(mut report: EndReport, account: &Account, sends: bool) -> EndR
     if !sends {
         report.sequence = account.sequence();
         report.socket_drops = account.socket_drops();
+        report.jitter_ns = account.jitter_ns();
     }
     report
 }

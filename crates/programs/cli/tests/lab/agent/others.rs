@@ -86,6 +86,7 @@ fn a_server_of_iperf3_is_the_other_end_of_a_measurement() {
     let keys = Keys::new();
     for (host, options) in [
         ("127.0.0.1", &["--transport", "tcp"][..]),
+        ("127.0.0.1", &["--transport", "udp", "--rate", "20M"]),
         ("[::1]", &["--transport", "udp", "--rate", "20M", "-R"]),
     ] {
         let server = Iperf3::serve(&[]);
@@ -97,6 +98,9 @@ fn a_server_of_iperf3_is_the_other_end_of_a_measurement() {
         expect(&output, 0, &[]);
         let told: Value = serde_json::from_str(&stdout(&output)).unwrap();
         assert!(told.to_string().contains(r#""carrier":"iperf3""#), "{told}");
+        // By the server's report if this host sends, or by the time stamps that it receives.
+        let jitter = &told["settings"][0]["figures"]["jitter_ns"]["value"];
+        assert_eq!(jitter.is_number(), options.contains(&"udp"), "{options:?}: {jitter}");
     }
     // What iperf3 does not support is refused before anything is sent.
     let words = ["measure", "ping-pong", "127.0.0.1:1", "--peer", "iperf3", "-t", "1s"];
