@@ -231,7 +231,11 @@ fn round_trips(record: &Record) -> Vec<String> {
     if let Some(floor_ns) = floor.map(|floor| floor.time_ns.as_f64())
         && least < floor_ns * (1.0 - BUCKETS)
     {
-        found.push(format!("RTT {least} ns is below the floor of {floor_ns:.0} ns"));
+        found.push(format!(
+            "an RTT of {:.3} us is below the floor of {:.3} us",
+            least / 1e3,
+            floor_ns / 1e3
+        ));
     }
     found
 }

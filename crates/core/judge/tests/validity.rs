@@ -484,7 +484,7 @@ fn what_cannot_be_is_said_with_its_numbers() {
         (
             ping_pong,
             |record| record.flows[0].rtt_ns.as_mut().unwrap().record(9_900_000),
-            "below the floor of 10001888 ns",
+            "us is below the floor of 10001.888 us",
         ),
         (
             ping_pong,

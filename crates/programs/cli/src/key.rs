@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fabricmark_control::{AgentAccess, AgentHost};
+use fabricmark_control::{AgentAccess, AgentHost, check_syntax};
 use fabricmark_trust::{Identity, Trusted, client_config, default_key_path};
 
 use crate::exit::Failure;
@@ -23,6 +23,7 @@ pub fn load(key: &Key) -> Result<(Identity, Arc<Trusted>), Failure> {
 
 /// An agent, and the TLS configuration to connect to it.
 pub fn access(host: &str, control: Option<&str>, key: &Key) -> Result<AgentAccess, Failure> {
+    check_syntax(host)?;
     let (identity, trusted) = load(key)?;
     let host = AgentHost::find(host, control)?;
     Ok(AgentAccess { host, tls: client_config(&identity, trusted)? })

@@ -322,7 +322,7 @@ fn help_manual_and_completions_come_from_one_definition() {
 
 #[test]
 fn a_closed_pipe_or_a_full_disk_behind_standard_output_is_no_panic() {
-    for words in ["man", "completions bash"] {
+    for words in ["man", "completions bash", "agent --new-key --key-file $(mktemp -d)/key.pem"] {
         let line = format!("\"$0\" {words} | head -n 1; \"$0\" {words} >/dev/full; echo $?");
         let output = Command::new("sh")
             .args(["-c", &line, env!("CARGO_BIN_EXE_fabricmark")])

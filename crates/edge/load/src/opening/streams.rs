@@ -543,6 +543,13 @@ mod tests {
     use crate::transport::is_timeout;
 
     #[test]
+    fn time_limits_are_told_in_the_unit_of_their_size() {
+        for (time_ms, text) in [(30, "30 ms"), (999, "999 ms"), (5_000, "5.0 s"), (12_016, "12.0 s")] {
+            assert_eq!(rounded(Duration::from_millis(time_ms)), text);
+        }
+    }
+
+    #[test]
     fn a_wait_for_connections_ends_although_signals_are_more_frequent_than_its_time_out() {
         let (interrupter, stop) = (Interrupter::default(), AtomicBool::new(false));
         let listener = Socket::from(TcpListener::bind("127.0.0.1:0").unwrap());

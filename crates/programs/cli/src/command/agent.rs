@@ -15,6 +15,7 @@ use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
 use crate::options::Agent;
+use crate::output;
 use crate::services::Services;
 
 /// Serves until it is stopped.
@@ -85,12 +86,12 @@ fn new_key(options: &Agent) -> Result<(), Failure> {
     let path = key::path(&options.key)?;
     let identity = Identity::generate()?;
     identity.save_new(&path)?;
-    println!("key {}\nfingerprint {}", path.display(), identity.fingerprint());
-    println!(
-        "hosts that share this file trust each other; hosts with different keys need `fabricmark \
-         pair`"
-    );
-    Ok(())
+    output::print(&format!(
+        "key {}\nfingerprint {}\nhosts that share this file trust each other; hosts with different keys need \
+         `fabricmark pair`\n",
+        path.display(),
+        identity.fingerprint()
+    ))
 }
 
 /// Raises the limit of open files: each coordinator needs three, and the default of 1024 is for programs that use

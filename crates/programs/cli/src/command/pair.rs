@@ -10,6 +10,7 @@ use crate::exit::{self, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
 use crate::options::Pair;
+use crate::output;
 
 /// Port for pairing: one above that of the agent, which keeps running.
 const PAIR_PORT: u16 = fabricmark_control::AGENT_PORT + 1;
@@ -31,8 +32,8 @@ pub fn pair(options: &Pair) -> Result<(), Failure> {
         (Some(host), Some(code)) => pair_with(connect(host)?, &code, &identity, &trusted)?,
         _ => wait(options, &identity, &trusted)?,
     };
-    println!("{name} is now trusted: {fingerprint} was added to {}", trusted.path().display());
-    Ok(())
+    let list = trusted.path().display();
+    output::print(&format!("{name} is now trusted: {fingerprint} was added to {list}\n"))
 }
 
 fn wait(options: &Pair, identity: &Identity, trusted: &Trusted) -> Result<Introduction, Failure> {
@@ -48,7 +49,9 @@ fn wait(options: &Pair, identity: &Identity, trusted: &Trusted) -> Result<Introd
     let port = listener.local_addr().map_or(at.port(), |at| at.port());
     let port = if port == PAIR_PORT { String::new() } else { format!(":{port}") };
     let host = HostName::own();
-    println!("run on the other host within 10 minutes:  fabricmark pair {host}{port} {code}");
+    output::print(&format!(
+        "run on the other host within 10 minutes:  fabricmark pair {host}{port} {code}\n"
+    ))?;
     Ok(pair_wait(&listener, &code, identity, trusted, &stop)?)
 }
 

@@ -110,7 +110,7 @@ pub struct Measure {
     pub json: bool,
     /// Unit of rates: k, m, g or t for kbit/s to Tbit/s, K, M, G or T for KiB/s to TiB/s [default: m]
     #[arg(long, short = 'f', value_name = "UNIT", value_parser = RateUnit::parse, default_value = "m",
-        hide_default_value = true)]
+        hide_default_value = true, conflicts_with_all = ["json", "csv"])]
     pub format: RateUnit,
     /// Print the runs as CSV, a line each
     #[arg(long, conflicts_with_all = ["json", "interval"])]

@@ -17,6 +17,7 @@ use crate::command::run::this_program;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::options::shop::Up;
+use crate::output;
 use crate::progress::Line;
 
 /// How often a signal is looked for.
@@ -54,7 +55,7 @@ pub(super) fn up(options: &Up) -> Result<(), Failure> {
     }
     note!("all {pages} pages checked after {:.1} s", began.elapsed().as_secs_f64());
     note!("sign in as OG with the password og; Ctrl-C or `fabricmark shop down` ends the shop");
-    println!("http://{at}");
+    output::print(&format!("http://{at}\n"))?;
     let namespace = shop.client_namespace();
     listener
         .set_nonblocking(true)
