@@ -68,6 +68,7 @@ fn queues_that_this_kernel_lacks_do_what_they_say_in_a_kernel_that_has_them() {
     let Some(output) = guest("netem, CoDel and RED", "6.1", &script) else { return };
     let messages = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{}", last_lines(&messages));
+    assert!(messages.contains("2 passed"), "{}", last_lines(&messages));
 }
 
 /// The cause of a failure is at the end of a long output.

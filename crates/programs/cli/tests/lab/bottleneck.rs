@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use fabricmark_record::Warning;
+
 #[test]
 fn what_limits_a_stream_is_named_where_it_is_known() {
     let Some(bench) = bench("bottlenecks") else { return };
@@ -24,6 +26,23 @@ fn what_limits_a_stream_is_named_where_it_is_known() {
         let is_it = found["kind"] == expected;
         assert_unless_slowed(is_it, &records_of(&answer), &format!("{ends}: {found}"));
     }
+}
+
+#[test]
+fn both_ends_share_the_cpu_that_an_emulator_between_them_leaves() {
+    let Some(bench) = bench("both ends on one CPU") else { return };
+    let output = Command::new("taskset")
+        .args(["-c", "0,1"])
+        .arg(program())
+        .args("measure stream lab:veth --rtt 1ms -t 200ms --json".split(' '))
+        .env("XDG_STATE_HOME", bench.folder.path())
+        .output()
+        .unwrap();
+    let answer: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    let record = records_of(&answer).pop().unwrap();
+    let shared = Warning::SharedCpu { threads: 2, processors: 1 };
+    assert!(record.warnings.contains(&shared), "{:?}", record.warnings);
 }
 
 /// A control group with a quota of a fifth of a CPU; removed on drop.
