@@ -276,6 +276,12 @@ impl Fairness {
         (flows > 1).then_some(Self { fewest, most, jain, each })
     }
 
+    /// The fairness of the same flows in two parts of a run, which have the counts of each.
+    pub fn with(&self, other: &Self) -> Self {
+        let both = self.each.iter().zip(&other.each);
+        Self::of(&both.map(|(one, other)| one + other).collect::<Vec<_>>())
+    }
+
     /// Computes the fairness of the flows' counts.
     pub fn of(counts: &[u64]) -> Self {
         let sum: f64 = counts.iter().map(|&count| count as f64).sum();
@@ -556,6 +562,12 @@ mod tests {
         assert_eq!(found(&[5, 5, 5]), (5, 5, 1.0));
         assert_eq!(found(&[0, 8, 0, 0]), (0, 8, 0.25));
         assert_eq!(Fairness::of(&[0, 0]).jain, 1.0);
+    }
+
+    #[test]
+    fn the_fairness_of_two_parts_of_a_run_is_that_of_their_sums() {
+        let both = Fairness::of(&[30, 10]).with(&Fairness::of(&[10, 30]));
+        assert_eq!((both.jain, both.fewest, both.most, &both.each[..]), (1.0, 40, 40, &[40, 40][..]));
     }
 
     #[test]

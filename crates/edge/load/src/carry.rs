@@ -94,14 +94,12 @@ fn carry_share<F: Flow>(
     control: &Control,
     begin: &dyn Fn(),
 ) -> Result<EndReport, Failure> {
-    let mut report = match prepare.own_slice() {
+    let report = match prepare.own_slice() {
         Some(slice) => carry_slices(prepare, slice, control, begin, |prepare, begin| {
             carry_once(flows, share, prepare, control, begin)
         })?,
         None => carry_once(flows, share, prepare, control, begin)?,
     };
-    report.kernel_times =
-        flows.iter_mut().filter_map(Flow::take_kernel_times).reduce(|sum, flow| sum.merged(&flow));
     if prepare.role == Role::Client || prepare.is_active() {
         finish(flows).map_err(peer("cannot end the flow"))?;
     }
@@ -138,7 +136,9 @@ fn carry_once<F: Flow>(
     let active = prepare.is_active().then(|| ended_after(thread.elapsed_ns));
     control.interrupter.ended();
     drop(interrupting);
-    Ok(EndReport { thread: Some(thread), active, ..carried.map_err(peer(failed))? })
+    let of_flows = flows.iter_mut().filter_map(Flow::take_kernel_times);
+    let kernel_times = of_flows.reduce(|sum, flow| sum.merged(&flow));
+    Ok(EndReport { thread: Some(thread), active, kernel_times, ..carried.map_err(peer(failed))? })
 }
 
 /// Times of a load thread since its run began.

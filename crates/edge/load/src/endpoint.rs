@@ -31,6 +31,7 @@ use crate::path::mmsg::MmsgFlow;
 use crate::path::pages::{Pages, payload_file};
 use crate::path::uring::{self, bytes::UringBytes, datagrams::UringDatagrams};
 use crate::sockets::{allow_files, bound, side, socket_drops, waiting};
+use crate::threads::done;
 use crate::transport::bytes::{ByteFlow, ByteStream, PathStream, TcpPath};
 use crate::transport::null::NullFlow;
 use crate::transport::rsocket::RsocketFlow;
@@ -318,7 +319,8 @@ impl Run<'_> {
         if self.prepare.is_active() {
             let sockets = tcp::sockets(flows, point);
             if !sockets.is_empty() {
-                let writes = report.counts.calls * u64::from(point.payloads_per_request());
+                let payloads = u64::from(point.payloads_per_request());
+                let writes = done(&report.counts, point) * payloads;
                 report.tcp = tcp::counters(sockets.into_iter(), writes, self.prepare)?;
             }
         }

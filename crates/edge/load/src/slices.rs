@@ -53,7 +53,15 @@ fn add(sum: &mut EndReport, part: EndReport, counts: bool, is_sender: bool) {
         Counts { bytes, calls, ramp_bytes: bytes, ramp_calls: calls, ..Counts::default() };
     sum.counts += if counts || is_sender { part.counts } else { of_ramp };
     sum.lost_round_trips += part.lost_round_trips;
-    sum.fairness = part.fairness.or(sum.fairness.take());
+    // Without the counts of each flow, of which there are too many, those of several slices cannot be added.
+    let fairness = part.fairness.filter(|part| (counts || is_sender) && !part.each.is_empty());
+    if let Some(fairness) = fairness {
+        sum.fairness = Some(sum.fairness.take().map_or(fairness.clone(), |sum| sum.with(&fairness)));
+    }
+    if let Some(times) = part.kernel_times.filter(|_| counts) {
+        sum.kernel_times =
+            Some(sum.kernel_times.take().map_or(times.clone(), |sum| sum.merged(&times)));
+    }
     match (&mut sum.thread, part.thread) {
         (Some(sum), Some(thread)) => *sum += thread,
         (sum, thread) => *sum = sum.or(thread),

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{self, RecvError, Sender};
 use std::thread;
 
+use fabricmark_plan::{Pattern, Point};
 use fabricmark_proto::{EndReport, Failure, Prepare};
 use fabricmark_record::{Counts, Fairness, KernelTimes, Pacing, ThreadShare, ThreadTime};
 
@@ -145,12 +146,21 @@ fn shares<F>(mut flows: &mut [F], threads: usize) -> Vec<(&mut [F], Share)> {
     shares
 }
 
+/// Payloads of a stream by their bytes, because a call may take a part of one; transactions or bursts of other patterns.
+pub(crate) fn done(counts: &Counts, point: &Point) -> u64 {
+    match point.pattern {
+        Pattern::Stream => counts.bytes / point.payload.0.max(1),
+        _ => counts.calls,
+    }
+}
+
 /// The report of all threads.
 fn together(parts: Vec<(Share, EndReport)>, prepare: &Prepare) -> EndReport {
     let counts: Vec<Counts> = parts.iter().map(|(_, part)| part.counts).collect();
     let flows = |share: &Share| share.flows.end - share.flows.start;
-    let of_each =
-        parts.iter().map(|(share, part)| (flows(share), part.counts.calls, part.fairness.clone()));
+    let of_each = parts.iter().map(|(share, part)| {
+        (flows(share), done(&part.counts, &prepare.point), part.fairness.clone())
+    });
     let is_known = parts.iter().all(|(share, part)| flows(share) == 1 || part.fairness.is_some());
     let fairness = Fairness::of_parts(of_each).filter(|_| is_known);
     // A limit of one thread is a limit of the run.

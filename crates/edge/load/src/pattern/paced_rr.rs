@@ -65,9 +65,12 @@ impl Requester {
             };
             let heard_ns = now_ns();
             if let Some(latency_ns) = self.requests.answer(number, heard_ns) {
-                asked.take(heard_ns, latency_ns);
+                let counts = asked.take(heard_ns, latency_ns);
                 self.answered += 1;
                 flow.answered();
+                if !counts {
+                    flow.take_kernel_times();
+                }
             }
         }
         Ok(())

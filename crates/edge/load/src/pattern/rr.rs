@@ -62,8 +62,8 @@ impl Asked {
         Self { ramp_ends_ns, from_ns: ramp_ends_ns, is_open_loop: true, ..Self::default() }
     }
 
-    /// Records a response. In an open loop, its latency counts from when the request was due.
-    pub(super) fn take(&mut self, heard_ns: u64, latency_ns: u64) {
+    /// Records a response; returns whether it counts. In an open loop, its latency counts from when the request was due.
+    pub(super) fn take(&mut self, heard_ns: u64, latency_ns: u64) -> bool {
         let counts = if self.is_open_loop {
             self.counts_as_due(heard_ns - latency_ns, heard_ns)
         } else {
@@ -72,6 +72,7 @@ impl Asked {
         if counts {
             self.rtt_ns.record(latency_ns);
         }
+        counts
     }
 
     /// Records a response of an open loop; returns whether it counts.
@@ -265,9 +266,13 @@ impl Requester {
             self.heard_ns = now_ns();
             now = Some(self.heard_ns);
             if let Some(Request { departed_ns, .. }) = asked_for {
-                asked.take(self.heard_ns, self.heard_ns - departed_ns);
+                let counts = asked.take(self.heard_ns, self.heard_ns - departed_ns);
                 self.answered += 1;
                 flow.answered();
+                if !counts {
+                    // The packet timestamps of the ramp do not count, either.
+                    flow.take_kernel_times();
+                }
                 has_heard = true;
             }
         }

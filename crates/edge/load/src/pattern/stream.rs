@@ -29,14 +29,15 @@ pub fn send(flow: &mut impl Flow, payload: &mut [u8], control: &Control) -> io::
     Ok(counts)
 }
 
-/// As [`send`] over many flows, in turn while they have room; also returns the payloads of each flow.
+/// As [`send`] over many flows, in turn while they have room; also returns the payloads of each flow by their bytes: a
+/// call may take a part of one.
 pub fn send_many(
     flows: &mut [impl Flow],
     payload: &mut [u8],
     control: &Control,
 ) -> io::Result<(Counts, Vec<u64>)> {
     let mut counts = Counts::default();
-    let mut of_each = vec![0; flows.len()];
+    let mut bytes_of_each = vec![0; flows.len()];
     let mut flow_set = FlowSet::of(flows, Interest::Write)?.until_interrupted(control);
     let began = now_ns();
     while !control.stop.load(Relaxed) {
@@ -48,18 +49,19 @@ pub fn send_many(
                 }
                 let Some(moved) = if_ready(flows[ready].send(payload))? else { break };
                 add(&mut counts, moved);
-                of_each[ready] += moved.payloads;
+                bytes_of_each[ready] += moved.bytes;
             }
         }
     }
     flows.iter_mut().try_for_each(Flow::stop)?;
-    for (flow, sent) in flows.iter_mut().zip(&mut of_each) {
+    for (flow, bytes) in flows.iter_mut().zip(&mut bytes_of_each) {
         let moved = flow.settle()?;
         add(&mut counts, moved);
-        *sent += moved.payloads;
+        *bytes += moved.bytes;
     }
     counts.elapsed_ns = now_ns() - began;
-    Ok((counts, of_each))
+    let payload_bytes = payload.len().max(1) as u64;
+    Ok((counts, bytes_of_each.iter().map(|bytes| bytes / payload_bytes).collect()))
 }
 
 pub(super) fn add(counts: &mut Counts, moved: Moved) {
@@ -150,4 +152,65 @@ fn is_nothing_waiting(flows: &mut [impl Flow]) -> io::Result<bool> {
         }
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::transport::bytes::ByteFlow;
+    use crate::transport::{Message, passes_on};
+
+    /// A flow that takes at most `most` bytes in a call, and `left` bytes in all. The last one to be full ends the run.
+    struct Portions<'a> {
+        flow: ByteFlow<UnixStream>,
+        most: usize,
+        left: usize,
+        open: &'a Cell<u32>,
+        control: &'a Control,
+    }
+
+    impl Flow for Portions<'_> {
+        passes_on!();
+
+        fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
+            if self.left == 0 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let moved = self.flow.send(&mut payload[..self.most])?;
+            self.left -= moved.bytes as usize;
+            if self.left == 0 {
+                self.open.set(self.open.get() - 1);
+                if self.open.get() == 0 {
+                    self.control.end();
+                }
+            }
+            Ok(moved)
+        }
+
+        fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved> {
+            self.flow.receive(buffer)
+        }
+
+        fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()> {
+            self.flow.send_message(message, number)
+        }
+    }
+
+    #[test]
+    fn flows_that_sent_the_same_bytes_in_unlike_calls_sent_the_same_payloads() {
+        let (control, open) = (Control::default(), Cell::new(2));
+        let mut peers = Vec::new();
+        let mut flows = [4096, 1024].map(|most| {
+            let (stream, peer) = UnixStream::pair().unwrap();
+            stream.set_nonblocking(true).unwrap();
+            peers.push(peer);
+            let flow = ByteFlow::new(stream);
+            Portions { flow, most, left: 16_384, open: &open, control: &control }
+        });
+        let (counts, of_each) = send_many(&mut flows, &mut [0; 4096], &control).unwrap();
+        assert_eq!((counts.calls, counts.bytes, of_each), (4 + 16, 32_768, vec![4, 4]));
+    }
 }

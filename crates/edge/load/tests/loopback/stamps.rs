@@ -5,11 +5,12 @@ use std::os::fd::AsFd;
 
 use fabricmark_load::Endpoint;
 use fabricmark_plan::Role;
-use fabricmark_proto::Failure;
+use fabricmark_proto::{Failure, Prepare};
 use fabricmark_telemetry::stamp::{enable, recv_with_stamp};
+use fabricmark_units::Nanos;
 use rustix::net::RecvFlags;
 
-use crate::support::{prepare, run};
+use crate::support::{both, prepare, run};
 
 /// A socket whose packets get receive timestamps. The kernel starts these a moment after it is asked; while this
 /// socket is open, other sockets need not wait for that.
@@ -87,10 +88,24 @@ fn intervals_and_stamps_go_together() {
     let _stamping = stamping();
     let levels = "pattern=ping-pong,transport=udp,timestamps=software,label=intervals";
     let mut start = prepare(Role::Client, levels);
-    start.interval_ns = Some(fabricmark_units::Nanos::from_millis(10));
-    let (start, _) = crate::support::both(start, prepare(Role::Server, levels));
+    start.interval_ns = Some(Nanos::from_millis(10));
+    let (start, _) = both(start, prepare(Role::Server, levels));
     let start = start.unwrap();
     assert!(start.series.is_some() && !start.kernel_times.unwrap().rtt_ns.is_empty());
+}
+
+#[test]
+fn the_stamps_of_the_omitted_part_do_not_count() {
+    let _stamping = stamping();
+    for levels in ["wait=block", "wait=epoll,flows=2", "pace=fixed:2000/s,outstanding=1"] {
+        let levels = format!("pattern=rr,transport=udp,timestamps=software,{levels},label=omit");
+        let [start, answer] = [Role::Client, Role::Server]
+            .map(|role| Prepare { omit_ns: Nanos::from_millis(20), ..prepare(role, &levels) });
+        let start = both(start, answer).0.unwrap();
+        assert!(start.counts.ramp_calls > 0, "{levels}");
+        let (times, rtts) = (start.kernel_times.unwrap(), start.rtt_ns.unwrap().len());
+        assert_eq!(times.rtt_ns.len() + times.unstamped, rtts, "{levels}");
+    }
 }
 
 #[test]
