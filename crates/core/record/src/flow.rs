@@ -88,6 +88,13 @@ pub struct Counts {
     /// Calls of `ramp_bytes`.
     #[serde(default)]
     pub ramp_calls: u64,
+    /// Bytes of the arrival that started `elapsed_ns`, at a receiver; `ramp_bytes` contains them. Absent in records of
+    /// versions without it.
+    #[serde(default)]
+    pub first_bytes: u64,
+    /// Calls of `first_bytes`.
+    #[serde(default)]
+    pub first_calls: u64,
     /// Bytes that arrived after `elapsed_ns`: from buffers of a sender that had finished, and after the last moment
     /// at which no segment was missing.
     #[serde(default)]
@@ -135,6 +142,8 @@ impl AddAssign for Counts {
             elapsed_ns,
             ramp_bytes,
             ramp_calls,
+            first_bytes,
+            first_calls,
             tail_bytes,
             tail_calls,
             uncertain_bytes,
@@ -145,6 +154,8 @@ impl AddAssign for Counts {
         self.elapsed_ns = self.elapsed_ns.saturating_add(elapsed_ns);
         self.ramp_bytes = self.ramp_bytes.saturating_add(ramp_bytes);
         self.ramp_calls = self.ramp_calls.saturating_add(ramp_calls);
+        self.first_bytes = self.first_bytes.saturating_add(first_bytes);
+        self.first_calls = self.first_calls.saturating_add(first_calls);
         self.tail_bytes = self.tail_bytes.saturating_add(tail_bytes);
         self.tail_calls = self.tail_calls.saturating_add(tail_calls);
         self.uncertain_bytes = self.uncertain_bytes.saturating_add(uncertain_bytes);
@@ -421,9 +432,14 @@ impl Counts {
         if self.elapsed_ns > window_ns {
             return *self;
         }
-        // The first arrival is part of the schedule.
-        let (ramp_bytes, ramp_calls) =
-            if omit_ns == 0 { (0, 0) } else { (self.ramp_bytes, self.ramp_calls) };
+        // The arrival that started the count is part of the schedule.
+        let (ramp_bytes, ramp_calls) = match omit_ns {
+            0 => (0, 0),
+            _ => (
+                self.ramp_bytes.saturating_sub(self.first_bytes),
+                self.ramp_calls.saturating_sub(self.first_calls),
+            ),
+        };
         Self { elapsed_ns: window_ns, ramp_bytes, ramp_calls, ..*self }
     }
 

@@ -159,7 +159,11 @@ impl Context<'_> {
             point: plan.points[point].clone(),
             testbed: plan.testbed,
             duration_ns: plan.duration_ns,
-            omit_ns: plan.omitted(&plan.points[point]),
+            // Slices omit their first rounds instead.
+            omit_ns: match step.slice {
+                Some(_) => Nanos(0),
+                None => plan.omitted(&plan.points[point]),
+            },
             start_ns: plan.start(&plan.points[point]),
             steady: None,
             slice_ns: step.slice,

@@ -124,6 +124,8 @@ pub(super) struct Arrivals {
     is_held: bool,
     subflows: Subflows,
     began: Option<Edge>,
+    /// The arrival that started the count.
+    first: Moved,
     /// The gap before the arrival that started the count. A sender that is limited by its window sends one burst per
     /// RTT: a count from the start of one burst to the end of another contains one burst too many.
     silence_ns: u64,
@@ -146,6 +148,7 @@ impl Arrivals {
             is_held: false,
             subflows: Subflows::default(),
             began: None,
+            first: Moved::default(),
             silence_ns: 0,
             clean: None,
             clean_after_silence: None,
@@ -168,13 +171,14 @@ impl Arrivals {
         if self.last_ns < self.next_look_ns {
             return Ok(());
         }
-        self.look(before_ns, flows, place, control)
+        self.look(before_ns, moved, flows, place, control)
     }
 
     #[cold]
     fn look<F: Flow>(
         &mut self,
         before_ns: u64,
+        moved: Moved,
         flows: &mut [F],
         place: usize,
         control: &Control,
@@ -234,7 +238,7 @@ impl Arrivals {
             if self.counts.waiting_bytes > 0 {
                 self.window.ends_ns = u64::MAX;
             }
-            (self.began, self.silence_ns) = (Some(edge), silence_ns);
+            (self.began, self.first, self.silence_ns) = (Some(edge), moved, silence_ns);
             self.next_look_ns = now_ns + pause_ns.max(Window::LOOK_AGAIN_NS);
             return Ok(());
         };
@@ -289,6 +293,7 @@ impl Arrivals {
         }
         counts.ramp_bytes = began.bytes.min(counts.bytes);
         counts.ramp_calls = began.calls;
+        (counts.first_bytes, counts.first_calls) = (self.first.bytes, self.first.payloads);
         // The estimate from memory is too large for short datagrams.
         counts.waiting_bytes = counts.waiting_bytes.min(counts.bytes - counts.ramp_bytes);
         counts.tail_bytes = counts.bytes.saturating_sub(ended.bytes.max(began.bytes));
@@ -338,10 +343,11 @@ mod tests {
         arrivals.last_ns = 0;
         for at_ns in times_ns {
             let before_ns = std::mem::replace(&mut arrivals.last_ns, at_ns);
-            arrivals.counts.calls += 1;
-            arrivals.counts.bytes += 100;
+            let moved = Moved::one(100);
+            arrivals.counts.calls += moved.payloads;
+            arrivals.counts.bytes += moved.bytes;
             if at_ns >= arrivals.next_look_ns {
-                arrivals.look(before_ns, from_mut(&mut flow), 0, &control).unwrap();
+                arrivals.look(before_ns, moved, from_mut(&mut flow), 0, &control).unwrap();
             }
         }
         arrivals.end()
@@ -354,6 +360,15 @@ mod tests {
         let counts = counted(window, (1..=2_000).map(|k| k * MS));
         assert_eq!((counts.ramp_calls, counts.tail_calls), (101, 999));
         assert_eq!((counts.counted_calls(), counts.elapsed_ns), (900, 900 * MS));
+    }
+
+    #[test]
+    fn a_schedule_with_an_omitted_part_counts_every_payload_that_was_due_after_it() {
+        // 10 payloads a second for 3 s, of which the first second does not count.
+        let window = Window::of_a_schedule(Nanos(1_000 * MS));
+        let counts = counted(window, (0..30).map(|k| 100 * k * MS));
+        let counts = counts.over_schedule(3_000 * MS, 1_000 * MS);
+        assert_eq!((counts.counted_calls(), counts.received_per_s()), (20, Some(10.0)));
     }
 
     #[test]
