@@ -1,7 +1,9 @@
 //! What limited a run, by the evidence in its record.
 
-use fabricmark_plan::{Figure, Network, Pattern, Point, RELAY, Wait};
-use fabricmark_record::{AT_CEILING, Bottleneck, CpuShares, Flow, Node, Record, TcpCounters};
+use fabricmark_plan::{Direction, Figure, Network, Pattern, Point, RELAY, Wait};
+use fabricmark_record::{
+    AT_CEILING, Bottleneck, CpuShares, Flow, Node, Record, TcpCounters, Warning,
+};
 use fabricmark_units::Nanos;
 use fabricmark_wire::lfn::{self, Acks, Connection, Fit, Law};
 
@@ -124,14 +126,23 @@ fn busiest(record: &Record) -> Option<(String, f64)> {
 /// Share of the run's time in which load threads of nodes that share a CPU ran, or would have run if other processes or
 /// the hypervisor had not had the CPU.
 fn wanted(record: &Record, nodes: &[&Node]) -> Option<f64> {
+    // Without the warning, each of several loads has CPUs of its own.
+    let shares_cpu = |warning: &Warning| matches!(warning, Warning::SharedCpu { .. });
+    let is_shared = record.warnings.iter().any(shares_cpu);
     let (mut ran, mut waited) = (0.0, 0.0);
     for flow in record.load() {
         let elapsed_ns = flow.sent_thread?.elapsed_ns.max(1) as f64;
+        let (mut flow_ran, mut flow_waited) = (0.0, 0.0);
         for node in nodes {
             let is_sender = flow.from == node.name;
             let thread = if is_sender { flow.sent_thread } else { flow.received_thread }?;
-            ran += thread.cpu_ns as f64 / elapsed_ns;
-            waited += thread.run_delay_ns.unwrap_or(0) as f64 / elapsed_ns;
+            flow_ran += thread.cpu_ns as f64 / elapsed_ns;
+            flow_waited += thread.run_delay_ns.unwrap_or(0) as f64 / elapsed_ns;
+        }
+        if is_shared {
+            (ran, waited) = (ran + flow_ran, waited + flow_waited);
+        } else if flow_ran + flow_waited > ran + waited {
+            (ran, waited) = (flow_ran, flow_waited);
         }
     }
     let cpu = nodes[0].side.cpu.and_then(|cpu| cpu_shares(nodes[0], cpu));
@@ -161,7 +172,12 @@ fn tcp(record: &Record, tcp: &TcpCounters) -> Option<Bottleneck> {
     }
     let busy_ns = tcp.busy_ns.filter(|&ns| ns > 0)? as f64;
     let window = tcp.rwnd_limited_ns? as f64 / busy_ns;
-    let flow_bps = record.figures.value(Figure::Goodput)? / f64::from(record.point.flows);
+    // The counters are those of the first direction.
+    let goodput = match record.point.direction {
+        Some(Direction::Both) => Figure::ForwardGoodput,
+        _ => Figure::Goodput,
+    };
+    let flow_bps = record.figures.value(goodput)? / f64::from(record.point.flows);
     let in_flight = flow_bps * tcp.srtt_ns as f64 / 8e9;
     let buffer = tcp.sndbuf_limited_ns? as f64 / busy_ns;
     let buffer = buffer.max(in_flight / granted_bytes(record).unwrap_or(f64::INFINITY));

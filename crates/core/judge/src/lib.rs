@@ -100,8 +100,13 @@ pub fn judge(
 ) -> Findings {
     let (mut flows, mut found) = (Vec::new(), Vec::new());
     let mut warnings: Vec<Warning> = Vec::new();
+    let lossy = parts.iter().filter(|part| Figure::Loss.applies(&part.point)).count();
+    let of_part = Route { has_others: route.has_others || lossy > 1, ..route };
+    let mut link_drops = link_drops;
     for part in parts {
-        let (flow, figures, noted) = judge_part(part, route, provenance, link_drops);
+        let (flow, figures, noted) = judge_part(part, of_part, provenance, link_drops);
+        // What explains the loss of one direction does not explain that of the other.
+        link_drops = link_drops.saturating_sub(flow.drops.link);
         flows.push(flow);
         found.push((part, figures));
         for warning in noted {

@@ -4,7 +4,7 @@ use fabricmark_judge::{Route, bottleneck, limits};
 use fabricmark_plan::{Figure, Testbed};
 use fabricmark_record::{
     Bottleneck, Counts, CpuShares, CpuUsage, Drops, Emulation, Flow, MachineUsage, Pacing, Record,
-    TcpCounters, ThreadTime, Usage,
+    TcpCounters, ThreadTime, Usage, Warning,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_testkit::{figures, point};
@@ -233,6 +233,45 @@ fn a_cpu_that_other_processes_have_limits_and_one_that_wakes_up_slowly_does_not(
     let node = || "client".to_owned();
     assert_eq!(on_cpu(1.0), Some(Bottleneck::Cpu { node: node(), share: 1.0 }));
     assert_eq!(on_cpu(0.5), Some(Bottleneck::Waits { share: 0.5 }));
+}
+
+/// Both ends send with half of a CPU and receive with a quarter.
+#[test]
+fn the_directions_of_a_stream_add_up_on_the_cpus_that_they_share() {
+    let both_ways = |warnings: Vec<Warning>| {
+        let levels = format!("{UDP},direction=both");
+        let mut record = run(&levels, 5e8, |record, _| record.warnings = warnings);
+        let forward = &record.flows[0];
+        let busier = |thread: Option<ThreadTime>| {
+            thread.map(|thread| ThreadTime { cpu_ns: thread.cpu_ns * 6 / 5, ..thread })
+        };
+        let reverse = Flow {
+            from: forward.to.clone(),
+            to: forward.from.clone(),
+            sent_thread: busier(forward.sent_thread),
+            received_thread: busier(forward.received_thread),
+            ..forward.clone()
+        };
+        record.flows.push(reverse);
+        bottleneck(&record)
+    };
+    assert_eq!(both_ways(vec![]), Some(Bottleneck::Waits { share: 0.6 }));
+    let shared = Warning::SharedCpu { threads: 4, processors: 2 };
+    // The server sends with 0.6 and receives with 0.25 of a CPU.
+    assert_eq!(both_ways(vec![shared]), Some(Bottleneck::Waits { share: 0.85 }));
+}
+
+#[test]
+fn the_send_buffer_of_one_direction_is_filled_by_the_rate_of_that_direction() {
+    // 20 Mbit/s each way over 20 ms: 50 kB in flight, of a buffer of 256 KiB.
+    let levels = format!("{TCP},direction=both,send_buffer=256KiB");
+    let mut record = run(&levels, 40e6, |record, flow| {
+        record.nodes[0].side.send_buffer_bytes = Some(512 << 10);
+        flow.tcp = Some(TcpCounters { srtt_ns: 20_000_000, ..counters(1, 1) });
+    });
+    record.figures = figures([(Figure::Goodput, 40e6), (Figure::ForwardGoodput, 20e6)]);
+    let found = bottleneck(&record);
+    assert!(matches!(found, Some(Bottleneck::CongestionControl { .. })), "{found:?}");
 }
 
 #[test]

@@ -152,6 +152,24 @@ fn a_stream_both_ways_is_the_sum_of_its_directions() {
 }
 
 #[test]
+fn a_drop_of_the_link_explains_the_loss_of_one_direction() {
+    let levels = |direction| format!("{UDP},pace=fixed:1000/s,direction={direction}");
+    let both_ways = |arrived: [u64; 2], link_drops| {
+        let [there, back] = arrived.map(moved);
+        let parts = [
+            part(Purpose::Load, &levels("forward"), moved(1_000), there),
+            part(Purpose::Load, &levels("reverse"), back, moved(1_000)),
+        ];
+        let route = Route::of(Testbed::Lab);
+        let found = judge(&parts[0].point, &parts, route, Provenance::Measured, link_drops);
+        let drops: Vec<_> = found.flows.iter().map(|flow| flow.drops).collect();
+        (drops[0].link + drops[1].link, drops[0].unexplained + drops[1].unexplained)
+    };
+    assert_eq!(both_ways([900, 950], 150), (150, 0));
+    assert_eq!(both_ways([900, 900], 100), (100, 100));
+}
+
+#[test]
 fn what_a_machine_did_for_a_load_and_a_probe_is_the_demand_of_neither() {
     let busy = |report| EndReport { usage: a_quarter_busy(), ..report };
     let load = part(Purpose::Load, TCP, busy(moved(1_000)), busy(moved(1_000)));
