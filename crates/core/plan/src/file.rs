@@ -196,10 +196,10 @@ impl Reader<'_, '_> {
             budget = quick_budget.or(budget);
             if let (Some(rule), Some((min, max))) = (&mut rule, quick_runs) {
                 (rule.runs_min, rule.runs_max) = (min, max);
-                if min == max {
-                    rule.half_width = None;
-                }
             }
+        }
+        if let Some(rule) = &mut rule {
+            rule.half_width = rule.half_width.filter(|_| rule.runs_min < rule.runs_max);
         }
         let interval = match interval {
             Some(value) => self.interval(value, duration).map(Some),
@@ -225,8 +225,7 @@ impl Reader<'_, '_> {
                 named.insert(factor, levels.into_iter().map(|level| (level, 0..0)).collect());
             }
         }
-        let mut compare: Vec<Compare> =
-            compares.into_iter().filter_map(|section| self.compare(section, &named)).collect();
+        let mut compare = self.compares(compares, &named);
         if has_interference && !compare.iter().any(|one| one.factor == Factor::Interference) {
             let [baseline, candidate] =
                 [Interference::Alone, Interference::Together].map(|level| level.to_string());
@@ -323,8 +322,7 @@ impl Reader<'_, '_> {
             None => (10, 30),
         };
         let decides = section.take("decide").is_some_and(|value| self.truth(value));
-        let half_width = (runs_min < runs_max).then_some(half_width);
-        Some(StopRule { confidence, half_width, runs_min, runs_max, decides })
+        Some(StopRule { confidence, half_width: Some(half_width), runs_min, runs_max, decides })
     }
 
     /// Reads `runs = 5` or `runs = { min = 10, max = 30 }`.

@@ -20,7 +20,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::factor::Point;
+use crate::factor::{Factor, Point};
 use crate::figure::Figure;
 use crate::pair::Pair;
 use crate::plan::{Plan, Testbed};
@@ -225,7 +225,7 @@ fn group_is_finished(
     group: usize,
     block: u32,
     outcomes: &Outcomes,
-    families: &BTreeMap<(usize, Figure), usize>,
+    families: &BTreeMap<(Factor, Figure), usize>,
 ) -> bool {
     // A finished group stays finished: later blocks do not change its samples.
     let members = plan.comparison_groups[group].iter().copied();
@@ -236,8 +236,10 @@ fn group_is_finished(
         return pairs.iter().all(|pair| {
             let ratios = outcomes.log_ratios(pair, block);
             let rows = families.get(&pair.family(plan)).copied().unwrap_or(1);
+            // After an invalid run the pairs have their checks in unlike blocks.
+            let decides = |runs: usize| pair.is_decided(plan, &ratios[..runs], rows);
             ratios.len() >= plan.stop.runs_max
-                || plan.stop.is_look(ratios.len()) && pair.is_decided(plan, &ratios, rows)
+                || plan.stop.latest_look(ratios.len()).is_some_and(decides)
         });
     }
     let members: Vec<Vec<f64>> =
@@ -562,6 +564,49 @@ mod tests {
         });
         let runs = |members: &[usize]| all.samples(members[0], 12).len();
         assert_eq!((runs(&differs), runs(&same), runs(&noisy)), (3, 3, 12));
+    }
+
+    /// A plan that compares three levels, and ends comparisons that are decided.
+    fn of_three() -> Plan {
+        let text = r#"title = "t"
+            seed = 1
+            [factors]
+            pattern = ["stream"]
+            transport = ["tcp"]
+            family = [4]
+            payload = [64]
+            link = ["veth"]
+            congestion = ["cubic", "bbr", "reno"]
+            [stop]
+            runs = { min = 5, max = 40 }
+            decide = true
+            [[compare]]
+            factor = "congestion"
+            baseline = "cubic"
+            candidate = "bbr"
+            [[compare]]
+            factor = "congestion"
+            baseline = "cubic"
+            candidate = "reno"
+            "#;
+        parse("plan.toml", text, Size::Full, &[]).unwrap()
+    }
+
+    #[test]
+    fn pairs_that_are_decided_in_unlike_blocks_end_their_group() {
+        let plan = of_three();
+        // 10 % and 20 % more, but the first run of one level is invalid.
+        let value = |number: u32, point: usize| {
+            (number, point).ne(&(0, 1)).then_some(100.0 + 10.0 * point as f64)
+        };
+        let (blocks, _) = all_blocks(&plan, value);
+        assert_eq!(blocks, 6);
+    }
+
+    #[test]
+    fn the_comparisons_of_a_factor_are_one_family() {
+        let rows: Vec<usize> = of_three().families().into_values().collect();
+        assert_eq!(rows, [2]);
     }
 
     proptest! {

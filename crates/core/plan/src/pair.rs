@@ -45,8 +45,8 @@ fn differ_in_alone(a: &Point, b: &Point, factor: Factor) -> bool {
 }
 
 impl Plan {
-    /// Number of pairs in each family: pairs of the same comparison and figure, which are tested together.
-    pub(crate) fn families(&self) -> BTreeMap<(usize, Figure), usize> {
+    /// Number of pairs in each family: pairs of the same factor and figure, which a table shows and tests together.
+    pub(crate) fn families(&self) -> BTreeMap<(Factor, Figure), usize> {
         let mut rows = BTreeMap::new();
         for pair in self.comparison_groups.iter().flat_map(|group| self.pairs(group)) {
             *rows.entry(pair.family(self)).or_default() += 1;
@@ -57,8 +57,8 @@ impl Plan {
 
 impl Pair {
     /// The family of tests that the pair belongs to.
-    pub(crate) fn family(&self, plan: &Plan) -> (usize, Figure) {
-        (self.compare, Figure::deciding(&plan.points[self.baseline]))
+    pub(crate) fn family(&self, plan: &Plan) -> (Factor, Figure) {
+        (plan.compare[self.compare].factor, Figure::deciding(&plan.points[self.baseline]))
     }
 
     /// Whether these logarithms of ratios, one per block, decide the pair, which is one of `rows` in its family: they

@@ -556,8 +556,9 @@ impl Plan {
         let runs = self.stop.runs_min as u64;
         let each = |point: &Point| {
             let (run, warm_up) = (self.run_takes(point, false), self.run_takes(point, true));
-            runs * run.0 + warm_up.0
+            runs.saturating_mul(run.0).saturating_add(warm_up.0)
         };
-        Nanos(self.firsts().map(|point| each(&self.points[point])).sum())
+        let all = self.firsts().map(|point| each(&self.points[point]));
+        Nanos(all.fold(0, u64::saturating_add))
     }
 }

@@ -434,12 +434,13 @@ fn check_path(point: &Point) -> Result<(), Contradiction> {
     // The kernel refuses a segment of UDP_SEGMENT that would be fragmented (udp_send_skb, net/ipv4/udp.c). The MTU of a
     // link is that of its devices. A network to a host that no link describes is given as loopback; its MTU is unknown.
     let headers = point.family.header_bytes() + frame::UDP_HEADER;
-    let room = u64::from(point.link.mtu()).saturating_sub(headers);
-    if path == Path::Gso && point.link != Link::Loopback && point.payload.0 > room {
+    let link = point.link_as_set();
+    let room = u64::from(link.mtu()).saturating_sub(headers);
+    if path == Path::Gso && link != Link::Loopback && point.payload.0 > room {
         let message = format!(
             "path=gso sends each payload as one packet, and payload={} with UDP and {} headers \
              exceeds the MTU of {}",
-            point.payload.0, point.family, point.link
+            point.payload.0, point.family, link
         );
         let help = format!("use a payload of at most {room} bytes, or path=copy or mmsg");
         return refuse(Factor::Payload, message, help);

@@ -34,7 +34,33 @@ impl Reader<'_, '_> {
         })
     }
 
-    pub(crate) fn compare(
+    /// Reads the comparisons, of which no two are the same.
+    pub(crate) fn compares(
+        &mut self,
+        sections: Vec<Section<'_, '_>>,
+        levels: &Levels,
+    ) -> Vec<Compare> {
+        let mut all: Vec<Compare> = Vec::new();
+        for section in sections {
+            let place = section.span.clone();
+            let Some(one) = self.compare(section, levels) else { continue };
+            let Compare { factor, baseline, candidate } = &one;
+            let is_it = |other: &Compare| {
+                let Compare { factor: of, baseline: from, candidate: to } = other;
+                of == factor
+                    && ((from, to) == (baseline, candidate) || (from, to) == (candidate, baseline))
+            };
+            if all.iter().any(is_it) {
+                let message = format!("{factor} is compared twice: {baseline} with {candidate}");
+                self.source.problem(place, message, "keep one of the two [[compare]]");
+                continue;
+            }
+            all.push(one);
+        }
+        all
+    }
+
+    fn compare(
         &mut self,
         mut section: Section<'_, '_>,
         levels: &Levels,

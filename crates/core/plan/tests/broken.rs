@@ -46,6 +46,30 @@ fn the_sound_plan_is_sound() {
 }
 
 #[test]
+fn the_precision_of_a_fixed_number_of_runs_is_that_of_a_quick_plan_with_a_range() {
+    let fixed = SOUND.replace("runs = { min = 10, max = 30 }", "runs = 30\nhalf_width = \"2%\"");
+    let ranged = fixed.replace("runs = 5", "runs = { min = 3, max = 10 }");
+    let half_width =
+        |text: &str, size| parse("p.toml", text, size, &["P1 IV"]).unwrap().stop.half_width;
+    assert_eq!(half_width(&fixed, Size::Full), None);
+    assert_eq!(half_width(&ranged, Size::Quick), Some(0.02));
+}
+
+#[test]
+fn the_shortest_time_of_the_longest_plan_is_no_overflow() {
+    let payloads: Vec<String> = (4..70).map(|bytes| bytes.to_string()).collect();
+    let long = SOUND
+        .replace("\"1s\"", "\"1h\"")
+        .replace("{ min = 10, max = 30 }", "10000")
+        .replace("family = [4, 6]", "family = [4, 6]\nnodelay = [true, false]")
+        .replace("payload = [4, 1024]", &format!("payload = [{}]", payloads.join(", ")))
+        .replace("link = [", "flows = [1, 2]\nlink = [");
+    let plan = parse("p.toml", &long, Size::Full, &["P1 IV"]).unwrap();
+    assert!(plan.points.len() > 512, "{}", plan.points.len());
+    assert_eq!(plan.shortest(), Nanos(u64::MAX));
+}
+
+#[test]
 fn a_warm_up_of_nothing_is_none() {
     let none = SOUND.replace("[run]", "[run]\nwarm_up = \"0s\"");
     let plan = parse("p.toml", &none, Size::Full, &["P1 IV"]).unwrap();
@@ -479,6 +503,14 @@ const BROKEN: &[(&str, &str, &str, usize, &str, &str)] = &[
     ),
     ("compare unknown level", "candidate = 6", "candidate = 7", 22, "not a level", "4, 6"),
     ("compare with itself", "candidate = 6", "candidate = 4", 6, "are both 4", "label"),
+    (
+        "compared twice",
+        "[[table]]",
+        "[[compare]]\nfactor = \"family\"\nbaseline = 6\ncandidate = 4\n[[table]]",
+        23,
+        "family is compared twice: 6 with 4",
+        "keep one",
+    ),
     ("compare incomplete", "candidate = 6\n", "", 19, "no candidate", "candidate = 6"),
     (
         "unknown figure",

@@ -84,6 +84,11 @@ impl StopRule {
         runs >= self.runs_max || is_doubled()
     }
 
+    /// Runs of the latest check among this many; `None` before the first.
+    pub fn latest_look(&self, runs: usize) -> Option<usize> {
+        (1..=runs).rev().find(|&runs| self.is_look(runs))
+    }
+
     /// Maximum number of checks of a comparison. Its p-value is multiplied by this number (Bonferroni), so that stopping at
     /// the first deciding check finds no more false differences than a single check. 1 if comparisons do not end runs.
     pub fn looks(&self) -> usize {

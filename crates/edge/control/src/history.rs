@@ -129,15 +129,13 @@ impl History {
             .filter(|&point| plan.at_once(point).start == point)
             .collect();
         let takes = |point: usize, warm_up| plan.run_takes(&plan.points[point], warm_up).0;
-        let later: u64 = members.iter().map(|&point| takes(point, false)).sum();
-        let now: u64 = rest
-            .iter()
-            .map(|step| match step.slice {
-                Some(_) => step.points.iter().map(|&point| takes(point, false)).sum(),
-                None => takes(step.points[0], step.warm_up),
-            })
-            .sum();
-        let left = Nanos(now + later_blocks * later);
+        let sum = |times: &mut dyn Iterator<Item = u64>| times.fold(0, u64::saturating_add);
+        let later = sum(&mut members.iter().map(|&point| takes(point, false)));
+        let now = sum(&mut rest.iter().map(|step| match step.slice {
+            Some(_) => sum(&mut step.points.iter().map(|&point| takes(point, false))),
+            None => takes(step.points[0], step.warm_up),
+        }));
+        let left = Nanos(later_blocks.saturating_mul(later).saturating_add(now));
         // Points that share a step are counted each, but not groups of flows that run at once.
         let shares = |step: &Step| step.slice.is_some() || plan.groups.is_empty();
         let now_runs: usize =
