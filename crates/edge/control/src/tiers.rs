@@ -11,6 +11,7 @@ mod process;
 
 use std::sync::atomic::AtomicBool;
 
+use fabricmark_host::allow_files;
 use fabricmark_judge::{outcome, shop_figures, shop_violations};
 use fabricmark_lab::Namespace;
 use fabricmark_plan::{Engine, Interaction, Mix, Pace, Plan, Point, Rate, Step, Tier};
@@ -108,6 +109,7 @@ impl Shop {
         emulator_cpu: Option<u32>,
         watch: &mut Watch<'_>,
     ) -> Result<Self, PlanError> {
+        allow_files();
         let mut network = Network::build(points, workers.peer, emulator_cpu)?;
         let mut start = |tier: Tier| network.start(tier, workers.program);
         let mut client = start(Tier::Client)?;

@@ -15,6 +15,7 @@ use std::fs;
 
 use fabricmark_record::HostFacts;
 use rustix::param::page_size;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 pub use programs::{output_within, program};
@@ -42,6 +43,21 @@ fn memory_bytes(meminfo: &str, key: &str) -> Option<u64> {
 /// Flags of the first CPU in /proc/cpuinfo; `None` if there is no such line.
 fn flags(cpuinfo: &str) -> Option<Vec<&str>> {
     Some(field(cpuinfo, "flags", ':')?.split_whitespace().collect())
+}
+
+/// The kernel's default of fs.nr_open. Databases take memory for each file that they may open, and some containers allow
+/// a thousand times as many.
+const FILES_MAX: u64 = 1 << 20;
+
+/// Raises the limit of open files of this process, and of those that it starts, as far as it may. The default of 1024 is
+/// for programs that use select(2); an agent needs three files for each coordinator, a lab ten for each link, and a
+/// bookstore four for each browser. If it fails, what needs more files fails.
+pub fn allow_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.unwrap_or(u64::MAX).min(FILES_MAX);
+    if limit.current.is_some_and(|current| current < wanted) {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit });
+    }
 }
 
 /// CPUs in this process's affinity mask.

@@ -46,6 +46,9 @@ const FORBIDDING: [(&str, &str, &str, &str); 4] = [
 
 /// The error for a failed operation, with the cause and the remedies as far as the system shows them.
 pub(crate) fn refused(doing: &str, error: &io::Error) -> LabError {
+    if has_no_files(error) {
+        return LabError::Lacks(format!("the lab cannot {doing}: {error}\n{FEWER_FILES}"));
+    }
     let is_set = |&&(name, value, ..): &&(&str, &str, _, _)| {
         let file = format!("/proc/sys/{}", name.replace('.', "/"));
         fs::read_to_string(file).is_ok_and(|text| text.trim() == value)
@@ -68,12 +71,20 @@ pub(crate) fn refused(doing: &str, error: &io::Error) -> LabError {
     ))
 }
 
+/// The remedy for a lab that needs more files than this process may open: ten for each link.
+const FEWER_FILES: &str = "raise the limit of open files (ulimit -Hn), or use fewer links";
+
+fn has_no_files(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
 /// The error for `/dev/net/tun`, with the remedy.
 pub(crate) fn no_tun(error: &io::Error) -> LabError {
     let remedy = match error.raw_os_error() {
         Some(libc::EACCES) => {
             "either run as root, or as root allow it once: chmod 666 /dev/net/tun"
         }
+        _ if has_no_files(error) => FEWER_FILES,
         // A device that the control group denies is denied to root, too.
         Some(libc::EPERM) => "in a container, add --device /dev/net/tun",
         _ => "as root: modprobe tun; in a container, add --device /dev/net/tun",

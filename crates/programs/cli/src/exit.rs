@@ -97,10 +97,10 @@ impl Failure {
         move |error| {
             let (code, help) = match error.kind() {
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                    (Code::Missing, "; use another folder with --out")
+                    (Code::Missing, "; use another folder")
                 }
                 io::ErrorKind::StorageFull => {
-                    (Code::RunFailed, "; free some space, or use another folder with --out")
+                    (Code::RunFailed, "; free some space, or use another folder")
                 }
                 _ => (Code::RunFailed, ""),
             };

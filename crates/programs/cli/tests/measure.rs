@@ -6,6 +6,7 @@ mod refusals;
 mod schema;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -425,6 +426,33 @@ fn an_interrupt_of_a_single_run_prints_what_was_measured_until_then() {
         assert!(said.contains("what was measured until then is above"), "{said}");
         assert!(text.contains("goodput") || text.contains("mean RTT"), "{text}");
     }
+}
+
+/// A child of any thread of a process.
+fn child_of(id: u32) -> Pid {
+    let tasks = fs::read_dir(format!("/proc/{id}/task")).unwrap();
+    let lists = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("children")).unwrap());
+    let all = lists.collect::<String>();
+    Pid::from_raw(all.split_whitespace().next().unwrap().parse().unwrap()).unwrap()
+}
+
+#[test]
+fn the_runs_before_an_error_are_printed_with_it() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabricmark"));
+    command.args("measure rr loopback -t 100ms --warm-up 0s --runs 40 -i 50ms".split(' '));
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(child.stdout.take().unwrap());
+    let mut text = String::new();
+    (0..12).for_each(|_| assert_ne!(told.read_line(&mut text).unwrap(), 0));
+    kill_process(child_of(child.id()), Signal::KILL).unwrap();
+    told.read_to_string(&mut text).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(67), "{said}{text}");
+    for part in ["killed by signal 9", "what was measured until then is above"] {
+        assert!(said.contains(part), "no {part}: {said}");
+    }
+    assert!(text.contains("transactions/s") && text.contains("mean RTT"), "{text}");
 }
 
 #[test]

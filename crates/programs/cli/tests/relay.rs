@@ -245,7 +245,8 @@ fn what_cannot_be_relayed_is_refused_with_its_exit_code() {
     for (words, code, part) in [
         (&["--listen", "127.0.0.1:0"][..], 64, "--forward"),
         (&["--listen", "here", "--forward", "[::1]:9"], 64, "`here` is not an address"),
-        (&["--listen", "127.0.0.1", "--forward", "[::1]:9"], 64, "has no port"),
+        (&["--listen", "127.0.0.1", "--forward", "[::1]:9"], 64, "write 127.0.0.1:9000"),
+        (&["--listen", "::1", "--forward", "[::1]:9"], 64, "write [::1]:9000"),
         (&["--listen", "127.0.0.1:0", "--forward", "127.0.0.1"], 64, "has no port"),
         (
             &["--listen", "127.0.0.1:0", "--forward", "host.invalid:9"],

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use fabricmark_host::allow_files;
 use fabricmark_lab::{Backend, Lab, Traffic, Way, Wiring};
 use fabricmark_link::{HostBus, LinkWords};
 use fabricmark_plan::{Plan, Point, RELAY, Role};
@@ -40,6 +41,7 @@ struct Network {
 
 impl InLab {
     pub(super) fn build(plan: &Plan, emulator_cpu: Option<u32>) -> Result<Self, PlanError> {
+        allow_files();
         let mut topologies = Vec::new();
         if let Some(named) = &plan.topology {
             topologies.push((None, parse(&named.text)?));

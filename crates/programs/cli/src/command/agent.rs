@@ -3,11 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use fabricmark_control::{AGENT_PORT, Load, Settings, THIS_PROGRAM, look_up};
-use fabricmark_host::Memory;
+use fabricmark_host::{Memory, allow_files};
 use fabricmark_proto::Quota;
 use fabricmark_trust::{Identity, server_config};
 use fabricmark_units::Bytes;
-use rustix::process::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 
 use crate::command::hosts::recover;
@@ -92,15 +91,6 @@ fn new_key(options: &Agent) -> Result<(), Failure> {
         path.display(),
         identity.fingerprint()
     ))
-}
-
-/// Raises the limit of open files: each coordinator needs three, and the default of 1024 is for programs that use
-/// select(2).
-fn allow_files() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // If this fails, the agent accepts fewer coordinators; the others get an error.
-    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// Addresses to listen at. Default: all IPv4 and IPv6 addresses.

@@ -137,13 +137,15 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
         Err(PlanError::Nothing { cause, .. }) => cause.into(),
         _ => Code::RunFailed,
     };
-    match result {
-        Ok(_) | Err(PlanError::Nothing { .. }) => {}
-        Err(PlanError::Interrupted) if has_results => {}
+    // What was measured until then is not lost.
+    let stopped = match result {
+        Ok(_) | Err(PlanError::Nothing { .. }) => None,
+        Err(error) if has_results => Some(error),
         Err(error) => return Err(error.into()),
-    }
+    };
+    let is_whole = !is_interrupted && stopped.is_none();
     let names: Vec<String> = names(options);
-    let failure = failure(&plan, &names, &records).filter(|_| !is_interrupted);
+    let failure = failure(&plan, &names, &records).filter(|_| is_whole);
     if let (Some(failure), false) = (&failure, options.json)
         && !records.iter().any(Record::counts)
     {
@@ -169,9 +171,12 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
         let text = || measured_text(&measured, options.format, output::width());
         output::answer(options.json, || measured_json(&measured), text)?;
     }
+    const ABOVE: &str = "what was measured until then is above";
     if is_interrupted {
-        let message = "interrupted; what was measured until then is above";
-        return Err(Failure::new(Code::Interrupted, message));
+        return Err(Failure::new(Code::Interrupted, format!("interrupted; {ABOVE}")));
+    }
+    if let Some(error) = stopped {
+        return Err(Failure::from(error).and(ABOVE));
     }
     if let Some(failure) = failure {
         return Err(Failure::new(failed, failure));

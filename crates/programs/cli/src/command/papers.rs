@@ -5,7 +5,7 @@ use std::path::Path;
 use fabricmark_report::{self as report, ClaimsView};
 use serde_json::json;
 
-use crate::command::run::{Job, carry_out};
+use crate::command::run::{Again, Job, carry_out};
 use crate::exit::Failure;
 use crate::options::{Papers, RunPaper, ShowPaper, VerifyPapers};
 use crate::output::{Loaded, answer, width, write};
@@ -83,7 +83,7 @@ fn run(options: &RunPaper) -> Result<(), Failure> {
         text,
         topology,
         command: &command,
-        is_whole: false,
+        again: Again::Same,
         how: &options.how,
     };
     let Some(loaded) = carry_out(&job)? else { return Ok(()) };

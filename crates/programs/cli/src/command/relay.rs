@@ -1,6 +1,7 @@
 //! `fabricmark relay`: moves connections or datagrams from one address to another, and times them.
 
 use std::io::{Write, stdout};
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -71,7 +72,11 @@ fn settings(options: &Relay) -> Result<Settings, Failure> {
         [("--listen", listen, &options.listen), ("--forward", forward, &options.forward)]
     {
         if at.port() == 0 && !text.ends_with(":0") || at.port() == 0 && name == "--forward" {
-            return Err(Failure::input(format!("{name} {text} has no port: write {text}:9000")));
+            let host = match text.parse::<Ipv6Addr>() {
+                Ok(address) => format!("[{address}]"),
+                Err(_) => text.trim_end_matches(":0").to_owned(),
+            };
+            return Err(Failure::input(format!("{name} {text} has no port: write {host}:9000")));
         }
     }
     Ok(Settings {

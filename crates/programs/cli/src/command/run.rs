@@ -40,10 +40,37 @@ pub struct Job<'a> {
     pub topology: Option<&'a str>,
     /// The command that runs it, without options.
     pub command: &'a str,
-    /// Whether the command has all options already.
-    pub is_whole: bool,
+    /// How it goes on after it was stopped.
+    pub again: Again,
     /// Options of the run.
     pub how: &'a How,
+}
+
+/// What continues an experiment that was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// The same command.
+    Same,
+    /// The same command without `--fresh`, which would start another experiment.
+    WithoutFresh,
+    /// Nothing: the command always starts another experiment.
+    Anew,
+}
+
+impl Again {
+    /// After a command with `--fresh`.
+    pub fn without_fresh(self) -> Self {
+        if self == Self::Same { Self::WithoutFresh } else { self }
+    }
+
+    /// What to do.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Same => "run the same command to continue",
+            Self::WithoutFresh => "run the same command without --fresh to continue",
+            Self::Anew => "run the same command to start again",
+        }
+    }
 }
 
 /// Runs a plan and prints its results.
@@ -55,7 +82,7 @@ pub fn run(options: &Run) -> Result<(), Failure> {
         text: &text,
         topology: None,
         command: &command,
-        is_whole: false,
+        again: Again::Same,
         how: &options.how,
     };
     match carry_out(&job)? {
@@ -121,7 +148,8 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
     let calibration = calibration::of_this_machine();
     let interrupted = interruptions()?;
     let calibration = calibration.as_ref();
-    let experiment = go_on(&plan, &store, &experiment, &peer, calibration, &interrupted)?;
+    let again = if how.fresh { job.again.without_fresh() } else { job.again };
+    let experiment = go_on(&plan, &store, &experiment, &peer, calibration, again, &interrupted)?;
     Ok(Some(Loaded::of(&store, &experiment)?))
 }
 
@@ -132,6 +160,7 @@ pub fn go_on(
     experiment: &Experiment,
     peer: &Peer,
     calibration: Option<&Calibration>,
+    again: Again,
     interrupted: &AtomicBool,
 ) -> Result<Experiment, Failure> {
     let program = this_program()?;
@@ -144,7 +173,7 @@ pub fn go_on(
     match result {
         Ok(true) => store.complete(experiment)?,
         Ok(false) => {}
-        Err(error) => return Err(interrupted_at(store, experiment, error)),
+        Err(error) => return Err(interrupted_at(store, experiment, again, error)),
     }
     Ok(store.find(&experiment.name)?)
 }
@@ -229,7 +258,7 @@ pub fn lock(store: &Path) -> Result<fs::File, Failure> {
 }
 
 fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experiment, Failure> {
-    let Job { file, text, command, is_whole, how, .. } = job;
+    let Job { file, text, command, again, how, .. } = job;
     let digest = plan.digest();
     if !how.fresh
         && let Some(experiment) = kept(store, &digest)?
@@ -264,9 +293,10 @@ fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experime
         plan_file: file.display().to_string(),
         plan_text: (*text).to_owned(),
         is_quick: how.quick,
-        reproduce: match is_whole {
-            true => (*command).to_owned(),
-            false => format!("{command}{quickly}{to}{link}{launcher} --fresh"),
+        reproduce: match again {
+            // It has all options already.
+            Again::Anew => (*command).to_owned(),
+            _ => format!("{command}{quickly}{to}{link}{launcher} --fresh"),
         },
         started: jiff::Timestamp::now().to_string(),
         instrument: Some(fabricmark_load::instrument()),
@@ -303,13 +333,20 @@ fn digest_of(experiment: &Experiment) -> Option<String> {
 }
 
 /// Adds the number of stored runs and the way to continue to an error.
-fn interrupted_at(store: &Store, experiment: &Experiment, error: PlanError) -> Failure {
+fn interrupted_at(
+    store: &Store,
+    experiment: &Experiment,
+    again: Again,
+    error: PlanError,
+) -> Failure {
     let runs = store.records(experiment).map_or(0, |records| records.len());
     let remedy = match error {
-        PlanError::Interrupted => "run the same command to continue",
+        PlanError::Interrupted => again.words().to_owned(),
         // Points that gave no result are not run again.
-        PlanError::Nothing { .. } => "fix the cause and run the same command with --fresh",
-        _ => "fix the cause and run the same command to continue",
+        PlanError::Nothing { .. } if again != Again::Anew => {
+            "fix the cause and run the same command with --fresh".to_owned()
+        }
+        _ => format!("fix the cause and {}", again.words()),
     };
     Failure::from(error).and(&format!("{runs} runs of {} are stored; {remedy}", experiment.name))
 }

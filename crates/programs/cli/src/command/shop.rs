@@ -10,7 +10,7 @@ use fabricmark_control::Peer;
 use fabricmark_plan::{Factor, Plan, Size, overlay};
 
 use crate::command::measure::command_line;
-use crate::command::run::{self, Job};
+use crate::command::run::{self, Again, Job};
 use crate::exit::Failure;
 use crate::key::access;
 use crate::options::shop::{Load, Shop, Tiers, hosts_of_tiers};
@@ -137,7 +137,7 @@ fn load(options: &Load) -> Result<(), Failure> {
         text: &text,
         topology: None,
         command: &command,
-        is_whole: true,
+        again: Again::Anew,
         how: &how,
     };
     let Some(loaded) = run::carry_out(&job)? else { return Ok(()) };

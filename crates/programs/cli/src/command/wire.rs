@@ -1,7 +1,7 @@
 //! `fabricmark wire`: builds, dissects and draws packets.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::Path;
 
 use fabricmark_packet::build::{self, Host, Packet};
@@ -11,9 +11,9 @@ use fabricmark_packet::dissect::{Dissection, Part, Verdict, dissect};
 use fabricmark_wire::{IpoibMode, Link};
 use serde_json::{Value, json};
 
-use crate::exit::{Code, Failure};
+use crate::exit::Failure;
 use crate::options::wire::{Build, Diagram, InfinibandForm, Show, Wire};
-use crate::output::{pretty, print};
+use crate::output::{pretty, print, print_bytes};
 
 /// Maximum size of a capture file in bytes: it is read into memory.
 const CAPTURE_BYTES_MAX: u64 = 1 << 30;
@@ -246,11 +246,8 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
 
 /// Writes a capture to a file; `-` is standard output.
 fn write(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let result = match file.to_str() {
-        Some("-") => io::stdout().lock().write_all(bytes),
-        _ => fs::write(file, bytes),
-    };
-    result.map_err(|error| {
-        Failure::new(Code::RunFailed, format!("cannot write {}: {error}", file.display()))
-    })
+    match file.to_str() {
+        Some("-") => print_bytes(bytes),
+        _ => fs::write(file, bytes).map_err(Failure::output(file.display())),
+    }
 }

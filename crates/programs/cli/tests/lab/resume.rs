@@ -63,11 +63,12 @@ fn a_killed_coordinator_loses_at_most_the_run_in_flight() {
 fn ctrl_c_keeps_what_is_finished_and_says_how_to_go_on() {
     let Some(bench) = bench("ctrl-c") else { return };
     bench.plan(PLAN);
-    let mut child = bench.start(&["run", "plan.toml"]);
+    let mut child = bench.start(&["run", "plan.toml", "--fresh"]);
     bench.wait_for_records(&mut child, 3);
     signal(child.id(), "INT");
     let output = child.wait_with_output().unwrap();
-    expect(&output, 130, &["interrupted", "are stored", "run the same command to continue"]);
+    let again = "run the same command without --fresh to continue";
+    expect(&output, 130, &["interrupted", "are stored", again]);
     bench.carries_out(&["run", "plan.toml"], &["resuming plan-1"]);
     assert_in_order(&bench, PLAN);
 }

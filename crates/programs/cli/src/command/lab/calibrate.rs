@@ -14,7 +14,7 @@ use fabricmark_store::{Experiment, Facts, Store};
 use serde_json::json;
 
 use crate::calibration::{file, folder, keep, kept};
-use crate::command::run::{go_on, lock};
+use crate::command::run::{Again, go_on, lock};
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::options::lab::Calibrate;
@@ -78,7 +78,8 @@ pub fn calibrate(options: &Calibrate) -> Result<(), Failure> {
             let title = &plan.presentation.title;
             note!("{} of {}  {title}", place + 1, PLANS.len());
             busy_shares.extend(busy_share());
-            go_on(&plan, &store, &experiment, &Peer::Here, None, &interrupted)?;
+            let again = if options.fresh { Again::WithoutFresh } else { Again::Same };
+            go_on(&plan, &store, &experiment, &Peer::Here, None, again, &interrupted)?;
         }
         records.extend(store.records(&experiment)?);
     }

@@ -1,6 +1,6 @@
 //! `shop load --highest`: the most browsers without errors and within all limits, by bisection.
 
-use fabricmark_control::{Browse, Progress, Shop, Watch, Workers};
+use fabricmark_control::{Browse, PlanError, Progress, Shop, Watch, Workers};
 use fabricmark_plan::{Interaction, Point};
 use serde_json::{Value, json};
 
@@ -43,41 +43,61 @@ pub(super) fn highest(options: &Load) -> Result<(), Failure> {
     let workers = Workers { program: &this_program()?, peer: &peer, calibration: None };
     let mut shop = Shop::start(&plan.points, &workers, None, &mut watch)?;
     let mut tried: Vec<Tried> = Vec::new();
-    let mut next = Some(options.tiers.browsers);
-    while let Some(browsers) = next.filter(|_| tried.len() < RUNS_MAX) {
+    let mut run = |browsers, seed| {
         // Servers without the connections of an overload.
         let mut load = shop.prepare(&plan.points[0], &mut watch)?;
         load.browsers.ramp_up_ns = options.warm_up;
         load.browsers.window_ns = options.duration;
         load.browsers.browsers = browsers;
-        load.browsers.seed = 1 + tried.len() as u64;
+        load.browsers.seed = seed;
         let result = shop.browse(&load, &mut watch)?;
         let point = Point { browsers: Some(browsers), ..plan.points[0].clone() };
-        tried.push(evaluate(&point, &result));
+        Ok::<_, PlanError>(evaluate(&point, &result))
+    };
+    let (mut next, mut stopped) = (Some(options.tiers.browsers), None);
+    while let Some(browsers) = next.filter(|_| tried.len() < RUNS_MAX) {
+        match run(browsers, 1 + tried.len() as u64) {
+            Ok(one) => tried.push(one),
+            Err(error) => {
+                stopped = Some(error);
+                break;
+            }
+        }
         next = next_load(&tried);
     }
     line.clear();
-    let is_passed = |one: &&Tried| one.failure.is_none();
-    let best = tried.iter().filter(is_passed).map(|one| one.browsers).max();
-    let rows = || {
-        let head = ["browsers", "interactions/s", "result"].map(str::to_owned);
-        let row = |one: &Tried| {
-            let result = one.failure.clone().unwrap_or_else(|| "within all limits".to_owned());
-            [one.browsers.to_string(), format!("{:.2}", one.interactions_per_s), result]
-        };
-        let rows: Vec<_> = std::iter::once(head).chain(tried.iter().map(row)).collect();
-        let best = match best {
-            Some(best) => {
-                format!("highest load without errors and within all limits: {best} browsers\n")
-            }
-            None => "no load passed: use fewer --browsers\n".to_owned(),
-        };
-        format!("{}\n{best}", aligned(&rows))
-    };
-    answer(options.json, || json_of(&tried, best), rows)
+    if !tried.is_empty() {
+        answer(options.json, || json_of(&tried), || text_of(&tried, stopped.is_none()))?;
+    }
+    stopped.map_or(Ok(()), |error| Err(error.into()))
 }
 
-fn json_of(tried: &[Tried], best: Option<u32>) -> Value {
+/// The highest load that passed.
+fn highest_of(tried: &[Tried]) -> Option<u32> {
+    let is_passed = |one: &&Tried| one.failure.is_none();
+    tried.iter().filter(is_passed).map(|one| one.browsers).max()
+}
+
+/// All runs as a table, and the highest load; `is_finished` is false if the search was stopped.
+fn text_of(tried: &[Tried], is_finished: bool) -> String {
+    let head = ["browsers", "interactions/s", "result"].map(str::to_owned);
+    let row = |one: &Tried| {
+        let result = one.failure.clone().unwrap_or_else(|| "within all limits".to_owned());
+        [one.browsers.to_string(), format!("{:.2}", one.interactions_per_s), result]
+    };
+    let rows: Vec<_> = std::iter::once(head).chain(tried.iter().map(row)).collect();
+    let so_far = if is_finished { "" } else { " until the search was stopped" };
+    let best = match highest_of(tried) {
+        Some(best) => {
+            format!("highest load without errors and within all limits{so_far}: {best} browsers\n")
+        }
+        None if is_finished => "no load passed: use fewer --browsers\n".to_owned(),
+        None => format!("no load passed{so_far}\n"),
+    };
+    format!("{}\n{best}", aligned(&rows))
+}
+
+fn json_of(tried: &[Tried]) -> Value {
     let run = |one: &Tried| {
         json!({
             "browsers": one.browsers,
@@ -85,6 +105,7 @@ fn json_of(tried: &[Tried], best: Option<u32>) -> Value {
             "failure": one.failure,
         })
     };
+    let best = highest_of(tried);
     json!({ "highest_browsers": best, "runs": tried.iter().map(run).collect::<Vec<_>>() })
 }
 
@@ -136,6 +157,16 @@ fn evaluate(point: &Point, browse: &Browse) -> Tried {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_search_that_was_stopped_shows_its_runs_and_says_so() {
+        let tried = [Tried { browsers: 9, interactions_per_s: 1.25, failure: None }];
+        let text = text_of(&tried, false);
+        assert!(text.contains("9  1.25            within all limits"), "{text}");
+        assert!(text.ends_with("within all limits until the search was stopped: 9 browsers\n"));
+        assert!(text_of(&tried, true).ends_with("within all limits: 9 browsers\n"));
+        assert!(text_of(&[], false).ends_with("no load passed until the search was stopped\n"));
+    }
 
     #[test]
     fn loads_are_doubled_until_one_fails_and_then_halve_the_gap() {
