@@ -9,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use fabricmark_testkit::skip;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use schema::Published;
@@ -83,10 +84,30 @@ fn a_closed_port_and_options_of_other_protocols_are_refused() {
     for (words, code, part) in [
         (&["--protocol", "ntp"][..], 65, "nothing answers at UDP port"),
         (&["--protocol", "ntp", "--padding", "999"], 64, "--protocol ntp has only"),
+        (&["--protocol", "twamp-light", "--stamp-key", "k"], 64, "options of --protocol stamp"),
+        (&["--protocol", "twamp-light", "--identifier", "7"], 64, "options of --protocol stamp"),
+        (&["--protocol", "apdu", "--stamp-key", "k"], 64, "not options of --protocol apdu"),
+        (&["--protocol", "apdu", "--device", "lo"], 64, "--device is that of multicasts"),
     ] {
         let output = rtt(&[&[&*target][..], words].concat());
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{text}");
         assert!(text.contains(part), "{text}");
     }
+}
+
+#[test]
+fn a_measurement_that_ctrl_c_ends_is_printed_and_has_its_exit_code() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let target = silent.local_addr().unwrap().to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabricmark"));
+    command.args(["rtt", &target, "-c", "100000", "-i", "1ms"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    (0..20).for_each(|_| assert!(silent.recv(&mut [0; 100]).unwrap() > 0));
+    kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let (text, said) = (output.stdout, String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("what was measured until then is above"), "{said}");
+    assert!(String::from_utf8(text).unwrap().starts_with("packets"));
 }

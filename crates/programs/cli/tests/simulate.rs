@@ -137,6 +137,7 @@ fn what_cannot_be_simulated_is_refused_with_the_reason() {
         (&[][..], "<OPTION=VALUE>"),
         (&["rtt=400ms", "rat=1G"], "did you mean `rate`?"),
         (&["rtt=400ms", "queue=10p"], "has no effect without rate"),
+        (&["link=ipoib:4X-SDR,mtu=68", "rtt=10ms", "--family", "6"], "no room for data behind 72"),
         (&["loss=1%"], "nothing limits this connection: give a rate"),
         (&["rtt=1ms", "--window", "unlimited"], "nothing limits this connection"),
         (&["rtt=10us", "rate=400G", "--duration", "1h"], "give a shorter --duration"),

@@ -49,8 +49,10 @@ impl Load {
 pub struct Visits {
     /// Every web interaction.
     pub samples: Vec<Sample>,
-    /// When the load ended: early if it was stopped.
+    /// When the load ended: with its window, unless it was stopped before.
     pub ended: Duration,
+    /// Whether it was stopped.
+    pub is_stopped: bool,
     /// CPU time of this process in the window.
     pub cpu: Duration,
 }
@@ -126,7 +128,9 @@ pub async fn browse(
     }
     let cpu =
         cpu_after.unwrap_or_else(cpu_time).saturating_sub(cpu_before.unwrap_or_else(cpu_time));
-    Visits { samples, ended: began.elapsed().min(load.duration()), cpu }
+    // The last browser may have had its last page before the end of the window.
+    let ended = if is_stopped { began.elapsed().min(load.duration()) } else { load.duration() };
+    Visits { samples, ended, is_stopped, cpu }
 }
 
 /// CPU time of this process so far.
@@ -434,5 +438,33 @@ impl BrowserContext {
 
     pub fn set_cookie(&mut self, cookie: &str) {
         self.cookie = Some(cookie.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use fabricmark_bookstore::{Mix, Scale};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_load_ends_with_its_window_although_its_last_page_was_before() {
+        let think = units::Nanos::from_secs(600);
+        let scale = Scale { items: 1000, browsers: 1 };
+        let load = Load {
+            at: ([127, 0, 0, 1], 1).into(),
+            browsers: 1,
+            workload: Workload { mix: Mix::Shopping, scale, think },
+            arrivals_per_s: None,
+            seed: 1,
+            ramp_up: Duration::from_millis(500),
+            window: Duration::from_millis(500),
+            images: false,
+        };
+        let visits = browse(load, pending(), |_| ()).await;
+        assert_eq!((visits.samples.len(), visits.ended), (0, Duration::from_secs(1)));
+        assert!(!visits.is_stopped);
     }
 }

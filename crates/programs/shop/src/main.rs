@@ -75,6 +75,8 @@ enum Error {
     Json(serde_json::Error),
     #[error("no web interaction was completed: use a longer --measure, or a shorter --think")]
     TooShort,
+    #[error("interrupted {0}")]
+    Interrupted(&'static str),
 }
 
 /// Password of a database that only this host reaches.
@@ -85,6 +87,7 @@ impl Error {
         match self {
             Self::Connect(..) | Self::NoShopAt { .. } => 65,
             Self::Program(program::Error::Missing { .. } | program::Error::Closed(_)) => 66,
+            Self::Interrupted(_) => 130,
             _ => 67,
         }
     }
@@ -177,19 +180,21 @@ async fn browse(options: BrowseOptions) -> Result<(), Error> {
         images: options.images,
     };
     let visits = browse::browse(load, stop()?, |_| ()).await;
-    if visits.samples.iter().all(|sample| sample.error.is_some()) {
+    if visits.is_stopped && visits.ended <= load.ramp_up {
+        return Err(Error::Interrupted("before the measurement window"));
+    }
+    if !visits.is_stopped && visits.samples.iter().all(|sample| sample.error.is_some()) {
         let example = visits.samples.into_iter().find_map(|sample| sample.error);
         return Err(example.map_or(Error::TooShort, |example| Error::NoShopAt { at, example }));
-    }
-    if visits.ended <= load.ramp_up {
-        eprintln!("interrupted before the measurement window");
-        return Ok(());
     }
     let browsed = summary::sum_up(&visits, &load);
     if options.json {
         println!("{}", serde_json::to_string_pretty(&browsed).map_err(Error::Json)?);
     } else {
         print!("{}", summary::table(&browsed));
+    }
+    if visits.is_stopped {
+        return Err(Error::Interrupted("in the measurement window; what was measured is above"));
     }
     Ok(())
 }

@@ -135,7 +135,7 @@ pub struct BrowseOptions {
     pub images: bool,
     /// Web interactions per second of an open loop, which begin at random times whether earlier ones have been answered
     /// or not; `--browsers` are then the most at once
-    #[arg(long)]
+    #[arg(long, value_parser = arrivals)]
     pub arrivals: Option<f64>,
     /// Print the results as JSON
     #[arg(long)]
@@ -143,6 +143,12 @@ pub struct BrowseOptions {
     /// Seed of the browsers' choices and think times
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+}
+
+/// Reads a rate of an open loop.
+fn arrivals(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate| (0.001..=1e6).contains(rate));
+    rate.ok_or_else(|| "use 0.001 to 1000000 web interactions per second".to_owned())
 }
 
 fn engine(text: &str) -> Result<Engine, String> {

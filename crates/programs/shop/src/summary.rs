@@ -65,12 +65,13 @@ const ERRORS_MAX: usize = 10;
 /// Sums up what browsers did: the interactions that were completed in the window.
 pub fn sum_up(visits: &Visits, load: &Load) -> Browsed {
     let window_end = visits.ended.max(load.ramp_up);
+    let window = window_end - load.ramp_up;
     let completed = |sample: &Sample| sample.at + sample.response;
     let mut results: BTreeMap<Level, InteractionResult> = BTreeMap::new();
     let mut all = LoadResult {
         ramp_up_ns: Nanos::from(load.ramp_up),
-        window_ns: Nanos::from(window_end - load.ramp_up),
-        emulator_cpu_share: visits.cpu.as_secs_f64() / load.window.as_secs_f64(),
+        window_ns: Nanos::from(window),
+        emulator_cpu_share: visits.cpu.as_secs_f64() / window.as_secs_f64().max(1e-9),
         per_second: vec![0; visits.ended.as_secs() as usize],
         ..LoadResult::default()
     };
@@ -229,8 +230,8 @@ mod tests {
             sample(Interaction::BuyConfirm, 3_700, None),
             sample(Interaction::Home, 3_900, None),
         ];
-        let visits =
-            Visits { samples, ended: Duration::from_secs(4), cpu: Duration::from_millis(100) };
+        let (ended, cpu) = (Duration::from_secs(4), Duration::from_millis(100));
+        let visits = Visits { samples, ended, is_stopped: false, cpu };
         let Browsed { interactions, load } = sum_up(&visits, &load);
         let count = |of: Level| {
             let found = interactions.iter().find(|(level, _)| *level == of);

@@ -5,6 +5,7 @@ mod results;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fabricmark_interop::stamp::{
     self, MeasureError, Measured, Protocol, Session, Settings, Spread, Wanted,
@@ -82,12 +83,22 @@ fn by_ntp(options: &Rtt, target: SocketAddr) -> Result<(), Failure> {
     let text = || ntp_as_text(&measured, rtts.as_lines(target));
     output::answer(options.json, json, text)?;
     finished?;
+    check_whole(&stop)?;
     if measured.answered == 0 {
         let message = match measured.unsynchronised {
             0 => format!("no reply to {} requests from {target}", measured.sent),
             _ => format!("{target} has no synchronised clock, or refuses requests"),
         };
         return Err(Failure::new(Code::Unreachable, message));
+    }
+    Ok(())
+}
+
+/// Fails if Ctrl-C ended the measurement.
+fn check_whole(stop: &AtomicBool) -> Result<(), Failure> {
+    if stop.load(Relaxed) {
+        let message = "interrupted; what was measured until then is above";
+        return Err(Failure::new(Code::Interrupted, message));
     }
     Ok(())
 }
@@ -157,6 +168,12 @@ fn by_stamp(options: &Rtt, target: SocketAddr, protocol: Protocol) -> Result<(),
     if options.transport == apdu::Transport::Tcp || options.device.is_some() {
         return Err(Failure::input("--transport tcp and --device are options of --protocol apdu"));
     }
+    let is_of_stamp =
+        options.stamp_key.is_some() || options.answer_dscp.is_some() || options.identifier != 0;
+    if protocol != Protocol::Stamp && is_of_stamp {
+        let message = "--stamp-key, --answer-dscp and --identifier are options of --protocol stamp";
+        return Err(Failure::input(message));
+    }
     let session = Session {
         protocol,
         key: options.stamp_key.as_deref().map(services::stamp_key).transpose()?,
@@ -183,6 +200,7 @@ fn by_stamp(options: &Rtt, target: SocketAddr, protocol: Protocol) -> Result<(),
     let as_text = || as_text(&measured, rtts.as_lines(target));
     output::answer(options.json, json, as_text)?;
     finished?;
+    check_whole(&stop)?;
     if measured.counts.answered == 0 {
         let message = format!(
             "no reply to {} packets: no reflector listens at {target}, it has another key, or a \
@@ -201,8 +219,14 @@ fn by_apdu(options: &Rtt, target: SocketAddr) -> Result<(), Failure> {
     if ![0, PADDING].contains(&options.padding) {
         return refuse("an APDU has 25 or 1024 bytes: use --padding 0 or --padding 999");
     }
-    if options.dscp != 0 || options.answer_dscp.is_some() || options.identifier != 0 {
-        return refuse("--dscp, --answer-dscp and --identifier are not options of --protocol apdu");
+    let is_of_stamp = options.stamp_key.is_some() || options.answer_dscp.is_some();
+    if options.dscp != 0 || is_of_stamp || options.identifier != 0 {
+        return refuse(
+            "--dscp, --answer-dscp, --identifier and --stamp-key are not options of --protocol apdu",
+        );
+    }
+    if options.device.is_some() && !target.ip().is_multicast() {
+        return refuse("--device is that of multicasts: leave it out");
     }
     if target.ip().is_multicast() && options.transport == apdu::Transport::Tcp {
         return refuse("TCP has no multicast; use --transport udp");
@@ -234,6 +258,7 @@ fn by_apdu(options: &Rtt, target: SocketAddr) -> Result<(), Failure> {
     let text = || members.iter().map(|(&from, found)| apdu_as_text(from, found, &rtts)).collect();
     output::answer(options.json, json, text)?;
     finished?;
+    check_whole(&stop)?;
     if members.values().all(|measured| measured.counts.answered == 0) {
         let message = format!(
             "no reply from {target}: start `fabricmark agent --apdu` there, with --apdu-group for a \

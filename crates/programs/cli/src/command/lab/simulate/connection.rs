@@ -42,7 +42,6 @@ pub fn as_linux(law: Law, exit: Exit, family: Family, mtu: u16) -> Settings {
     let header_bytes = ip_header + TCP_HEADER + u16::from(TCP_TIMESTAMPS);
     Settings {
         header_bytes,
-        // The MTU is at least 1280.
         mss_bytes: mtu.saturating_sub(header_bytes),
         congestion: match law {
             Law::Reno => Congestion::Reno,
@@ -66,6 +65,12 @@ impl Connection {
         settings: Settings,
         seed: u64,
     ) -> Result<Self, Failure> {
+        if settings.mss_bytes == 0 {
+            let headers = settings.header_bytes;
+            return Err(Failure::input(format!(
+                "the MTU has no room for data behind {headers} bytes of headers: use a larger one"
+            )));
+        }
         for words in [&mut there, &mut back] {
             if words.to_string().split(' ').any(|word| word == "pause") {
                 let message =
