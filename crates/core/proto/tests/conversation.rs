@@ -571,3 +571,15 @@ fn an_order_to_go_on_or_to_stop_after_the_end_of_a_run_is_late_and_no_fault() {
     }
     assert_eq!(worker.poll_output(), None);
 }
+
+#[test]
+fn an_end_that_is_queued_stays_so_when_the_other_one_is_ready() {
+    let mut world = World::new(Manner::Sound, Manner::Sound);
+    let mut told = |from, report| {
+        world.conversation.on_message(world.now, from, report);
+        world.conversation.place()
+    };
+    assert_eq!(told(Role::Client, Report::Queued { run: RUN, place: 1 }), Some(1));
+    assert_eq!(told(Role::Server, Report::Ready { run: RUN, port: 9 }), Some(1));
+    assert_eq!(told(Role::Client, Report::Ready { run: RUN, port: 0 }), None);
+}

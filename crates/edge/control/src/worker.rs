@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use fabricmark_host::{UsageMeter, interfaces};
 use fabricmark_load::{Control, Endpoint, Event, caught, own_descriptors};
@@ -29,6 +29,7 @@ struct Run {
     voice: Arc<Voice>,
     /// Settings of this host that are put back when the run is over.
     settings: Option<InForce>,
+    thread: JoinHandle<()>,
 }
 
 /// What an end does in a run.
@@ -51,7 +52,7 @@ pub fn work(socket: UnixStream) -> io::Result<()> {
 fn carry_out_orders(mut socket: UnixStream) -> io::Result<()> {
     let (wake, mut woken) = UnixStream::pair()?;
     let (words, said) = mpsc::channel();
-    let mut hand = Hand { wake: Arc::new(wake), words, runs: 0, run: None };
+    let mut hand = Hand { wake: Arc::new(wake), words, runs: 0, run: None, aborted: None };
     let mut conversation = Worker::default();
     let mut frames = FrameReader::default();
     let mut buffer = [0; 16 << 10];
@@ -152,6 +153,8 @@ struct Hand {
     /// Number of runs prepared so far.
     runs: u64,
     run: Option<Run>,
+    /// The thread of an aborted run, which ends within milliseconds.
+    aborted: Option<JoinHandle<()>>,
 }
 
 impl Hand {
@@ -168,7 +171,7 @@ impl Hand {
                     Load::Flows { control, .. } => control.give_up(),
                     Load::Relay(stop) => stop.aborts.store(true, Relaxed),
                 }
-                self.run = None;
+                self.aborted = self.run.take().map(|run| run.thread);
             }
             (action, Some(Run { load: Load::Relay(stop), .. })) => {
                 if action == Action::Stop {
@@ -196,6 +199,10 @@ impl Hand {
     }
 
     fn prepare(&mut self, mut prepare: Prepare) -> Result<u16, Failure> {
+        if let Some(thread) = self.aborted.take() {
+            // It may still hold the port.
+            let _ = thread.join();
+        }
         self.runs += 1;
         let wake = Arc::clone(&self.wake);
         let voice = Arc::new(Voice { run: self.runs, words: self.words.clone(), wake });
@@ -223,10 +230,11 @@ impl Hand {
         let (begin, begun) = mpsc::channel();
         let (prepared, port) = mpsc::channel();
         let shared = (Arc::clone(&control), Arc::clone(&voice));
-        thread::spawn(move || carry(prepare, &prepared, &begun, &shared.0, &shared.1));
+        let carry = move || carry(prepare, &prepared, &begun, &shared.0, &shared.1);
+        let thread = thread::spawn(carry);
         let port =
             port.recv().map_err(|_| Failure::System("a load thread panicked".to_owned()))??;
-        self.run = Some(Run { load: Load::Flows { control, begin }, voice, settings });
+        self.run = Some(Run { load: Load::Flows { control, begin }, voice, settings, thread });
         Ok(port)
     }
 
@@ -241,11 +249,11 @@ impl Hand {
         let at = relay.address().map_err(|error| Failure::System(error.to_string()))?;
         let stop = Arc::new(Stop::default());
         let (point, told, teller) = (prepare.point.clone(), Arc::clone(&stop), Arc::clone(&voice));
-        thread::spawn(move || {
+        let thread = thread::spawn(move || {
             let result = caught(|| relay::serve(relay, &point, &told));
             teller.say(Word::Ended(result.map(Box::new)));
         });
-        self.run = Some(Run { load: Load::Relay(stop), voice, settings: None });
+        self.run = Some(Run { load: Load::Relay(stop), voice, settings: None, thread });
         Ok(at.port())
     }
 }
@@ -288,4 +296,48 @@ fn carry(
         end.device = device;
     }
     voice.say(Word::Ended(result.map(Box::new)));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use fabricmark_proto::PROTOCOL_VERSION;
+    use fabricmark_testkit::prepare;
+
+    use super::*;
+
+    #[test]
+    fn the_port_of_an_aborted_run_is_free_for_the_next_one() {
+        let free = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let (mut coordinator, socket) = UnixStream::pair().unwrap();
+        let worker = thread::spawn(|| work(socket));
+        let levels = "pattern=stream,transport=udp,family=4,link=loopback,payload=64";
+        let order = |run| {
+            let prepare = Prepare { run, port, ..prepare(Role::Server, levels) };
+            encode(&Order::Prepare(Box::new(prepare)))
+        };
+        coordinator.write_all(&encode(&Order::Hello { version: PROTOCOL_VERSION })).unwrap();
+        coordinator.write_all(&order(1)).unwrap();
+        let mut frames = FrameReader::default();
+        let mut hear = |coordinator: &mut UnixStream| loop {
+            if let Some(report) = frames.next_message::<Report>().unwrap() {
+                return report;
+            }
+            let mut buffer = [0; 4096];
+            let bytes = coordinator.read(&mut buffer).unwrap();
+            frames.push(&buffer[..bytes]).unwrap();
+        };
+        assert_eq!(hear(&mut coordinator), Report::Hello { version: PROTOCOL_VERSION });
+        assert_eq!(hear(&mut coordinator), Report::Ready { run: 1, port });
+        let both = [encode(&Order::Abort { run: 1 }), order(2)].concat();
+        coordinator.write_all(&both).unwrap();
+        let told = [hear(&mut coordinator), hear(&mut coordinator)];
+        let aborted = Report::Failed { run: 1, failure: Failure::Aborted };
+        assert_eq!(told, [aborted, Report::Ready { run: 2, port }]);
+        drop(coordinator);
+        worker.join().unwrap().unwrap();
+    }
 }

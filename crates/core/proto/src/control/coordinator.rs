@@ -187,8 +187,8 @@ pub struct Conversation {
     answer_at: SocketAddr,
     /// The end that sends the stream or the requests; it finishes first.
     active: Role,
-    /// Position of the run in an agent's queue.
-    place: Option<u32>,
+    /// Positions of the client's and the server's part in the queues of their agents.
+    places: [Option<u32>; 2],
     state: State,
     /// Whether the sender has opened its flows and waits for its start; `None`: it is not to wait.
     has_opened: Option<bool>,
@@ -233,7 +233,7 @@ impl Conversation {
             }),
             answer_at: start.reaches(answer.address, 0),
             active: if start.is_active() { Role::Client } else { Role::Server },
-            place: None,
+            places: [None; 2],
             state: State::Preparing { port: None, is_starter_ready: false, passive: None },
             has_opened: start.waits_for_start.then_some(false),
             has_begun: false,
@@ -258,7 +258,7 @@ impl Conversation {
     /// Handles a report from one end.
     pub fn on_message(&mut self, now: Instant, from: Role, report: Report) {
         match report {
-            Report::Queued { run, place } if run == self.run => self.on_queued(now, place),
+            Report::Queued { run, place } if run == self.run => self.on_queued(now, from, place),
             Report::Ready { run, port } if run == self.run => self.on_ready(now, from, port),
             Report::Finished { run, end } if run == self.run => self.on_finished(now, from, end),
             Report::Failed { run, failure } if run == self.run => {
@@ -364,7 +364,7 @@ impl Conversation {
 
     /// Position of the run in a queue; `None` if it does not wait.
     pub fn place(&self) -> Option<u32> {
-        self.place
+        self.places.into_iter().flatten().max()
     }
 
     /// When to call [`Self::on_timeout`].
@@ -427,9 +427,9 @@ impl Conversation {
         self.deadline = Some((now + within, within));
     }
 
-    fn on_queued(&mut self, now: Instant, place: u32) {
+    fn on_queued(&mut self, now: Instant, from: Role, place: u32) {
         if matches!(self.state, State::Preparing { .. }) {
-            self.place = Some(place);
+            self.places[at(from)] = Some(place);
             self.wait(now, QUEUE_WITHIN);
         }
     }
@@ -442,7 +442,8 @@ impl Conversation {
             Role::Server => *port = Some(ready_port),
             Role::Client => *is_starter_ready = true,
         }
-        self.place = None;
+        // The other end may still wait in the queue of its agent.
+        self.places[at(from)] = None;
         if let (Some(port), true) = (*port, *is_starter_ready) {
             let mut peer = self.answer_at;
             peer.set_port(port);
@@ -521,4 +522,9 @@ impl Conversation {
         self.deadline = None;
         self.outcome = Some(Err(error));
     }
+}
+
+/// Place of an end in [`Conversation::places`].
+fn at(role: Role) -> usize {
+    usize::from(role == Role::Server)
 }

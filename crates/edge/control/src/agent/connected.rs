@@ -55,6 +55,16 @@ const OUTBOX_MAX: usize = 8 << 20;
 /// waits less.
 const OVERTIME: Nanos = Nanos::from_secs(300);
 
+/// Levels whose slices take turns, an arbitrary choice: each of them waits while the others have theirs.
+const LEVELS_MAX: u64 = 64;
+
+/// How long a run may take from its preparation on. It may start after other groups.
+fn lasts_at_most(prepare: &Prepare) -> Nanos {
+    let turns = if prepare.slice_ns.is_some() { LEVELS_MAX } else { 1 };
+    let run_ns = prepare.duration_ns.0.saturating_mul(turns);
+    Nanos(run_ns.saturating_add(prepare.start_ns.0).saturating_add(OVERTIME.0))
+}
+
 /// A worker process and the socket to it.
 pub(super) struct Hand {
     // Closed before the process is waited for.
@@ -371,7 +381,7 @@ impl Connected {
             self.hand = Some(hand);
         }
         if let Some(hand) = &mut self.hand {
-            hand.until = Some(machine_time() + prepare.duration_ns + OVERTIME);
+            hand.until = Some(machine_time() + lasts_at_most(prepare));
         }
         Ok(())
     }
@@ -566,6 +576,22 @@ mod tests {
     use rustix::process::{Signal, kill_process};
 
     use super::*;
+
+    #[test]
+    fn a_run_that_starts_later_or_takes_turns_has_the_time_for_it() {
+        let prepare = |start_s, slice_ns| {
+            let levels = "pattern=stream,transport=udp,family=4,link=loopback,payload=64";
+            let prepare = fabricmark_testkit::prepare(fabricmark_plan::Role::Client, levels);
+            let (duration_ns, start_ns) = (Nanos::from_secs(60), Nanos::from_secs(start_s));
+            Prepare { duration_ns, start_ns, slice_ns, ..prepare }
+        };
+        assert_eq!(lasts_at_most(&prepare(0, None)), Nanos::from_secs(360));
+        assert_eq!(lasts_at_most(&prepare(600, None)), Nanos::from_secs(960));
+        let sliced = prepare(0, Some(Nanos::from_millis(1)));
+        assert_eq!(lasts_at_most(&sliced), Nanos::from_secs(64 * 60 + 300));
+        let hostile = Prepare { duration_ns: Nanos(u64::MAX), ..sliced };
+        assert_eq!(lasts_at_most(&hostile), Nanos(u64::MAX));
+    }
 
     #[test]
     fn orders_for_a_worker_that_does_not_read_wait_up_to_a_limit_and_block_nobody() {
