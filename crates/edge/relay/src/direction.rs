@@ -33,11 +33,19 @@ pub(crate) struct End {
     pub(crate) is_writable: bool,
     /// The other side has ended or reset the connection: a short read does not mean that there is no more to read.
     has_ended: bool,
+    /// Urgent data has arrived, before which reads are short, and which splice(2) does not pass.
+    has_urgent: bool,
 }
 
 impl End {
     pub(crate) fn new(stream: TcpStream) -> Self {
-        Self { stream, is_readable: false, is_writable: false, has_ended: false }
+        Self {
+            stream,
+            is_readable: false,
+            is_writable: false,
+            has_ended: false,
+            has_urgent: false,
+        }
     }
 
     pub(crate) fn note(&mut self, flags: EventFlags) {
@@ -46,6 +54,7 @@ impl End {
         self.is_readable |= flags.intersects(EventFlags::IN | EventFlags::RDHUP | broken);
         self.is_writable |= flags.intersects(EventFlags::OUT | broken);
         self.has_ended |= flags.intersects(EventFlags::RDHUP | broken);
+        self.has_urgent |= flags.contains(EventFlags::PRI);
     }
 }
 
@@ -208,15 +217,18 @@ impl Direction {
                 Turn::Receive(receive) => receive,
                 Turn::Pauses(step) => return Ok(step),
             };
-            let result = match mover.path {
-                Path::Splice => self.fill(source, mover, receive.most),
-                Path::Copy | Path::Uring => source.stream.read(&mut mover.buffer[..receive.most]),
-            };
+            let spliced = (mover.path == Path::Splice && !source.has_urgent)
+                .then(|| self.fill(source, mover, receive.most));
+            // Before urgent data splice(2) returns 0, too, as if the source had ended.
+            let spliced = spliced.filter(|spliced| !matches!(spliced, Ok(0)));
+            let is_splice = spliced.is_some();
+            let copy = || source.stream.read(&mut mover.buffer[..receive.most]);
+            let result = spliced.unwrap_or_else(copy);
             let received = self.received(receive, result, source, mover, number)?;
             if received == 0 {
                 continue;
             }
-            if mover.path == Path::Splice {
+            if is_splice {
                 self.piped = received;
                 self.flush(sink, &mut mover.held)?;
             } else {
@@ -314,7 +326,7 @@ impl Direction {
         // may be the pipe that is full.
         let (is_splice, is_short) = (mover.path == Path::Splice, received < most);
         if is_short && !is_splice {
-            source.is_readable = source.has_ended;
+            source.is_readable = source.has_ended || source.has_urgent;
         }
         self.transfer.receive_ended_ns = if is_short || is_splice { now_ns() } else { 0 };
         self.transfer.send_ended_ns = 0;

@@ -70,7 +70,7 @@ pub(crate) struct Session {
     local: Option<SocketAddr>,
     began_ns: u64,
     /// When it last had an event.
-    active_ns: u64,
+    pub(crate) active_ns: u64,
     /// Whether keepalive was set: short connections end before, and save eight system calls.
     is_kept_alive: bool,
     /// Last time at which its schedule lets it go on; 0: none.

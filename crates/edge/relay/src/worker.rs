@@ -192,7 +192,8 @@ impl<'a> Worker<'a> {
         let added = self.connect().inspect_err(|_| reset(&client)).and_then(|target| {
             let session = Session::new(client, address, target.into(), began_ns, self.settings);
             let entry = self.sessions.vacant_entry();
-            let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+            let urgent = EventFlags::RDHUP | EventFlags::PRI;
+            let flags = EventFlags::IN | EventFlags::OUT | EventFlags::ET | urgent;
             for end in [CLIENT, TARGET] {
                 let data = 2 * entry.key() as u64 + end as u64;
                 if let Err(error) = self.poll.add(session.fd(end), data, flags) {
@@ -257,9 +258,10 @@ impl<'a> Worker<'a> {
             && due_ns <= now_ns
         {
             self.due.pop();
-            if let Some(session) = self.sessions.get_mut(index)
-                && !mem::replace(&mut session.is_queued, true)
-            {
+            let Some(session) = self.sessions.get_mut(index) else { continue };
+            // Its bytes wait for the schedule: it is not idle.
+            session.active_ns = now_ns;
+            if !mem::replace(&mut session.is_queued, true) {
                 self.queue.push(index);
             }
         }

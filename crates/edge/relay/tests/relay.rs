@@ -15,6 +15,7 @@ use fabricmark_relay::{
     Burst, Counters, Ended, Outcome, Path, Protocol, Relay, RelayError, Settings, Stop,
 };
 use rand_core::Rng;
+use rustix::net::{SendFlags, send};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::SockRef;
 
@@ -211,6 +212,26 @@ fn a_half_closed_connection_still_carries_the_other_direction() {
 }
 
 #[test]
+fn urgent_data_is_left_out_and_what_follows_it_passes() {
+    for (&path, ends) in Path::ALL.iter().flat_map(|path| [(path, true), (path, false)]) {
+        let (listener, at) = target(V4);
+        relayed(Settings { path, ..settings(at) }, |relay| {
+            let client = relay.client();
+            let mut server = accept(&listener);
+            (&client).write_all(b"aaa").unwrap();
+            send(&client, b"X", SendFlags::OOB).unwrap();
+            (&client).write_all(b"bbb").unwrap();
+            if ends {
+                client.shutdown(Shutdown::Write).unwrap();
+            }
+            let mut read = [0; 6];
+            server.read_exact(&mut read).unwrap();
+            assert_eq!(&read, b"aaabbb", "{path:?}");
+        });
+    }
+}
+
+#[test]
 fn a_stalled_target_stops_the_client_and_loses_nothing() {
     for &path in Path::ALL {
         let (listener, at) = target(V4);
@@ -320,6 +341,21 @@ fn an_idle_connection_is_reset_after_the_timeout() {
         }
     });
     assert_eq!(counters.idle, 1);
+}
+
+#[test]
+fn a_connection_whose_bytes_wait_for_a_schedule_is_not_idle() {
+    let (listener, at) = target(V4);
+    let burst = Some(Burst { bytes: 100, period: Duration::from_millis(50) });
+    let idle_timeout = Some(Duration::from_millis(500));
+    relayed(Settings { burst, idle_timeout, ..settings(at) }, |relay| {
+        let client = relay.client();
+        let server = accept(&listener);
+        let sent = random(4_000, 4);
+        (&client).write_all(&sent).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        assert!(read_all(&server).unwrap() == sent);
+    });
 }
 
 #[test]
