@@ -298,9 +298,10 @@ fn lines_of(output: std::process::ChildStdout) -> Receiver<String> {
     thread::spawn(move || {
         let mut output = BufReader::new(output);
         loop {
-            let mut line = String::new();
-            match (&mut output).take(LINE_MAX).read_line(&mut line) {
-                Ok(1..) if sender.send(line).is_ok() => {}
+            let mut line = Vec::new();
+            match (&mut output).take(LINE_MAX).read_until(b'\n', &mut line) {
+                // A launcher may print in another encoding.
+                Ok(1..) if sender.send(String::from_utf8_lossy(&line).into_owned()).is_ok() => {}
                 _ => return,
             }
         }

@@ -71,8 +71,8 @@ pub struct Shop {
     databases: Vec<Loaded>,
     network: Network,
     programs: Programs,
-    /// Confirmed orders in the database at the last audit, by database.
-    orders: Vec<u64>,
+    /// Confirmed orders in the database at the last audit, by database; `None` if browsers have bought since then.
+    orders: Vec<Option<u64>>,
 }
 
 /// Programs and versions of the tiers that are the same in all runs.
@@ -134,7 +134,7 @@ impl Shop {
             };
             databases.push(Loaded { process, holds, port, password, program });
         }
-        let orders = vec![0; databases.len()];
+        let orders = vec![Some(0); databases.len()];
         let programs = Programs::default();
         Ok(Self { client, web, app, databases, network, programs, orders })
     }
@@ -191,8 +191,17 @@ impl Shop {
         let TierLine::Checked { pages } = line else { return Err(self.client.unexpected(&line)) };
         // It buys a book.
         let orders = &mut self.orders[load.database];
-        *orders = orders.saturating_add(1);
+        *orders = orders.map(|orders| orders.saturating_add(1));
         Ok(pages)
+    }
+
+    /// Checks the orders of a database.
+    fn audit(&mut self, database: usize, watch: &mut Watch<'_>) -> Result<Audit, PlanError> {
+        let process = &mut self.databases[database].process;
+        match watch.ask(process, &TierOrder::Audit, SHORT)? {
+            TierLine::Audited(audit) => Ok(audit),
+            line => Err(process.unexpected(&line)),
+        }
     }
 
     /// Nodes of the servers, and their programs and versions.
@@ -205,6 +214,11 @@ impl Shop {
 
     /// Emulates browsers, and checks the orders.
     pub fn browse(&mut self, load: &Load, watch: &mut Watch<'_>) -> Result<Browse, PlanError> {
+        let earlier = match self.orders[load.database].take() {
+            Some(orders) => orders,
+            // The run before failed after its browsers had bought.
+            None => self.audit(load.database, watch)?.orders,
+        };
         let before = self.counters(load, watch)?;
         let emulator_before_ns = process_cpu_ns();
         let order = TierOrder::Browse(load.browsers);
@@ -213,10 +227,8 @@ impl Shop {
         let TierLine::Browsed(browsed) = line else { return Err(self.client.unexpected(&line)) };
         let after = self.counters(load, watch)?;
         let emulator_ns = process_cpu_ns().saturating_sub(emulator_before_ns);
-        let process = &mut self.databases[load.database].process;
-        let line = watch.ask(process, &TierOrder::Audit, SHORT)?;
-        let TierLine::Audited(mut audit) = line else { return Err(process.unexpected(&line)) };
-        let earlier = std::mem::replace(&mut self.orders[load.database], audit.orders);
+        let mut audit = self.audit(load.database, watch)?;
+        self.orders[load.database] = Some(audit.orders);
         let Browsed { load: counted, .. } = &*browsed;
         audit.inconsistencies.extend(missing_orders(
             audit.orders.saturating_sub(earlier),

@@ -154,3 +154,39 @@ fn a_closed_port_is_named() {
         );
     }
 }
+
+#[test]
+fn a_socket_of_both_families_answers_from_the_address_that_was_asked() {
+    answered(Transport::Udp, "[::]:0", |at| {
+        for address in ["127.0.0.1", "127.0.0.3", "::1"] {
+            let target = SocketAddr::new(address.parse().unwrap(), at.port());
+            let stop = AtomicBool::new(false);
+            let settings = settings(target, Transport::Udp, false);
+            let found = measure(&settings, &stop, &mut |_, _| ()).unwrap();
+            assert_eq!(found[&target].counts.answered, 20, "{address}");
+        }
+    });
+}
+
+#[test]
+fn the_last_apdu_of_a_slow_connection_has_its_whole_timeout() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut client, _) = listener.accept().unwrap();
+            let (mut peer, mut bytes) = (Peer::new(), [0; 25]);
+            for _ in 0..2 {
+                client.read_exact(&mut bytes).unwrap();
+                // The delay of a long path.
+                thread::sleep(Duration::from_millis(600));
+                peer.on_apdu(&Apdu::parse(&bytes).unwrap(), 1);
+                client.write_all(&peer.send(2).emit(false)).unwrap();
+            }
+        });
+        let timeout = Nanos::from_secs(1);
+        let settings = Settings { packets: 2, timeout, ..settings(target, Transport::Tcp, false) };
+        let found = measure(&settings, &AtomicBool::new(false), &mut |_, _| ()).unwrap();
+        assert_eq!(found[&target].counts.answered, 2);
+    });
+}

@@ -124,18 +124,22 @@ struct Schedule<'a> {
     settings: &'a Settings,
     began_ns: u64,
     sent: u32,
+    /// When the last APDU departed. Over a connection it may wait for the answer to the first one.
+    last_ns: u64,
     stop: &'a AtomicBool,
 }
 
 impl<'a> Schedule<'a> {
     fn begin(settings: &'a Settings, stop: &'a AtomicBool) -> Self {
-        Self { settings, began_ns: now_ns(), sent: 0, stop }
+        let now_ns = now_ns();
+        Self { settings, began_ns: now_ns, sent: 0, last_ns: now_ns, stop }
     }
 
     /// APDUs that are due now, which count as sent: a number for each, at most `most`.
     fn due(&mut self, most: usize) -> Range<usize> {
         let mut count = 0;
         while count < most && self.sent < self.settings.packets && now_ns() >= self.next_ns() {
+            self.last_ns = now_ns();
             self.sent += 1;
             count += 1;
         }
@@ -148,8 +152,7 @@ impl<'a> Schedule<'a> {
         if self.sent < *packets {
             self.began_ns + interval.0.saturating_mul(u64::from(self.sent))
         } else {
-            let last_ns = interval.0.saturating_mul(u64::from(self.sent.saturating_sub(1)));
-            self.began_ns.saturating_add(last_ns).saturating_add(timeout.0)
+            self.last_ns.saturating_add(timeout.0)
         }
     }
 

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use fabricmark_proto::{APDU_BYTES, APDU_PADDED_BYTES, Apdu, Peer};
+use fabricmark_telemetry::datagrams;
 use rustix::event::{PollFd, PollFlags};
 
 use super::now_ns;
@@ -32,6 +33,7 @@ const TURN: usize = 64;
 /// If the socket cannot be read. An answer that cannot be sent is lost, as in the network.
 pub fn reflect_datagrams(socket: &UdpSocket, guard: &Guard, stop: &AtomicBool) -> io::Result<()> {
     socket.set_nonblocking(true)?;
+    datagrams::tell_destinations(socket)?;
     let own_port = socket.local_addr()?.port();
     let mut peers: HashMap<SocketAddr, (Peer, u64)> = HashMap::new();
     // One byte more than the longest APDU, so that longer datagrams are refused.
@@ -40,13 +42,14 @@ pub fn reflect_datagrams(socket: &UdpSocket, guard: &Guard, stop: &AtomicBool) -
         wait(&mut [PollFd::new(socket, PollFlags::IN)], LOOK)?;
         for _ in 0..TURN {
             let arrived_ns = now_ns();
-            let (length, client) = match socket.recv_from(&mut buffer) {
+            let received = match datagrams::receive(socket, &mut buffer) {
                 Ok(received) => received,
                 Err(error) if is_passing(&error) => break,
                 // A host refused an answer.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
                 Err(error) => return Err(error),
             };
+            let (length, client) = (received.bytes, received.source);
             let is_served = guard.admits(client.ip())
                 && client.port() >= FIRST_USER_PORT
                 && client.port() != own_port;
@@ -63,7 +66,9 @@ pub fn reflect_datagrams(socket: &UdpSocket, guard: &Guard, stop: &AtomicBool) -
             *heard_ns = arrived_ns;
             peer.on_apdu(&apdu, arrived_ns);
             let answer = peer.send(now_ns()).emit(length == APDU_PADDED_BYTES);
-            let _ = socket.send_to(&answer, client);
+            // A host with several addresses answers from the one that was asked.
+            let from = received.destination.filter(|to| !to.is_multicast());
+            let _ = datagrams::send(socket, &answer, client, from, None);
         }
     }
     Ok(())
@@ -84,8 +89,15 @@ pub fn reflect_connections(
     thread::scope(|scope| {
         while !stop.load(Relaxed) {
             wait(&mut [PollFd::new(listener, PollFlags::IN)], LOOK)?;
-            // Errors of one connection, or of the network (accept(2)).
-            let Ok((client, address)) = listener.accept() else { continue };
+            let (client, address) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if is_passing(&error) => continue,
+                // Without descriptors the connection would wake this thread again at once (accept(2)).
+                Err(_) => {
+                    thread::sleep(LOOK);
+                    continue;
+                }
+            };
             if !guard.admits(address.ip()) || open.load(Relaxed) >= guard.clients_max {
                 continue;
             }

@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 use std::time::Duration;
 
 use fabricmark_interop::Guard;
@@ -46,6 +48,26 @@ fn a_client_that_vanishes_is_freed_within_5_s() {
             }
         }
     }
+}
+
+#[test]
+fn a_client_that_only_connects_and_closes_can_be_stopped() {
+    let port = Port::open("127.0.0.1", Guard::default());
+    let mut client = Client::of(&port);
+    let (_, at) = client.ask(&endless("tcp-crr"));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                drop(TcpStream::connect(at));
+                // More often than the server looks at its time, and without using up the ports of this host.
+                thread::park_timeout(Duration::from_millis(1));
+            }
+        });
+        // Waits for all of its threads.
+        drop(port);
+        is_over.store(true, Relaxed);
+    });
 }
 
 #[test]
