@@ -31,6 +31,9 @@ pub enum HeldError {
     /// This machine lacks something that the lab needs.
     #[error("{0}")]
     Missing(String),
+    /// The system failed to do what the holder needed.
+    #[error("{0}")]
+    Broken(String),
     /// The connection to the holder failed.
     #[error("lost the process that holds the lab: {0}")]
     Lost(#[from] io::Error),

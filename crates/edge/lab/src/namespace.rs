@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::thread;
@@ -63,6 +64,11 @@ impl Namespace {
     /// keeps them for 30 s (IPv6: 60 s), and refuses every fragment while there are 4 MiB of them (ip-sysctl.rst),
     /// so that a run with losses would affect the next ones.
     pub(crate) fn forget_fragments(&self) -> Result<(), LabError> {
+        if !Path::new("/proc/sys/net/ipv6/ip6frag_time").exists() {
+            return Err(LabError::Lacks(
+                "this kernel has no IPv6, which labs need: boot it without ipv6.disable=1".to_owned(),
+            ));
+        }
         for (version, prefix) in [("ipv4", "ipfrag"), ("ipv6", "ip6frag")] {
             self.set(&format!("net.{version}.{prefix}_time"), "1")?;
             self.set(&format!("net.{version}.{prefix}_high_thresh"), FRAGMENTS_BYTES)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fabricmark_link::LinkWords;
 use fabricmark_plan::Offload;
-use fabricmark_wire::{Family, MTU_MIN};
+use fabricmark_wire::Family;
 
 use crate::device;
 use crate::emulator::Emulator;
@@ -240,15 +240,13 @@ fn set_up(topology: &Topology, node: &str) -> String {
         }
         let networks = &topology.networks;
         let (network, host) = (networks.of_link(link), networks.host(link, end));
-        // IPv6 needs an MTU of 1280 bytes (RFC 8200, section 5).
-        let has_v6 = words[end].mtu() >= MTU_MIN;
-        for family in families.into_iter().filter(|&family| family == Family::V4 || has_v6) {
+        for family in families.into_iter().filter(|&family| route::carries(topology, link, family)) {
             text += &topology::add_address(network, host, family, name);
         }
         text += &format!("link set dev {name} up\n");
     }
     for step in route::routes(topology, node) {
-        for family in families {
+        for family in families.into_iter().filter(|&family| route::carries(topology, step.by, family)) {
             text += &format!("{}\n", step.words(topology, family));
         }
     }
@@ -276,5 +274,19 @@ mod tests {
              route add 10.71.1.0/24 via 10.71.0.2 dev l0\n\
              route add fd71:1::/64 via fd71::2 dev l0\n"
         );
+    }
+    #[test]
+    fn a_link_too_small_for_ipv6_has_no_routes_of_it() {
+        let text = "[hosts.a]\n[hosts.b]\n[routers.r]\n\
+                    [links.l0]\nbetween = ['a', 'r']\nwords = 'link=ipoib:4X-SDR,mtu=1000'\n\
+                    [links.l1]\nbetween = ['a', 'b']\n[links.l2]\nbetween = ['r', 'b']\n";
+        let topology = Topology::parse(text).unwrap();
+        let rules = |family| route::rules(&topology, "a", family);
+        for text in [set_up(&topology, "a"), set_up(&topology, "r"), rules(Family::V6)] {
+            let of_link = |line: &&str| line.contains("fd71") && line.contains("dev l0");
+            assert_eq!(text.lines().find(of_link), None, "{text}");
+        }
+        assert!(set_up(&topology, "a").contains("via 10.71.0.2 dev l0"));
+        assert!(rules(Family::V4).contains("dev l0 table 1000"));
     }
 }

@@ -26,6 +26,12 @@ impl Step {
     }
 }
 
+/// Whether the ends of a link have addresses of a family. IPv6 needs an MTU of 1280 bytes (RFC 8200, section 5).
+pub(crate) fn carries(topology: &Topology, link: usize, family: Family) -> bool {
+    let words = &topology.links[link].words;
+    family == Family::V4 || words.iter().all(|words| words.mtu() >= MTU_MIN)
+}
+
 /// Metric of the routes that the kernel makes with an IPv6 address (IP6_RT_PRIO_ADDRCONF of linux/ipv6_route.h).
 const ADDRESS_METRIC: u32 = 256;
 
@@ -54,11 +60,8 @@ pub(crate) fn to_neighbours(
         }
         text
     };
-    let families: &[Family] = match topology.links[link].words[end].mtu() < MTU_MIN {
-        true => &[Family::V4],
-        false => &[Family::V4, Family::V6],
-    };
-    families.iter().map(|&family| line(family)).collect()
+    let families = [Family::V4, Family::V6].into_iter();
+    families.filter(|&family| carries(topology, link, family)).map(line).collect()
 }
 
 /// Routes of a node to all networks that it can reach and is not attached to. Only routers forward. Of routes over
@@ -97,7 +100,8 @@ pub(crate) fn rules(topology: &Topology, node: &str, family: Family) -> String {
     if !has_tables(topology, node) {
         return text;
     }
-    for (link, end) in topology.ends(node) {
+    let links = topology.ends(node).filter(|&(link, _)| carries(topology, link, family));
+    for (link, end) in links {
         let (table, device) = (TABLES + link, &topology.links[link].name);
         let from = topology.address(link, end, family);
         let own = topology::prefix(topology.networks.of_link(link), 0, family);

@@ -233,7 +233,7 @@ impl From<HeldError> for Failure {
         let code = match error {
             HeldError::Lab(error) => return error.into(),
             HeldError::Missing(_) => Code::Missing,
-            HeldError::Lost(_) => Code::RunFailed,
+            HeldError::Broken(_) | HeldError::Lost(_) => Code::RunFailed,
             HeldError::Refused(_) => Code::Input,
         };
         Self::new(code, error.to_string())

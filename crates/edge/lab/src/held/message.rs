@@ -19,6 +19,7 @@ use super::HeldError;
 use super::place::Named;
 use crate::path::Traffic;
 use crate::qdisc::Backend;
+use crate::tool::LabError;
 use crate::topology::Source;
 
 /// The lab that a new process has to hold.
@@ -58,13 +59,19 @@ pub(crate) enum Reply {
     Failed(String),
     /// What this machine lacks.
     Missing(String),
+    /// What the system did not do.
+    Broken(String),
 }
 
 impl Reply {
     pub(crate) fn of(error: &HeldError) -> Self {
         match error {
             HeldError::Lab(error) if error.is_missing() => Self::Missing(error.to_string()),
-            error => Self::Failed(error.to_string()),
+            HeldError::Missing(what) => Self::Missing(what.clone()),
+            HeldError::Lab(LabError::Tool { .. } | LabError::System { .. } | LabError::Stopped)
+            | HeldError::Broken(_)
+            | HeldError::Lost(_) => Self::Broken(error.to_string()),
+            HeldError::Lab(_) | HeldError::Refused(_) => Self::Failed(error.to_string()),
         }
     }
 
@@ -73,6 +80,7 @@ impl Reply {
         match self {
             Self::Failed(why) => Err(HeldError::Refused(why)),
             Self::Missing(what) => Err(HeldError::Missing(what)),
+            Self::Broken(what) => Err(HeldError::Broken(what)),
             reply => Ok(reply),
         }
     }
@@ -233,4 +241,21 @@ pub(crate) fn receive_descriptors(from: &UnixStream) -> io::Result<[OwnedFd; 2]>
         }
     }
     descriptors.try_into().map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_holder_lacks_or_the_system_does_not_do_is_no_wrong_input() {
+        let told = |error: HeldError| Reply::of(&error).result().unwrap_err();
+        let missing = HeldError::Missing("a folder".to_owned());
+        assert!(matches!(told(missing), HeldError::Missing(_)));
+        assert!(matches!(told(HeldError::Lab(LabError::Stopped)), HeldError::Broken(_)));
+        let lacks = HeldError::Lab(LabError::Lacks("TUN".to_owned()));
+        assert!(matches!(told(lacks), HeldError::Missing(_)));
+        let refused = HeldError::Refused("no such link".to_owned());
+        assert!(matches!(told(refused), HeldError::Refused(_)));
+    }
 }

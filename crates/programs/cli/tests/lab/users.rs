@@ -125,3 +125,14 @@ fn refused_namespaces_give_the_cause_and_the_remedy() {
         &["cannot create a user namespace", "max_user_namespaces is 0", "run as root", "sysctl"],
     );
 }
+
+#[test]
+fn a_kernel_without_ipv6_is_named_with_the_remedy() {
+    let Some(bench) = bench("a kernel without IPv6") else { return };
+    // As if it had been booted with ipv6.disable=1.
+    let script = "mount -t tmpfs none /proc/sys/net/ipv6 && exec \"$0\" \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script]).arg(program());
+    command.args(["measure", "stream", "lab:veth", "-t", "50ms"]).current_dir(bench.folder.path());
+    expect(&command.output().unwrap(), 66, &["this kernel has no IPv6", "ipv6.disable=1"]);
+}
