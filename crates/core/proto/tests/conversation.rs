@@ -583,3 +583,24 @@ fn an_end_that_is_queued_stays_so_when_the_other_one_is_ready() {
     assert_eq!(told(Role::Server, Report::Ready { run: RUN, port: 9 }), Some(1));
     assert_eq!(told(Role::Client, Report::Ready { run: RUN, port: 0 }), None);
 }
+
+#[test]
+fn an_end_that_is_prepared_later_waits_for_the_first_one_however_long_that_is_queued() {
+    let mut conversation =
+        Conversation::new(Instant(0), prepare(Role::Client), prepare(Role::Server));
+    conversation.prepare_first(Role::Client);
+    let prepared = |conversation: &mut Conversation| {
+        from_fn(|| conversation.poll_output()).map(|(role, _)| role).collect::<Vec<_>>()
+    };
+    assert_eq!(prepared(&mut conversation), [Role::Client]);
+    let queued = Report::Queued { run: RUN, place: 1 };
+    conversation.on_message(Instant(0), Role::Client, queued);
+    let later = Instant(0) + Nanos::from_secs(3600);
+    conversation.on_timeout(later);
+    conversation.on_message(later, Role::Client, Report::Ready { run: RUN, port: 0 });
+    assert_eq!(prepared(&mut conversation), [Role::Server]);
+    conversation.on_message(later, Role::Server, Report::Ready { run: RUN, port: 9 });
+    let Some((Role::Client, Order::Begin { .. })) = conversation.poll_output() else {
+        panic!("the client does not begin")
+    };
+}

@@ -383,13 +383,22 @@ impl Talk {
             let links = Nanos::from(LINK_WITHIN);
             start.patience_ns = start.patience_ns + links + links;
         }
+        let (omit, start_ns) = (start.omit_ns, start.start_ns);
+        let mut conversation = Conversation::new(coordinator.now(), start, answer);
+        let machine_of = |role| coordinator.facts(role, point).boot;
+        if let (Some(client), Some(server)) = (machine_of(Role::Client), machine_of(Role::Server))
+            && client != server
+        {
+            // Each machine may have an agent with a queue.
+            conversation.prepare_first(if client < server { Role::Client } else { Role::Server });
+        }
         Ok(Self {
             purpose,
             point: point.clone(),
-            omit: start.omit_ns,
-            start: start.start_ns,
+            omit,
+            start: start_ns,
             pair,
-            conversation: Conversation::new(coordinator.now(), start, answer),
+            conversation,
             waits_for_start,
             clock: None,
             place: None,

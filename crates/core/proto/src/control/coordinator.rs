@@ -189,6 +189,8 @@ pub struct Conversation {
     active: Role,
     /// Positions of the client's and the server's part in the queues of their agents.
     places: [Option<u32>; 2],
+    /// The order to prepare that waits for the other end to be ready.
+    later: Option<(Role, Order)>,
     state: State,
     /// Whether the sender has opened its flows and waits for its start; `None`: it is not to wait.
     has_opened: Option<bool>,
@@ -234,6 +236,7 @@ impl Conversation {
             answer_at: start.reaches(answer.address, 0),
             active: if start.is_active() { Role::Client } else { Role::Server },
             places: [None; 2],
+            later: None,
             state: State::Preparing { port: None, is_starter_ready: false, passive: None },
             has_opened: start.waits_for_start.then_some(false),
             has_begun: false,
@@ -248,6 +251,14 @@ impl Conversation {
         };
         conversation.wait(now, ANSWER_WITHIN);
         conversation
+    }
+
+    /// Prepares this end before the other one, which is prepared when it is ready. To be called before
+    /// [`Self::poll_output`]. If all coordinators have the same order of agents, none of them holds one while it waits for
+    /// another that is held by a coordinator that waits for the first.
+    pub fn prepare_first(&mut self, first: Role) {
+        let place = self.output.iter().position(|(role, _)| *role != first);
+        self.later = place.and_then(|place| self.output.remove(place));
     }
 
     /// Number of the run.
@@ -303,10 +314,11 @@ impl Conversation {
         if now < deadline {
             return;
         }
-        let role = match &self.state {
-            State::Preparing { port: None, .. } => Role::Server,
-            State::Preparing { .. } => Role::Client,
-            State::Draining { .. } => self.active.other(),
+        let role = match (&self.state, &self.later) {
+            (State::Preparing { .. }, Some((later, _))) => later.other(),
+            (State::Preparing { port: None, .. }, None) => Role::Server,
+            (State::Preparing { .. }, None) => Role::Client,
+            (State::Draining { .. }, _) => self.active.other(),
             _ if matches!(self.slice, Some(Slice::Draining { .. })) => self.active.other(),
             _ => self.active,
         };
@@ -444,6 +456,10 @@ impl Conversation {
         }
         // The other end may still wait in the queue of its agent.
         self.places[at(from)] = None;
+        if let Some(later) = self.later.take() {
+            self.output.push_back(later);
+            return self.wait(now, ANSWER_WITHIN);
+        }
         if let (Some(port), true) = (*port, *is_starter_ready) {
             let mut peer = self.answer_at;
             peer.set_port(port);
@@ -515,6 +531,7 @@ impl Conversation {
             return;
         }
         self.output.clear();
+        self.later = None;
         for role in [Role::Client, Role::Server] {
             self.output.push_back((role, Order::Abort { run: self.run }));
         }
