@@ -46,6 +46,9 @@ pub enum Dropped {
     /// It would start a session beyond the limit.
     #[error("too many sessions")]
     Crowded,
+    /// Its sender gets no further reply at the moment.
+    #[error("too many packets")]
+    OverLimit,
 }
 
 /// Answers STAMP and TWAMP Light packets; with a key only authenticated STAMP packets.
@@ -70,15 +73,20 @@ impl Reflector {
     }
 
     /// The reply to a packet. `sent` is its departure time, read just before, and `error` the error of both times.
+    /// `allows` says whether its sender may get a reply of so many octets: one that is not sent has no number.
     pub fn answer(
         &mut self,
         octets: &[u8],
         arrival: &Arrival,
         sent: Timestamp,
         error: ErrorEstimate,
+        allows: impl FnOnce(usize) -> bool,
     ) -> Result<Answer<'_>, Dropped> {
         let key = self.key.as_ref();
         let packet = SenderPacket::parse(octets, key)?;
+        if !allows(octets.len().max(base_bytes(key))) {
+            return Err(Dropped::OverLimit);
+        }
         let number = match &mut self.sessions {
             None => Some(packet.sequence),
             Some(sessions) => sessions.number((arrival.source, packet.session), arrival.now),

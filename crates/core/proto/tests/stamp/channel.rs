@@ -111,7 +111,8 @@ pub fn run(
             let arrival = Arrival { source, received, now, ttl: Some(64), traffic_class: 0 };
             let departs = now + clocks.turnaround;
             let sent = clock(departs, clocks.reflector_ahead_ns);
-            if let Ok(answer) = reflector.answer(&octets, &arrival, sent, clocks.reflector) {
+            let answer = reflector.answer(&octets, &arrival, sent, clocks.reflector, |_| true);
+            if let Ok(answer) = answer {
                 way.send(departs, false, answer.octets);
             }
         } else if let Ok(found) = sender.on_packet(now, &octets, clock(now, 0)) {

@@ -29,7 +29,7 @@ fn arrival() -> Arrival {
 }
 
 fn answer(reflector: &mut Reflector, octets: &[u8]) -> Result<(Vec<u8>, u8), Dropped> {
-    let answer = reflector.answer(octets, &arrival(), SENT, error())?;
+    let answer = reflector.answer(octets, &arrival(), SENT, error(), |_| true)?;
     Ok((answer.octets.to_vec(), answer.dscp))
 }
 
@@ -57,7 +57,7 @@ fn an_answer_holds_what_arrived_and_four_facts_of_the_reflector() {
 fn a_ttl_that_nobody_could_tell_is_255() {
     let arrival = Arrival { ttl: None, ..arrival() };
     let mut reflector = Reflector::stateless(None);
-    let answer = reflector.answer(&ASKED.emit(None), &arrival, SENT, error()).unwrap();
+    let answer = reflector.answer(&ASKED.emit(None), &arrival, SENT, error(), |_| true).unwrap();
     assert_eq!(answer.octets[40], 255);
 }
 
@@ -71,6 +71,19 @@ fn a_reflector_with_state_numbers_the_answers_of_each_session() {
     };
     assert_eq!([number(1), number(1), number(2), number(1)], [Ok(0), Ok(1), Ok(0), Ok(2)]);
     assert_eq!(number(3), Err(Dropped::Crowded));
+}
+
+/// A gap in the numbers says that answers were lost on the way back.
+#[test]
+fn an_answer_that_is_not_allowed_has_no_number() {
+    let mut reflector = Reflector::stateful(None, 2);
+    let octets = ASKED.emit(None);
+    let mut number = |most: usize| {
+        let answer = reflector.answer(&octets, &arrival(), SENT, error(), |octets| octets <= most);
+        answer.map(|answer| ReflectorPacket::parse(answer.octets, None).unwrap().sequence)
+    };
+    let told = [number(44), number(43), number(44)];
+    assert_eq!(told, [Ok(0), Err(Dropped::OverLimit), Ok(1)]);
 }
 
 #[test]

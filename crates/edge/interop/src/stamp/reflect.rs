@@ -92,17 +92,14 @@ pub fn reflect(
             traffic_class: received.traffic_class.unwrap_or_default(),
         };
         let error = clock.error();
-        let answer = match reflector.answer(octets, &arrival, clock::time(), error) {
+        let allows = |octets| allowance.take(client, octets, now);
+        let answer = match reflector.answer(octets, &arrival, clock::time(), error, allows) {
             Ok(answer) => answer,
             Err(dropped) => {
                 served.count(dropped);
                 continue;
             }
         };
-        if !allowance.take(client, answer.octets.len(), now) {
-            served.over_limit += 1;
-            continue;
-        }
         let from = received.destination;
         match datagrams::send(socket, answer.octets, received.source, from, Some(answer.dscp << 2))
         {
@@ -118,7 +115,7 @@ impl Served {
         match dropped {
             Dropped::Packet(PacketError::Forged) => self.forged += 1,
             Dropped::Packet(PacketError::Short(_)) => self.short += 1,
-            Dropped::Crowded => self.over_limit += 1,
+            Dropped::Crowded | Dropped::OverLimit => self.over_limit += 1,
         }
     }
 }
