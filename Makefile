@@ -33,12 +33,12 @@ bench: rust
 	command -v tcp_stream >/dev/null || scripts/neper || echo 'going on without neper'; \
 	iperf3 --help 2>&1 | grep -q -e --gsro || scripts/iperf3 || echo 'going on without --gsro of iperf3'; \
 	code=0; \
-	if [ -z "$(BENCH)" ]; then \
+	case "$(BENCH)" in *--rows*|*--quick*|*--ends*) ;; *) \
 		taskset -c 0 target/release/fabricmark-bench-model || code=$$?; \
 		for what in connect latency flood hosts; do \
 			target/release/fabricmark-bench-agents $$what || code=$$?; \
-		done; \
-	fi; \
+		done ;; \
+	esac; \
 	target/release/fabricmark-bench --json target/bench/latest.json $(BENCH) || code=$$?; \
 	exit $$code
 

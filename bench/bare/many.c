@@ -1,5 +1,5 @@
 /* Exchanges over many TCP connections, one at a time on each; epoll says once per arrival which of them have one. The
- * word is their number. */
+ * word is their number, or with a second one after a slash that of those that have exchanges: 10000/100. */
 #include "common.h"
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -43,7 +43,9 @@ static void ask(const struct arguments *a) {
     }
     int64_t count = 0, began = now_ns();
     end_after(a->duration_ns);
-    for (int i = 0; i < flows; i++) send(fds[i], buffer, a->bytes, 0);
+    const char *slash = strchr(a->word, '/');
+    int active = slash ? atoi(slash + 1) : flows;
+    for (int i = 0; i < active; i++) send(fds[(size_t)i * (flows / active)], buffer, a->bytes, 0);
     while (!is_over) {
         int n = wait_for(epoll, events);
         for (int i = 0; i < n; i++) {
