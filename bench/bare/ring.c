@@ -1,5 +1,5 @@
-/* As many.c, by one io_uring for all connections: multishot receives into provided buffers, and sends in batches. It needs
- * liburing and is not part of `make bench`: cc -O2 -o ring ring.c -luring */
+/* As many.c, by one io_uring for all connections: multishot receives into provided buffers, and sends in batches. It
+ * needs liburing and is not part of `make bench`: cc -O2 -o ring ring.c -luring */
 #include "common.h"
 #include <liburing.h>
 #include <sys/mman.h>

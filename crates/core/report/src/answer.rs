@@ -115,7 +115,7 @@ fn undecided(e: &Experiment<'_>, tables: &[TableView<'_>]) -> String {
     }
     let minutes = (2.0 * runs * e.plan.duration_ns.as_secs_f64() / 60.0).ceil();
     format!(
-        "{} undecided; run the same command to continue. That takes at least {minutes} min (--budget).",
+        "{} undecided; run the same command, without --fresh, to continue. That takes at least {minutes} min (--budget).",
         count(left, "comparison") + if left == 1 { " is" } else { " are" },
     )
 }

@@ -431,7 +431,8 @@ fn an_interrupt_of_a_single_run_prints_what_was_measured_until_then() {
 /// A child of any thread of a process.
 fn child_of(id: u32) -> Pid {
     let tasks = fs::read_dir(format!("/proc/{id}/task")).unwrap();
-    let lists = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("children")).unwrap());
+    let lists =
+        tasks.map(|task| fs::read_to_string(task.unwrap().path().join("children")).unwrap());
     let all = lists.collect::<String>();
     Pid::from_raw(all.split_whitespace().next().unwrap().parse().unwrap()).unwrap()
 }

@@ -324,8 +324,10 @@ fn help_manual_and_completions_come_from_one_definition() {
 fn a_closed_pipe_or_a_full_disk_behind_standard_output_is_no_panic() {
     for words in ["man", "completions bash", "agent --new-key --key-file $(mktemp -d)/key.pem"] {
         let line = format!("\"$0\" {words} | head -n 1; \"$0\" {words} >/dev/full; echo $?");
+        let folder = TempDir::new().unwrap();
         let output = Command::new("sh")
             .args(["-c", &line, env!("CARGO_BIN_EXE_fabricmark")])
+            .env("TMPDIR", folder.path())
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr);

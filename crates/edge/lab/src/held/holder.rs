@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
+use fabricmark_host::allow_files;
 use fabricmark_link::LinkWords;
 use fabricmark_wire::Family;
 
@@ -43,6 +44,7 @@ fn build(order: &Order) -> Result<(Place, UnixListener, Lab), HeldError> {
     let topology = order.topology.topology();
     let topology = topology.map_err(|error| HeldError::Refused(error.to_string()))?;
     privilege::acquire()?;
+    allow_files();
     let network = Lab::build(topology, order.seed, None)?;
     let place = Place::in_folder(order.folder.clone())?;
     let path = place.socket(&order.lab);

@@ -50,7 +50,8 @@ fn both_modes_stay_within_their_ceilings_and_above_their_floors() {
         let key = record.point.key();
         // A machine that is too slow for the link reports that.
         if let Outcome::Invalid(reason) = &record.outcome {
-            let is_slow = reason.contains("the emulator") && !reason.contains("the emulator received");
+            let is_slow =
+                reason.contains("the emulator") && !reason.contains("the emulator received");
             assert!(is_slow, "{key}: {reason}");
             continue;
         }

@@ -75,7 +75,7 @@ fn a_budget_ends_a_run_and_the_same_command_continues_it() {
         let output = bench.carries_out(&["run", "plan.toml", "--budget", "1s"], &["report.html"]);
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(
-            text.contains("1 comparison is undecided; run the same command to continue"),
+            text.contains("1 comparison is undecided; run the same command, without --fresh"),
             "{text}"
         );
         blocks(&bench.records(), |_| true)

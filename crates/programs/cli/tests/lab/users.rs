@@ -94,9 +94,9 @@ fn a_folder_that_cannot_be_written_is_named() {
     }
     bench.plan(PLAN);
     fs::create_dir(bench.out()).unwrap();
-    for out in ["out", "new"] {
+    for (out, remedy) in [("out", "--out"), ("new", "use another folder")] {
         let output = bench.as_user(&["run", "plan.toml", "--out", out]).output().unwrap();
-        expect(&output, 66, &["cannot write", out, "--out"]);
+        expect(&output, 66, &["cannot write", out, remedy]);
     }
 }
 
