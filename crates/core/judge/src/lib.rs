@@ -106,7 +106,10 @@ pub fn judge(
     for part in parts {
         let (flow, figures, noted) = judge_part(part, of_part, provenance, link_drops);
         // What explains the loss of one direction does not explain that of the other.
-        link_drops = link_drops.saturating_sub(flow.drops.link);
+        let Ends { client, server } = &part.ends;
+        let is_reverse = part.point.direction == Some(Direction::Reverse);
+        let of_device = if is_reverse { client.device_drops } else { server.device_drops };
+        link_drops = link_drops.saturating_sub(flow.drops.link.saturating_sub(of_device));
         flows.push(flow);
         found.push((part, figures));
         for warning in noted {

@@ -60,11 +60,7 @@ impl Reader<'_, '_> {
         all
     }
 
-    fn compare(
-        &mut self,
-        mut section: Section<'_, '_>,
-        levels: &Levels,
-    ) -> Option<Compare> {
+    fn compare(&mut self, mut section: Section<'_, '_>, levels: &Levels) -> Option<Compare> {
         let mut missing = |reader: &mut Self, key| {
             let value = section.take(key);
             if value.is_none() {

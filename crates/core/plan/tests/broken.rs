@@ -61,7 +61,6 @@ fn the_shortest_time_of_the_longest_plan_is_no_overflow() {
     let long = SOUND
         .replace("\"1s\"", "\"1h\"")
         .replace("{ min = 10, max = 30 }", "10000")
-        .replace("family = [4, 6]", "family = [4, 6]\nnodelay = [true, false]")
         .replace("payload = [4, 1024]", &format!("payload = [{}]", payloads.join(", ")))
         .replace("link = [", "flows = [1, 2]\nlink = [");
     let plan = parse("p.toml", &long, Size::Full, &["P1 IV"]).unwrap();

@@ -583,7 +583,10 @@ mod tests {
     #[test]
     fn the_fairness_of_two_parts_of_a_run_is_that_of_their_sums() {
         let both = Fairness::of(&[30, 10]).with(&Fairness::of(&[10, 30]));
-        assert_eq!((both.jain, both.fewest, both.most, &both.each[..]), (1.0, 40, 40, &[40, 40][..]));
+        assert_eq!(
+            (both.jain, both.fewest, both.most, &both.each[..]),
+            (1.0, 40, 40, &[40, 40][..])
+        );
     }
 
     #[test]

@@ -56,9 +56,41 @@ impl Interval {
     }
 }
 
+impl Interval {
+    /// Adds the next interval. Its numbers may be those of another host, so that no sum overflows.
+    fn extend(&mut self, next: Self) {
+        let sum = |one: Option<u64>, other: Option<u64>| {
+            one.zip(other).map(|(one, other)| one.saturating_add(other))
+        };
+        self.end_ns = next.end_ns;
+        self.bytes = self.bytes.saturating_add(next.bytes);
+        self.calls = self.calls.saturating_add(next.calls);
+        self.cpu_ns = sum(self.cpu_ns, next.cpu_ns);
+        self.lost = match (self.lost, next.lost) {
+            (Some(lost), Some(more)) => Some(lost.saturating_add(more)),
+            (lost, more) => lost.or(more),
+        };
+        self.jitter_ns = next.jitter_ns.or(self.jitter_ns);
+        self.tcp = next.tcp.or(self.tcp.take());
+    }
+}
+
 impl Series {
     /// Default interval: 100 ms, the shortest that iperf3 accepts (MIN_INTERVAL, iperf.h).
     pub const INTERVAL_NS: u64 = 100_000_000;
+
+    /// The series of these intervals. A last one of less than a tenth of an interval, of a run that ended by itself or
+    /// later than planned, belongs to the one before it.
+    pub fn of(interval_ns: u64, mut intervals: Vec<Interval>) -> Self {
+        let is_short = |last: &mut Interval| last.length_ns() < interval_ns / 10;
+        if intervals.len() > 1
+            && let Some(rest) = intervals.pop_if(is_short)
+            && let Some(last) = intervals.last_mut()
+        {
+            last.extend(rest);
+        }
+        Self { interval_ns, intervals }
+    }
 
     /// Application bytes of all intervals.
     pub fn bytes(&self) -> u64 {
@@ -159,6 +191,26 @@ pub struct TcpSample {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_that_ends_just_after_an_interval_has_no_tiny_one_and_loses_nothing() {
+        let of_length = |end_ns: u64| {
+            let at = |start_ns, end_ns, bytes| {
+                let lost = Some(1);
+                Interval { start_ns, end_ns, bytes, calls: 1, lost, ..Interval::default() }
+            };
+            Series::of(100, vec![at(0, 100, 1), at(100, 200, 2), at(200, end_ns, 4)])
+        };
+        let ends = |series: &Series| {
+            series.intervals.iter().map(|all| (all.end_ns, all.bytes)).collect::<Vec<_>>()
+        };
+        let joined = of_length(209);
+        assert_eq!(ends(&joined), [(100, 1), (209, 6)]);
+        assert_eq!((joined.calls(), joined.intervals[1].lost), (3, Some(2)));
+        assert_eq!(ends(&of_length(210)), [(100, 1), (200, 2), (210, 4)]);
+        let alone = Series::of(100, vec![Interval { end_ns: 5, ..Interval::default() }]);
+        assert_eq!(alone.intervals.len(), 1);
+    }
 
     #[test]
     fn the_rate_of_an_interval_is_over_its_true_length() {

@@ -91,8 +91,7 @@ pub(crate) fn carry_out(
     let parts = parts.map(|(((point, start), Ends { mut client, server }), intervals)| {
         client.usage = usage.take();
         client.interface = interfaces::facts(&start.device);
-        client.series =
-            run.plan.interval_ns.map(|interval| Series { interval_ns: interval.0, intervals });
+        client.series = run.plan.interval_ns.map(|interval| Series::of(interval.0, intervals));
         Part {
             active: None,
             slice_rates: Vec::new(),

@@ -579,7 +579,7 @@ impl Intervals {
 
     /// Puts the intervals into the reports of the ends, if the plan has intervals.
     fn into_series(self, interval: Option<Nanos>, ends: &mut Ends) {
-        let series = |intervals| Some(Series { interval_ns: interval?.0, intervals });
+        let series = |intervals| Some(Series::of(interval?.0, intervals));
         ends.client.series = series(self.client);
         ends.server.series = series(self.server);
     }

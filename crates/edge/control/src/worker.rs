@@ -300,7 +300,7 @@ fn carry(
 
 #[cfg(test)]
 mod tests {
-    use std::net::UdpSocket;
+    use std::net::{Shutdown, UdpSocket};
 
     use fabricmark_proto::PROTOCOL_VERSION;
     use fabricmark_testkit::prepare;
@@ -337,7 +337,8 @@ mod tests {
         let told = [hear(&mut coordinator), hear(&mut coordinator)];
         let aborted = Report::Failed { run: 1, failure: Failure::Aborted };
         assert_eq!(told, [aborted, Report::Ready { run: 2, port }]);
-        drop(coordinator);
+        // The thread of the run has a copy of the socket.
+        coordinator.shutdown(Shutdown::Both).unwrap();
         worker.join().unwrap().unwrap();
     }
 }

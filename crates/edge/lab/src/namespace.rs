@@ -66,7 +66,8 @@ impl Namespace {
     pub(crate) fn forget_fragments(&self) -> Result<(), LabError> {
         if !Path::new("/proc/sys/net/ipv6/ip6frag_time").exists() {
             return Err(LabError::Lacks(
-                "this kernel has no IPv6, which labs need: boot it without ipv6.disable=1".to_owned(),
+                "this kernel has no IPv6, which labs need: boot it without ipv6.disable=1"
+                    .to_owned(),
             ));
         }
         for (version, prefix) in [("ipv4", "ipfrag"), ("ipv6", "ip6frag")] {

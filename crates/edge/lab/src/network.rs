@@ -240,13 +240,16 @@ fn set_up(topology: &Topology, node: &str) -> String {
         }
         let networks = &topology.networks;
         let (network, host) = (networks.of_link(link), networks.host(link, end));
-        for family in families.into_iter().filter(|&family| route::carries(topology, link, family)) {
+        for family in families.into_iter().filter(|&family| route::carries(topology, link, family))
+        {
             text += &topology::add_address(network, host, family, name);
         }
         text += &format!("link set dev {name} up\n");
     }
     for step in route::routes(topology, node) {
-        for family in families.into_iter().filter(|&family| route::carries(topology, step.by, family)) {
+        for family in
+            families.into_iter().filter(|&family| route::carries(topology, step.by, family))
+        {
             text += &format!("{}\n", step.words(topology, family));
         }
     }

@@ -56,7 +56,8 @@ fn add(sum: &mut EndReport, part: EndReport, counts: bool, is_sender: bool) {
     // Without the counts of each flow, of which there are too many, those of several slices cannot be added.
     let fairness = part.fairness.filter(|part| (counts || is_sender) && !part.each.is_empty());
     if let Some(fairness) = fairness {
-        sum.fairness = Some(sum.fairness.take().map_or(fairness.clone(), |sum| sum.with(&fairness)));
+        sum.fairness =
+            Some(sum.fairness.take().map_or(fairness.clone(), |sum| sum.with(&fairness)));
     }
     if let Some(times) = part.kernel_times.filter(|_| counts) {
         sum.kernel_times =

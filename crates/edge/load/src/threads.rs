@@ -118,9 +118,9 @@ pub(crate) fn on_threads<F: Send>(
         let mut failed = begun.err();
         for thread in running {
             let joined = thread.and_then(|thread| {
-                thread.join().unwrap_or_else(|_| {
-                    Err(Failure::System("a load thread panicked".to_owned()))
-                })
+                thread
+                    .join()
+                    .unwrap_or_else(|_| Err(Failure::System("a load thread panicked".to_owned())))
             });
             match joined {
                 Ok(part) => parts.push(part),
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_clock_of_a_run_starts_when_every_thread_waits_for_it() {
-        let prepare = prepare("transport=tcp,flows=3,threads=3");
+        let prepare = prepare("transport=tcp,family=4,flows=3,threads=3");
         let carrying = AtomicUsize::new(0);
         let begin = || {
             assert!(exists("load 2"));
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_run_whose_clock_does_not_start_fails_with_the_reason() {
-        let prepare = prepare("transport=tcp,flows=2,threads=2");
+        let prepare = prepare("transport=tcp,family=4,flows=2,threads=2");
         let begin = || panic!("nobody listens");
         let carried = on_threads(&mut [(); 2], &prepare, &Control::default(), &begin, |_, _, _| {
             Ok(EndReport::default())

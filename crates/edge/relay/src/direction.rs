@@ -39,13 +39,7 @@ pub(crate) struct End {
 
 impl End {
     pub(crate) fn new(stream: TcpStream) -> Self {
-        Self {
-            stream,
-            is_readable: false,
-            is_writable: false,
-            has_ended: false,
-            has_urgent: false,
-        }
+        Self { stream, is_readable: false, is_writable: false, has_ended: false, has_urgent: false }
     }
 
     pub(crate) fn note(&mut self, flags: EventFlags) {

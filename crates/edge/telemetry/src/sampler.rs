@@ -67,13 +67,6 @@ impl<'a> Sampler<'a> {
 
     /// Ends an interval, and calls `each` with it.
     pub fn observe(&mut self, now_ns: u64, each: &mut dyn FnMut(&Interval)) {
-        let interval = self.count(now_ns);
-        each(&interval);
-        self.series.intervals.push(interval);
-    }
-
-    /// What was counted since the last interval.
-    fn count(&mut self, now_ns: u64) -> Interval {
         let now_ns = now_ns.max(self.last_ns);
         // The counters first: TCP_INFO takes a microsecond, in which they increase.
         let (bytes, calls) = Gauge::read(self.gauges);
@@ -90,25 +83,15 @@ impl<'a> Sampler<'a> {
             tcp: self.tcp.and_then(|fd| tcp_info::sample(fd).ok()),
         };
         self.lost = reception.map_or(0, |reception| reception.lost);
+        each(&interval);
+        self.series.intervals.push(interval);
         (self.counted, self.last_ns, self.last_cpu_ns) = ((bytes, calls), now_ns, cpu_ns);
-        interval
     }
 
-    /// Ends the last interval, and returns the series. It includes what the load threads have published before. A rest
-    /// of less than a tenth of an interval, of a run that ends by itself or later than planned, belongs to the interval
-    /// before it, and `each` is not called.
+    /// Ends the last interval, and returns the series. It includes what the load threads have published before.
     pub fn finish(mut self, now_ns: u64, each: &mut dyn FnMut(&Interval)) -> Series {
-        if now_ns <= self.last_ns && Gauge::read(self.gauges) == self.counted {
-            return self.series;
-        }
-        let is_short = now_ns.saturating_sub(self.last_ns) < self.series.interval_ns / 10;
-        if !is_short || self.series.intervals.is_empty() {
+        if now_ns > self.last_ns || Gauge::read(self.gauges) != self.counted {
             self.observe(now_ns, each);
-            return self.series;
-        }
-        let rest = self.count(now_ns);
-        if let Some(last) = self.series.intervals.last_mut() {
-            *last = joined(std::mem::take(last), rest);
         }
         self.series
     }
@@ -123,20 +106,6 @@ impl<'a> Sampler<'a> {
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => return self.finish(now_ns(), each),
             }
         }
-    }
-}
-
-/// An interval and the next one as one interval.
-fn joined(first: Interval, next: Interval) -> Interval {
-    Interval {
-        start_ns: first.start_ns,
-        end_ns: next.end_ns,
-        bytes: first.bytes + next.bytes,
-        calls: first.calls + next.calls,
-        cpu_ns: first.cpu_ns.zip(next.cpu_ns).map(|(first, next)| first + next),
-        lost: first.lost.zip(next.lost).map(|(first, next)| first + next).or(next.lost),
-        jitter_ns: next.jitter_ns.or(first.jitter_ns),
-        tcp: next.tcp.or(first.tcp),
     }
 }
 
@@ -186,28 +155,6 @@ mod tests {
         // The other end goes on: its intervals return to whole numbers.
         sampler.observe(1_210, &mut ignore);
         assert_eq!(sampler.deadline_ns(), 1_300);
-    }
-
-    #[test]
-    fn a_run_that_ends_just_after_an_interval_has_no_tiny_one_and_loses_nothing() {
-        for (end_ns, expected) in [
-            (209, vec![(0, 100, 1), (100, 209, 6)]),
-            (210, vec![(0, 100, 1), (100, 200, 2), (200, 210, 4)]),
-        ] {
-            let gauge = Gauge::default();
-            let mut told = 0;
-            let mut each = |_: &Interval| told += 1;
-            let mut sampler = Sampler::begin(0, 100, None, from_ref(&gauge), None);
-            for (at_ns, bytes) in [(100, 1), (200, 3)] {
-                gauge.publish(bytes, bytes);
-                sampler.observe(at_ns, &mut each);
-            }
-            gauge.publish(7, 7);
-            let series = sampler.finish(end_ns, &mut each);
-            let seen = series.intervals.iter().map(|all| (all.start_ns, all.end_ns, all.bytes));
-            assert_eq!(seen.collect::<Vec<_>>(), expected);
-            assert_eq!((series.calls(), told), (7, if end_ns == 209 { 2 } else { 3 }));
-        }
     }
 
     #[test]

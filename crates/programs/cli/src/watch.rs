@@ -6,6 +6,7 @@ use fabricmark_control::{AgentError, Position, Progress};
 use fabricmark_plan::{Direction, Pattern, Point, Role, Step};
 use fabricmark_record::{Interval, Record, TcpSample};
 use fabricmark_report::RateUnit;
+use fabricmark_units::Nanos;
 use fabricmark_wire::{Stack, stream_goodput};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -31,6 +32,8 @@ pub struct Watch {
     rates: RateUnit,
     /// Whether only this end has intervals.
     is_server_silent: bool,
+    /// Length from which on an interval has a line: the record adds shorter ones at the end of a run to the ones before.
+    shortest_ns: u64,
     /// The current run; `None` during a warm-up.
     run: Option<Run>,
 }
@@ -74,8 +77,14 @@ pub struct ToldInterval<'a> {
 
 impl Watch {
     /// `is_server_silent`: the server is another program, which reports no intervals.
-    pub fn new(telling: Telling, rates: RateUnit, is_server_silent: bool) -> Self {
-        Self { line: Line::new(), telling, rates, is_server_silent, run: None }
+    pub fn new(
+        telling: Telling,
+        rates: RateUnit,
+        is_server_silent: bool,
+        interval: Option<Nanos>,
+    ) -> Self {
+        let shortest_ns = interval.map_or(0, |interval| interval.0 / 10);
+        Self { line: Line::new(), telling, rates, is_server_silent, shortest_ns, run: None }
     }
 
     /// Erases the progress line.
@@ -111,7 +120,8 @@ impl Progress for Watch {
         if end == load.sending {
             load.tcp.clone_from(&interval.tcp);
         }
-        if self.telling == Telling::Quiet || end != load.counting {
+        let is_short = interval.length_ns() < self.shortest_ns;
+        if self.telling == Telling::Quiet || end != load.counting || is_short {
             return;
         }
         let text = load.line(interval, self.rates);

@@ -544,7 +544,9 @@ mod tests {
 
     #[test]
     fn time_limits_are_told_in_the_unit_of_their_size() {
-        for (time_ms, text) in [(30, "30 ms"), (999, "999 ms"), (5_000, "5.0 s"), (12_016, "12.0 s")] {
+        for (time_ms, text) in
+            [(30, "30 ms"), (999, "999 ms"), (5_000, "5.0 s"), (12_016, "12.0 s")]
+        {
             assert_eq!(rounded(Duration::from_millis(time_ms)), text);
         }
     }

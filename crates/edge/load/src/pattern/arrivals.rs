@@ -469,7 +469,7 @@ mod tests {
         let mut look = |at_ns, waiting| {
             flow.waiting = waiting;
             arrivals.last_ns = at_ns;
-            arrivals.look(at_ns, from_mut(&mut flow), 0, &control).unwrap();
+            arrivals.look(at_ns, Moved::default(), from_mut(&mut flow), 0, &control).unwrap();
             (arrivals.began.is_some(), arrivals.next_look_ns)
         };
         assert_eq!(look(MS, 0), (false, 51 * MS), "the ramp is a twentieth");

@@ -507,7 +507,9 @@ mod tests {
     /// Counts of responses at these times, in microseconds, to requests that are all due at once.
     fn answers_at(times_us: &[u64], least_rtt: Option<Nanos>) -> Counts {
         let mut asked = Asked::open_loop(0, Nanos(0));
-        times_us.iter().for_each(|&at| asked.take(1_000 * at, 1_000 * at));
+        for &at in times_us {
+            asked.take(1_000 * at, 1_000 * at);
+        }
         let last_ns = 1_000 * times_us.iter().max().unwrap();
         let asked = asked.until(last_ns, 1, &[0; 64]);
         let Asked { counts, rtt_ns, .. } =
@@ -534,7 +536,9 @@ mod tests {
     fn answers_to_what_was_due_in_the_ramp_keep_the_wire_busy_until_the_last_of_them() {
         // 50 us of a wire each; the first four are due in the ramp.
         let mut asked = Asked::open_loop(0, Nanos(40_000));
-        (1..=8).for_each(|k| asked.take(50_000 * k, 50_000 * k - 10_000 * (k - 1)));
+        for k in 1..=8 {
+            asked.take(50_000 * k, 50_000 * k - 10_000 * (k - 1));
+        }
         let asked = asked.until(400_000, 1, &[0; 64]);
         let counts = asked.in_overload(&schedule(80_000), Nanos(40_000), Some(Nanos(0))).counts;
         assert_eq!((counts.ramp_calls, counts.received_per_s()), (4, Some(20e3)));

@@ -316,9 +316,15 @@ fn many_flows_share_a_thread() {
             let fairness = active.fairness.unwrap();
             assert!(fairness.fewest > 0, "{levels}: a flow had nothing");
             assert!(fairness.jain > 0.0 && fairness.jain <= 1.0, "{levels}");
+            // Of a stream whole payloads of each flow, which have 512 bytes.
+            let whole = active.counts.bytes / 512;
+            let (least, most) = match pattern {
+                "stream" => (whole.saturating_sub(flows), whole),
+                _ => (active.counts.calls, active.counts.calls),
+            };
             // More than 128 are not listed.
-            let listed = if flows > 128 { 0 } else { active.counts.calls };
-            assert_eq!(fairness.each.iter().sum::<u64>(), listed, "{levels}");
+            let listed = if flows > 128 { 0..=0 } else { least..=most };
+            assert!(listed.contains(&fairness.each.iter().sum::<u64>()), "{levels}");
             if pattern == "stream" && transport != "udp" {
                 assert_eq!(active.counts.bytes, passive.counts.bytes, "{levels}");
             }

@@ -100,7 +100,8 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
     let instrument = fabricmark_load::instrument();
     let started = jiff::Timestamp::now().to_string();
     let is_server_silent = matches!(target.peer, Peer::Iperf3(_));
-    let mut watch = Watch::new(telling(options), options.format, is_server_silent);
+    let interval = plan.interval_ns;
+    let mut watch = Watch::new(telling(options), options.format, is_server_silent, interval);
     let mut records: Vec<Record> = Vec::new();
     let mut keep = |kept: &[Record]| {
         records.extend_from_slice(kept);
@@ -116,7 +117,7 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
                 tried.extend_from_slice(kept);
                 Ok(())
             };
-            let mut watch = Watch::new(Telling::Quiet, options.format, is_server_silent);
+            let mut watch = Watch::new(Telling::Quiet, options.format, is_server_silent, None);
             let result = run_plan(trials, &[], &mut keep, &workers, &mut watch, &interrupted);
             watch.clear();
             match result {
