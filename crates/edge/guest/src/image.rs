@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::env;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -42,7 +43,11 @@ impl Guest {
         let files = initramfs::build(&guest.modules(), &guest.release)?;
         fs::write(guest.initrd(), files).map_err(GuestError::file(&guest.initrd()))?;
         let home = place.join(&guest.release);
-        fs::rename(&guest.tree, &home).map_err(GuestError::file(&home))?;
+        match fs::rename(&guest.tree, &home) {
+            // Another process has made the same one meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            renamed => renamed.map_err(GuestError::file(&home))?,
+        }
         guest.tree = home;
         Ok(guest)
     }

@@ -249,13 +249,12 @@ fn console(work: &Path) -> String {
     lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n")
 }
 
-/// Copies the output of a port, until QEMU ends or writing fails.
+/// Copies the output of a port until QEMU ends. What cannot be written is discarded: the guest's command would wait for
+/// ever for a port that nobody reads.
 fn copy(mut port: UnixStream, to: &mut (dyn Write + Send)) {
-    let mut bytes = [0; 65_536];
+    let (mut bytes, mut is_open) = ([0; 65_536], true);
     while let Ok(count @ 1..) = port.read(&mut bytes) {
-        if to.write_all(&bytes[..count]).and_then(|()| to.flush()).is_err() {
-            return;
-        }
+        is_open = is_open && to.write_all(&bytes[..count]).and_then(|()| to.flush()).is_ok();
     }
 }
 

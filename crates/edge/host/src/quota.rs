@@ -1,6 +1,7 @@
 //! Time for which the CPU quota of a control group throttled this process.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use crate::read;
 
@@ -12,14 +13,23 @@ const MOUNTS: [(&str, &str); 4] = [
     ("cpu", "/sys/fs/cgroup/cpu,cpuacct"),
 ];
 
-/// Time for which this process's control group or an ancestor was out of quota (`cpu.max`; in version 1
-/// `cpu.cfs_quota_us`) since the group was created. `None` if no group has such a counter.
-pub(crate) fn throttled_ns() -> Option<u64> {
-    throttled(&read("/proc/self/cgroup")?, read)
+/// For each of this process's control groups and their ancestors, by file: the time for which it was out of quota
+/// (`cpu.max`; in version 1 `cpu.cfs_quota_us`) since the group was created.
+pub(crate) type Throttled = BTreeMap<PathBuf, u64>;
+
+/// Reads the counters; none if no group has one.
+pub(crate) fn throttled() -> Throttled {
+    read("/proc/self/cgroup").map(|groups| throttled_of(&groups, read)).unwrap_or_default()
 }
 
-/// As [`throttled_ns`], from the text of /proc/self/cgroup and a function that reads files.
-fn throttled(groups: &str, read: impl Fn(&str) -> Option<String>) -> Option<u64> {
+/// The longest time for which a group was out of quota between two readings; `None` if no group has a counter.
+pub(crate) fn throttled_ns(before: &Throttled, now: &Throttled) -> Option<u64> {
+    let more = now.iter().map(|(file, ns)| ns.saturating_sub(*before.get(file).unwrap_or(ns)));
+    more.max()
+}
+
+/// As [`throttled`], from the text of /proc/self/cgroup and a function that reads files.
+fn throttled_of(groups: &str, read: impl Fn(&str) -> Option<String>) -> Throttled {
     let lines = groups.lines().filter_map(|line| {
         let (_, line) = line.split_once(':')?;
         line.split_once(':')
@@ -30,10 +40,13 @@ fn throttled(groups: &str, read: impl Fn(&str) -> Option<String>) -> Option<u64>
             let around = Path::new(group.trim_start_matches('/')).ancestors();
             around.map(|group| Path::new(mount).join(group).join("cpu.stat")).collect::<Vec<_>>()
         });
-        let waited = folders.filter_map(|file| waited_ns(&read(file.to_str()?)?));
-        waited.max()
+        let waited = folders.filter_map(|file| {
+            let ns = waited_ns(&read(file.to_str()?)?)?;
+            Some((file, ns))
+        });
+        waited.collect::<Vec<_>>()
     };
-    lines.filter_map(of_group).max()
+    lines.flat_map(of_group).collect()
 }
 
 /// `throttled_usec` in version 2; `throttled_time` in version 1, in nanoseconds.
@@ -47,18 +60,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_group_that_waited_longest_counts_of_both_versions() {
-        let files = |file: &str| {
-            let text = match file {
-                "/sys/fs/cgroup/a/b/cpu.stat" => "usage_usec 9\nnr_throttled 2\nthrottled_usec 7",
-                "/sys/fs/cgroup/a/cpu.stat" => "usage_usec 9\nnr_throttled 3\nthrottled_usec 8",
-                "/sys/fs/cgroup/cpu/c/cpu.stat" => "nr_periods 1\nthrottled_time 9000",
-                _ => return None,
-            };
-            Some(text.to_owned())
+    fn the_group_that_waited_longest_since_then_counts_of_both_versions() {
+        let throttled = |groups: &str, own_us: u64| {
+            throttled_of(groups, |file| {
+                Some(match file {
+                    "/sys/fs/cgroup/a/b/cpu.stat" => {
+                        format!("usage_usec 9\nnr_throttled 2\nthrottled_usec {own_us}")
+                    }
+                    "/sys/fs/cgroup/a/cpu.stat" => "nr_throttled 3\nthrottled_usec 900".to_owned(),
+                    "/sys/fs/cgroup/cpu/c/cpu.stat" => {
+                        format!("nr_periods 1\nthrottled_time {}", 2_000 * own_us)
+                    }
+                    _ => return None,
+                })
+            })
         };
-        assert_eq!(throttled("0::/a/b\n", files), Some(8_000));
-        assert_eq!(throttled("3:cpu,cpuacct:/c\n0::/a/b\n", files), Some(9_000));
-        assert_eq!(throttled("0::/d\n", files), None);
+        let since = |groups: &str| throttled_ns(&throttled(groups, 7), &throttled(groups, 9));
+        // The parent was out of quota for longer, but before.
+        assert_eq!(since("0::/a/b\n"), Some(2_000));
+        assert_eq!(since("3:cpu,cpuacct:/c\n0::/a/b\n"), Some(4_000));
+        assert_eq!(since("0::/d\n"), None);
     }
 }

@@ -6,8 +6,9 @@ use fabricmark_record::{ProcessUsage, Usage};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::events::EventMeter;
+use crate::quota::{self, Throttled};
 use crate::stat::{self, Ticks};
-use crate::{quota, read, sys};
+use crate::{read, sys};
 
 /// Reads resource usage from `start` to `finish`. Each call takes about 0.3 ms and must be outside of the measured
 /// time.
@@ -16,7 +17,7 @@ pub struct UsageMeter {
     began: Instant,
     process: ProcessUsage,
     ticks: Ticks,
-    throttled_ns: Option<u64>,
+    throttled: Throttled,
 }
 
 impl UsageMeter {
@@ -25,8 +26,8 @@ impl UsageMeter {
     pub fn start() -> Self {
         // Events first, so that the other readings are as close as possible to the measured time.
         let events = EventMeter::start();
-        let throttled_ns = quota::throttled_ns();
-        Self { events, began: Instant::now(), process: process(), ticks: ticks(), throttled_ns }
+        let throttled = quota::throttled();
+        Self { events, began: Instant::now(), process: process(), ticks: ticks(), throttled }
     }
 
     /// Usage since `start`.
@@ -37,9 +38,7 @@ impl UsageMeter {
             process: since(&self.process, &now),
             machine: stat::usage(&self.ticks, &ticks),
             events: self.events.finish(),
-            throttled_ns: quota::throttled_ns()
-                .zip(self.throttled_ns)
-                .map(|(now, before)| now.saturating_sub(before)),
+            throttled_ns: quota::throttled_ns(&self.throttled, &quota::throttled()),
         }
     }
 }

@@ -1,7 +1,9 @@
 //! An open adapter, found by an IP address of this machine.
 
+use std::fs;
 use std::io;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::abi::{self, PortAttr};
@@ -149,15 +151,40 @@ fn find<'a>(
     Ok((port, gid))
 }
 
-/// Whether a network device belongs to an adapter: IPoIB.
+/// Whether a network device is that of IPoIB on a port.
 fn is_behind(port: &Port, device: &str) -> bool {
-    let folder = format!("/sys/class/net/{device}/device/infiniband/{}", port.adapter);
-    std::path::Path::new(&folder).is_dir()
+    is_behind_in(Path::new("/sys/class/net"), port, device)
+}
+
+/// As [`is_behind`], by the network devices in this folder. `dev_port` is the number of the port from 0
+/// (Documentation/ABI/testing/sysfs-class-net); without it the adapter has one.
+fn is_behind_in(devices: &Path, port: &Port, device: &str) -> bool {
+    let device = devices.join(device);
+    let dev_port = fs::read_to_string(device.join("dev_port")).ok();
+    let number = dev_port.and_then(|text| text.trim().parse::<u32>().ok()).unwrap_or(0);
+    device.join("device/infiniband").join(&port.adapter).is_dir()
+        && u32::from(port.number) == number.saturating_add(1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_port_of_an_adapter_has_the_device_with_its_number() {
+        let devices = tempfile::tempdir().unwrap();
+        for (device, number) in [("ib0", "0\n"), ("ib1", "1\n")] {
+            let folder = devices.path().join(device);
+            fs::create_dir_all(folder.join("device/infiniband/mlx4_0")).unwrap();
+            fs::write(folder.join("dev_port"), number).unwrap();
+        }
+        let behind = |number, device| {
+            let port = Port { number, ..port("mlx4_0", Vec::new()) };
+            is_behind_in(devices.path(), &port, device)
+        };
+        assert_eq!([behind(1, "ib0"), behind(2, "ib0")], [true, false]);
+        assert_eq!([behind(1, "ib1"), behind(2, "ib1")], [false, true]);
+    }
 
     fn gid(index: u8, ip: &str, kind: GidKind) -> Gid {
         let bytes = match ip.parse().unwrap() {

@@ -52,9 +52,10 @@ impl Place {
     }
 
     /// Whether the kernel or the device may make another value of the one that is written: drivers round times and
-    /// ring sizes, and masks are limited to the CPUs of the machine.
+    /// ring sizes, masks are limited to the CPUs of the machine, and a sysctl of several numbers takes the first ones of an
+    /// incomplete or invalid list.
     pub fn is_rounded(&self) -> bool {
-        matches!(self, Self::Parameter(_) | Self::Rps(_) | Self::Xps(_))
+        matches!(self, Self::Parameter(_) | Self::Rps(_) | Self::Xps(_) | Self::Sysctl(_))
     }
 
     /// Reads the value, in the form in which values are compared.

@@ -79,7 +79,7 @@ impl StoreError {
 /// it grows by 32 KiB (WALINDEX_PGSZ in sqlite3.c).
 fn has_no_room(path: &Path) -> bool {
     const SHARED_MEMORY_BYTES: u64 = 32 << 10;
-    let folder = path.parent().unwrap_or(path);
-    rustix::fs::statvfs(folder)
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    rustix::fs::statvfs(folder.unwrap_or(Path::new(".")))
         .is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) < SHARED_MEMORY_BYTES)
 }

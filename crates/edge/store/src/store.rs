@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use fabricmark_record::{Instrument, Record, SCHEMA_VERSION};
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row, params};
+use rusqlite::{
+    Connection, OpenFlags, OptionalExtension, Params, Row, Transaction, TransactionBehavior, params,
+};
 use rusqlite_migration::{M, MigrationDefinitionError, Migrations};
 
 use crate::error::StoreError;
@@ -130,6 +132,10 @@ impl Store {
     /// Stores a new experiment, under the first free name of `stem` and a number.
     pub fn begin(&self, stem: &str, facts: &Facts) -> Result<Experiment, StoreError> {
         let instrument = serde_json::to_string(&facts.instrument).expect("figures are plain data");
+        // Another process may begin at the same time.
+        let transaction =
+            Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
+        let transaction = transaction.map_err(self.error())?;
         let taken: Vec<String> = self.experiments()?.into_iter().map(|known| known.name).collect();
         let name = (1..)
             .map(|number| format!("{stem}-{number}"))
@@ -144,6 +150,7 @@ impl Store {
                 instrument, facts.host, facts.link
             ],
         )?;
+        transaction.commit().map_err(self.error())?;
         self.find(&name)
     }
 

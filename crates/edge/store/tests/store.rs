@@ -35,6 +35,25 @@ fn record(block: u32, place: u32) -> Record {
 }
 
 #[test]
+fn experiments_that_begin_at_once_have_names_of_their_own() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("s.sqlite");
+    Store::open(&path).unwrap();
+    let begin = || {
+        let store = Store::open(&path).unwrap();
+        let names = (0..20).map(|_| store.begin("plan", &facts()).unwrap().name);
+        names.collect::<Vec<_>>()
+    };
+    let mut names = thread::scope(|scope| {
+        let other = scope.spawn(begin);
+        [begin(), other.join().unwrap()].concat()
+    });
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 40);
+}
+
+#[test]
 fn records_come_back_equal_and_in_the_order_of_their_runs() {
     let folder = TempDir::new().unwrap();
     let store = Store::open(&folder.path().join("s.sqlite")).unwrap();

@@ -72,6 +72,10 @@ impl Trusted {
         let end = if whole.is_empty() || whole.ends_with('\n') { "" } else { "\n" };
         let line = format!("{end}{fingerprint} {name}\n");
         let bytes = whole.len() as u64;
+        if bytes + line.len() as u64 > FILE_MAX {
+            // A longer list is not read: nobody would be trusted any more.
+            return Err(TrustError::TooLarge { path: self.path.clone(), max: FILE_MAX });
+        }
         let added = file.set_len(bytes).and_then(|()| {
             if file.write(line.as_bytes())? < line.len() {
                 file.set_len(bytes)?;

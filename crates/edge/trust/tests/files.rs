@@ -153,6 +153,18 @@ fn a_key_is_added_once_and_keeps_its_name() {
 }
 
 #[test]
+fn a_list_does_not_grow_beyond_what_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let trusted = Trusted::at(folder.path().join("trusted"));
+    let [a, b] = [(); 2].map(|()| Identity::generate().unwrap().fingerprint());
+    let line = format!("{a} a\n");
+    write(&trusted, format!("{line}#{}\n", "-".repeat(256 * 1024 - line.len() - 12)));
+    let refused = trusted.add(&b, &name("b"));
+    assert!(matches!(refused, Err(TrustError::TooLarge { max: 262_144, .. })));
+    assert_eq!(trusted.knows(&a).unwrap(), Some(name("a")));
+}
+
+#[test]
 fn lines_written_by_hand_are_read_and_a_change_is_seen() {
     let folder = tempfile::tempdir().unwrap();
     let trusted = Trusted::at(folder.path().join("trusted"));

@@ -182,6 +182,12 @@ fn a_value_that_the_device_rounded_is_undone() {
     machine.edit(|entry| entry.state = State::Changing);
     assert_eq!(machine.outcomes(), [Outcome::PutBack { value: "1".to_owned() }]);
     assert!(machine.is_as_before());
+    // Of an incomplete list the kernel takes the first numbers.
+    machine.change_and_die(&["sysctl:net.ipv4.tcp_rmem=8192"]);
+    machine.write("proc/sys/net/ipv4/tcp_rmem", "8192\t131072\t6291456\n");
+    machine.edit(|entry| entry.state = State::Changing);
+    assert!(matches!(machine.outcomes()[..], [Outcome::PutBack { .. }]));
+    assert!(machine.is_as_before());
     // An MTU is not rounded: somebody else has set this one.
     machine.change_and_die(&["mtu=9000"]);
     machine.write("sys/class/net/eth0/mtu", "8996\n");
