@@ -167,10 +167,15 @@ fn bench(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn code(results: &[session::Played], is_interrupted: bool) -> ExitCode {
-    let mut answers = results.iter().flat_map(|result| &result.answers);
+    let verdicts = || results.iter().flat_map(|result| &result.answers).map(|one| &one.verdict);
+    let is_comparable =
+        |verdict: &judge::Verdict| !matches!(verdict, judge::Verdict::NotComparable(_));
     if is_interrupted {
         INTERRUPTED.into()
-    } else if answers.any(|answer| answer.verdict == judge::Verdict::Missed) {
+    } else if !verdicts().any(is_comparable) {
+        // No row at all, or a program that does not run.
+        FAILED.into()
+    } else if verdicts().any(|verdict| *verdict == judge::Verdict::Missed) {
         MISSED.into()
     } else {
         ExitCode::SUCCESS
@@ -216,6 +221,13 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn nothing_measured_is_no_success() {
+        let text = |code| format!("{code:?}");
+        assert_eq!(text(code(&[], false)), text(ExitCode::from(FAILED)));
+        assert_eq!(text(code(&[], true)), text(ExitCode::from(INTERRUPTED)));
+    }
 
     #[test]
     fn its_options_are_the_rows_of_its_document_and_command_lines_of_documents_are_accepted() {

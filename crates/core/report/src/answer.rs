@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::Experiment;
 use crate::number::{count, fixed, percent, share};
+use crate::runs::NO_RATIO;
 use crate::table::{Change, Group, TableView};
 use crate::{label, notes, short};
 
@@ -132,6 +133,10 @@ fn of_group(
     let candidate = label::level(compare.factor, &compare.candidate);
     let baseline = label::level(compare.factor, &compare.baseline);
     let withheld = changes().filter(|change| change.withheld.is_some()).count();
+    let is_zero = |change: &&Change| {
+        change.withheld.as_deref().is_some_and(|reason| reason.ends_with(NO_RATIO))
+    };
+    let zeros = changes().filter(is_zero).count();
     let uncompared = group.rows.len() - found.len() - withheld;
     let rows = count(group.rows.len(), "row");
     let part = |verdict: Verdict, words: &str| {
@@ -166,8 +171,11 @@ fn of_group(
             false => format!("{candidate} against {baseline} is {first}"),
         };
     }
-    if withheld > 0 {
-        parts.push(format!("too many invalid runs in {withheld} of {rows}"));
+    if withheld > zeros {
+        parts.push(format!("too many invalid runs in {} of {rows}", withheld - zeros));
+    }
+    if zeros > 0 {
+        parts.push(format!("values of 0, which have no ratio, in {zeros} of {rows}"));
     }
     if uncompared > 0 {
         parts.push(format!("no comparison in {uncompared} of {rows}"));

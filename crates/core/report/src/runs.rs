@@ -18,6 +18,9 @@ pub(crate) struct Runs<'a> {
     pub failed: Vec<&'a Record>,
 }
 
+/// Why values of 0 are not compared.
+pub(crate) const NO_RATIO: &str = "0 has no ratio to another value";
+
 /// Runs by key of their point.
 pub(crate) struct ByPoint<'a>(HashMap<String, Runs<'a>>);
 
@@ -83,6 +86,17 @@ impl<'a> Runs<'a> {
         };
         let (own, others) = (by_block(self), by_block(other));
         own.iter().filter_map(|(block, own)| own.log_ratio_to(others.get(block)?)).collect()
+    }
+
+    /// Why there is no comparison if a run of either point has 0, which has no ratio: `0 in 4 of 6 runs: ...`.
+    pub(crate) fn without_ratio(&self, other: &Self, figure: Figure) -> Option<String> {
+        let (own, others) = (self.by_block(figure), other.by_block(figure));
+        let pairs = own.iter().filter_map(|(block, own)| Some((own, others.get(block)?)));
+        let has_zero = |(own, other): (&f64, &f64)| *own <= 0.0 || *other <= 0.0;
+        let zeros: Vec<bool> = pairs.map(has_zero).collect();
+        let with_zero = zeros.iter().filter(|&&has_zero| has_zero).count();
+        (with_zero > 0)
+            .then(|| format!("0 in {with_zero} of {}: {NO_RATIO}", count(zeros.len(), "run")))
     }
 
     /// Reason of each invalid run, in order of blocks.

@@ -46,7 +46,8 @@ pub(crate) struct Row<'a> {
 pub struct Change {
     /// `None` if there are too few valid runs, or it is withheld.
     pub comparison: Option<Comparison>,
-    /// Why a comparison of existing runs is withheld: more than a tenth of the runs of a side are invalid.
+    /// Why a comparison of existing runs is withheld: more than a tenth of the runs of a side are invalid, or a value is 0,
+    /// which has no ratio.
     pub withheld: Option<String>,
     /// Change of the limits; `None` if one of the points has no limit.
     pub of_limits: Option<LimitChange>,
@@ -90,18 +91,17 @@ impl Change {
             !(interval.low..=interval.high).contains(&found.change.value)
         };
         let is_beyond_means = wholes.zip(found.as_ref()).is_some_and(is_beyond);
-        Self { of_limits, is_beyond_means, ..Self::unless_withheld(a, b, found) }
+        let withheld = a.withheld(b).or_else(|| a.without_ratio(b, figure));
+        let comparison = found.filter(|_| withheld.is_none());
+        Self { comparison, withheld, of_limits, is_beyond_means }
     }
 
     /// Compares the deciding figures of all runs as independent samples.
     pub(crate) fn unpaired(a: &Runs<'_>, b: &Runs<'_>, figure: Figure, confidence: f64) -> Self {
         let (better, tie) = figure.judged_by();
-        Self::unless_withheld(a, b, unpaired(&a.deciding(), &b.deciding(), confidence, better, tie))
-    }
-
-    fn unless_withheld(a: &Runs<'_>, b: &Runs<'_>, comparison: Option<Comparison>) -> Self {
+        let found = unpaired(&a.deciding(), &b.deciding(), confidence, better, tie);
         let withheld = a.withheld(b);
-        Self { comparison: comparison.filter(|_| withheld.is_none()), withheld, ..Self::default() }
+        Self { comparison: found.filter(|_| withheld.is_none()), withheld, ..Self::default() }
     }
 
     /// The change, and the verdict or why there is none.

@@ -86,8 +86,10 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
         }
         if group.cells().any(|cell| cell.loss.is_some()) {
             let lost = |cell: &Option<&Cell<'_>>| {
-                cell.and_then(|cell| cell.loss)
-                    .map_or_else(|| "0".to_owned(), |loss| number::share(loss.share()))
+                let Some(cell) = cell.filter(|cell| cell.estimate.is_some()) else {
+                    return String::new();
+                };
+                cell.loss.map_or_else(|| "0".to_owned(), |loss| number::share(loss.share()))
             };
             columns.push(("lost %".to_owned(), cells.iter().map(lost).collect()));
         }

@@ -13,7 +13,9 @@ use super::svg::{COLOURS, line_swatch, marker, open_line, open_point, path};
 const INSET: f64 = 16.0;
 
 pub(super) fn draw(plot: &Plot, form: Form) -> String {
-    let scale = match plot.is_linear {
+    // 0 has no place on a logarithmic axis.
+    let has_zero = plot.dots().any(|dot| dot.value <= 0.0);
+    let scale = match plot.is_linear || has_zero {
         true => Scale::linear(values(plot)),
         false => Scale::log(values(plot)),
     };

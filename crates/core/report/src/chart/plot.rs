@@ -164,7 +164,8 @@ impl XLevel {
             _ if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{}Ki", bytes >> 10),
             _ => bytes.to_string(),
         };
-        Self { label, place: (bytes.max(1) as f64).log2() }
+        // 0 is left of 1.
+        Self { label, place: if bytes == 0 { -1.0 } else { (bytes as f64).log2() } }
     }
 }
 

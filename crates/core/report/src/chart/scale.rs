@@ -89,7 +89,7 @@ impl Scale {
         let decimals = if tick == 0.0 || tick >= 1.0 && tick.fract() == 0.0 {
             0
         } else {
-            (1.0 - tick.log10().floor()).clamp(0.0, 6.0) as usize
+            (2.0 - tick.log10().floor()).clamp(0.0, 6.0) as usize
         };
         let text = number::fixed(tick, decimals);
         if text.contains('.') {
@@ -119,6 +119,8 @@ mod tests {
     fn ticks_are_written_without_noise() {
         let written = [0.0, 0.05, 0.5, 2.5, 100.0, 20_000.0].map(Scale::written);
         assert_eq!(written, ["0", "0.05", "0.5", "2.5", "100", "20,000"]);
+        // An axis of twelve seconds ends at 12.5.
+        assert_eq!([0.125, 1.25, 12.5].map(Scale::written), ["0.125", "1.25", "12.5"]);
     }
 
     proptest! {

@@ -169,3 +169,23 @@ fn no_claim_is_judged_on_a_point_of_which_more_than_a_tenth_of_the_runs_is_inval
     assert_eq!(cells(1), cells(0));
     assert_eq!(cells(2), cells(0) - 1);
 }
+
+/// Retransmits or losses, of which some runs have none.
+#[test]
+fn values_of_0_have_no_verdict_by_the_runs_without_them() {
+    let mut experiment = with_invalid(0);
+    for record in experiment.records.iter_mut().filter(|record| is_meant(record)) {
+        if let Some(goodput) = record.figures.get_mut(Figure::Goodput)
+            && record.place.block < 2
+        {
+            goodput.value = 0.0;
+        }
+    }
+    let comparison = row(&experiment)["comparisons"][0].clone();
+    assert!(comparison["result"].is_null(), "{comparison}");
+    let withheld = comparison["withheld"].as_str().unwrap();
+    assert!(withheld.starts_with("0 in 2 of 10 runs"), "{withheld}");
+    let found = text(&experiment.experiment(), 500);
+    let line = found.lines().find(|line| line.starts_with("TCP goodput, ethernet")).unwrap();
+    assert!(line.contains("values of 0, which have no ratio, in 1 of 14 rows"), "{line}");
+}
