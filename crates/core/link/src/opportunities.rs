@@ -111,7 +111,9 @@ impl<T: Clone> Element<T> for Opportunities<T> {
                 self.calendar.skip(now);
                 self.credit_bytes = self.calendar.bytes * u64::from(self.calendar.stay);
             }
-            self.queue.push(now, now, packet, true, counters);
+            // A packet for which nothing has to leave first needs no room.
+            let busy = !self.is_idle();
+            self.queue.push(now, now, packet, busy, counters);
         }
         match self.depart(now, counters) {
             Some(packet) => Output::Packet { port: 0, packet },
@@ -172,6 +174,13 @@ mod tests {
         // Within a period packets leave at once while bytes are left; the other 1000 bytes leave in the next period.
         let times = departures(element(), &[(30 * US, 2000), (90 * US, 2000), (450 * US, 10)]);
         assert_eq!(times, [30 * US, 100 * US, 450 * US]);
+    }
+
+    #[test]
+    fn a_packet_longer_than_the_queue_passes_an_idle_schedule() {
+        let short = Queue::drop_tail(Limit::Bytes(1042));
+        let element = Opportunities::schedule(62_487, Nanos(5995 * US), short).unwrap();
+        assert_eq!(departures(element, &[(0, 1500)]), [0]);
     }
 
     #[test]

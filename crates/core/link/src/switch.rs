@@ -1,5 +1,7 @@
 //! A switch: forwards packets by the port that leads to their destination.
 
+use std::collections::VecDeque;
+
 use fabricmark_units::{Instant, Nanos};
 
 use crate::egress::Egress;
@@ -14,6 +16,9 @@ use crate::{Counters, Element, Input, Line, Output, Packet, Queue, Reason};
 #[derive(Debug)]
 pub struct Switch<T> {
     ports: Vec<Egress<T>>,
+    /// Packets inside the switch by output port, with the time at which they reach its queue and that from which they may
+    /// leave.
+    inside: Vec<VecDeque<(Instant, Instant, Packet<T>)>>,
     /// Output port of each destination.
     routes: Vec<u16>,
     forwarding: Forwarding,
@@ -41,8 +46,10 @@ impl<T: Clone> Switch<T> {
         forwarding: Forwarding,
         delay: Nanos,
     ) -> Self {
-        let ports = ports.into_iter().map(|(line, queue)| Egress::new(line, queue)).collect();
-        Self { ports, routes, forwarding, delay }
+        let ports: Vec<_> =
+            ports.into_iter().map(|(line, queue)| Egress::new(line, queue)).collect();
+        let inside = ports.iter().map(|_| VecDeque::new()).collect();
+        Self { ports, inside, routes, forwarding, delay }
     }
 
     /// The port to the destination of a packet that arrived by `from`; `None` if there is none or it is `from`
@@ -74,7 +81,9 @@ impl<T: Clone> Element<T> for Switch<T> {
             Input::Packet { port, packet } => match self.route(&packet, port.into()) {
                 Some(to) => {
                     let ready = self.ready(now, port.into(), to, &packet);
-                    self.ports[to].arrive(now, ready, packet, counters);
+                    // No packet overtakes another one on its way to the same port.
+                    let before = self.inside[to].back().map_or(now, |&(at, ..)| at);
+                    self.inside[to].push_back((ready.max(before).max(now), ready, packet));
                 }
                 None => counters.drop(Reason::NoRoute, packet.length),
             },
@@ -85,12 +94,20 @@ impl<T: Clone> Element<T> for Switch<T> {
             }
             Input::Wake => {}
         }
+        for (egress, inside) in self.ports.iter_mut().zip(&mut self.inside) {
+            while inside.front().is_some_and(|&(at, ..)| at <= now)
+                && let Some((_, ready, packet)) = inside.pop_front()
+            {
+                egress.arrive(now, ready, packet, counters);
+            }
+        }
         for (egress, port) in self.ports.iter_mut().zip(0..) {
             if let Some(packet) = egress.depart(now, counters) {
                 return Output::Packet { port, packet };
             }
         }
-        Output::wait(self.ports.iter().filter_map(Egress::wake).min())
+        let reaches = self.inside.iter().filter_map(|inside| Some(inside.front()?.0));
+        Output::wait(self.ports.iter().filter_map(Egress::wake).chain(reaches).min())
     }
 }
 
@@ -135,6 +152,21 @@ mod tests {
         assert_eq!(time_through(gigabit, Forwarding::Store, Nanos(500)), 1526 * 8 + 500);
         assert_eq!(time_through(gigabit, CUT, Nanos(0)), 14 * 8);
         assert_eq!(time_through(gigabit, CUT, Nanos(500)), 14 * 8 + 500);
+    }
+
+    #[test]
+    fn packets_inside_a_switch_fill_no_queue() {
+        let mut net = Net::new();
+        let switch = net.add(switch([10_000; 4], Forwarding::Store, Nanos(50_000)));
+        // At the rate of the line; the queue has room for ten.
+        for number in 0..60 {
+            net.arrive(Instant(1_231 * number), (switch, 0), packet(1));
+        }
+        let mut last = Instant(0);
+        let left = std::iter::from_fn(|| net.next(Instant(1_000_000)));
+        let left = left.inspect(|departure| last = departure.at).count();
+        assert_eq!((left, net.counters(switch).dropped_in_all().packets), (60, 0));
+        assert!(last.0 < 59 * 1_231 + 50_000 + 2 * 1_231, "{last:?}");
     }
 
     #[test]

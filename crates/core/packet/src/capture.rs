@@ -225,6 +225,15 @@ mod tests {
     }
 
     #[test]
+    fn a_simple_packet_ends_with_the_snapshot_length_of_its_interface() {
+        let mut file = blocks(u32::to_le_bytes, u16::to_le_bytes, &[]);
+        // Behind the section of 28 bytes, and the kind, length and link type of the interface.
+        file[28 + 12] = 2;
+        let packet = &all(&file)[0];
+        assert_eq!((packet.bytes, packet.captured_from_bytes), (&[1, 2][..], 3));
+    }
+
+    #[test]
     fn time_stamps_have_the_unit_and_the_start_of_their_interface() {
         let halves = [0x80 | 32, 0, 0, 0];
         let resolution = [&IF_TSRESOL.to_le_bytes()[..], &1u16.to_le_bytes(), &halves].concat();

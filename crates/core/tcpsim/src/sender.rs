@@ -99,8 +99,8 @@ impl Sender {
         if self.timeout.due.is_none_or(|due| due > now) {
             return;
         }
+        self.window.collapse(!self.timeout.is_repeated());
         self.timeout.expire();
-        self.window.collapse();
         self.recovery = None;
         self.tally.timeouts += 1;
         self.board.lose_all();

@@ -51,6 +51,11 @@ impl Timeout {
         }
     }
 
+    /// Whether nothing was acknowledged since the last timeout.
+    pub fn is_repeated(&self) -> bool {
+        self.backoff > 0
+    }
+
     /// The timer expired: the next timeout is twice as long.
     pub fn expire(&mut self) {
         self.backoff += 1;

@@ -107,12 +107,15 @@ impl Window {
         self.hystart = None;
     }
 
-    /// Reduces the window to one segment on a retransmission timeout.
-    pub fn collapse(&mut self) {
-        let before = self.segments;
-        self.reduce();
-        if let Some(cubic) = &mut self.cubic {
-            cubic.collapse(before);
+    /// Reduces the window to one segment on a retransmission timeout. The threshold is reduced by the first of consecutive
+    /// timeouts alone (RFC 5681, section 3.1).
+    pub fn collapse(&mut self, is_first: bool) {
+        if is_first {
+            let before = self.segments;
+            self.reduce();
+            if let Some(cubic) = &mut self.cubic {
+                cubic.collapse(before);
+            }
         }
         self.segments = 1.0;
     }

@@ -234,6 +234,17 @@ fn a_link_that_was_down_is_found_again_by_time_outs() {
     assert!(outcome.intervals[13].goodput_bps() > 1e6, "{:?}", outcome.intervals[13]);
 }
 
+/// RFC 5681, section 3.1: only the first of consecutive time-outs halves the threshold.
+#[test]
+fn slow_start_after_several_time_outs_goes_to_half_the_window_before_the_first() {
+    let settings = Settings { window_bytes: 100 * 1460, ..RENO };
+    let outcome = run(&settings, 100, "up=2s down=3s", 7000, 1000);
+    assert_eq!(outcome.timeouts, 2);
+    // 1, 2, 4 ... 32 and 50 segments in the round trips from 5 to 6 s, and more than 50 in each of the next second.
+    let segments = outcome.intervals[6].delivered_bytes / 1460;
+    assert!(segments > 450, "{segments}");
+}
+
 #[test]
 fn thirteen_million_segments_in_flight_are_simulated_in_trains() {
     let settings = Settings { window_bytes: 14_000_000 * 1460, ..CUBIC };

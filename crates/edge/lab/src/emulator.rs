@@ -2,6 +2,7 @@
 
 use std::mem;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::LazyLock;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -334,7 +335,9 @@ impl Worker {
         if !is_soon {
             self.begin_turn(now);
             // 0 disarms the timer.
-            let at = Duration::from_nanos(due.map_or(0, |due| due.0 - SPIN.0));
+            let at = Duration::from_nanos(
+                due.map_or(0, |due| (due.0 - SPIN.0).saturating_add(*BEGAN_NS)),
+            );
             let it_value = Timespec::try_from(at).unwrap_or_default();
             let once = Itimerspec { it_interval: Timespec::default(), it_value };
             // This fails only for an invalid time; the packets then wait for other events.
@@ -454,7 +457,12 @@ impl Worker {
     }
 }
 
-/// Present time of CLOCK_MONOTONIC.
+/// When the clock was first read, on CLOCK_MONOTONIC: the periods of links, such as `up` and `down`, begin with the first
+/// lab of the process, and not with the machine.
+static BEGAN_NS: LazyLock<u64> = LazyLock::new(machine_ns);
+
+/// Time since then.
 pub(crate) fn clock() -> Instant {
-    Instant(machine_ns())
+    let began_ns = *BEGAN_NS;
+    Instant(machine_ns() - began_ns)
 }

@@ -110,6 +110,8 @@ pub(crate) struct Path {
     name: String,
     pub(crate) words: LinkWords,
     seed: u64,
+    /// How often its elements were built anew.
+    changes: u64,
     /// The port at which it begins, if it begins at a switch.
     port: Option<SwitchPort>,
     /// Whether super-packets are segmented before the link.
@@ -139,7 +141,8 @@ impl Path {
         let way = Way::build(&words, port.as_ref(), seed, &name)?;
         let traffic = Traffic { name: name.clone(), ..Traffic::default() };
         let (before, writer) = (Vec::new(), Writer::default());
-        Ok(Self { name, words, seed, port, does_segment, way, before, traffic, writer })
+        let changes = 0;
+        Ok(Self { name, words, seed, changes, port, does_segment, way, before, traffic, writer })
     }
 
     /// Changes the options for packets that arrive from now on; packets in flight are not affected.
@@ -155,7 +158,10 @@ impl Path {
     }
 
     fn rebuild(&mut self) -> Result<(), Invalid> {
-        let way = Way::build(&self.words, self.port.as_ref(), self.seed, &self.name)?;
+        self.changes += 1;
+        // With the same name the random numbers would begin again.
+        let name = format!("{} {}", self.name, self.changes);
+        let way = Way::build(&self.words, self.port.as_ref(), self.seed, &name)?;
         self.before.push(std::mem::replace(&mut self.way, way));
         Ok(())
     }

@@ -60,6 +60,8 @@ struct Interface {
     ticks_per_s: u64,
     /// Seconds to add to timestamps.
     offset_s: i64,
+    /// Most bytes of a packet; 0: not limited.
+    snapshot_bytes: u32,
 }
 
 impl<'a> Iterator for Packets<'a> {
@@ -159,9 +161,12 @@ fn block<'a>(
         }
         SIMPLE_PACKET => {
             let captured_from_bytes = body.u32()?;
-            let link_type = interfaces.first().ok_or_else(unknown)?.link_type;
-            // The captured length is implied by the length of the block.
-            let bytes = captured_from_bytes.min(u32::try_from(body.rest.len()).unwrap_or(u32::MAX));
+            let &Interface { link_type, snapshot_bytes, .. } =
+                interfaces.first().ok_or_else(unknown)?;
+            // The captured length is implied by the snapshot length, and by that of the block, which is padded.
+            let most = if snapshot_bytes == 0 { u32::MAX } else { snapshot_bytes };
+            let block = u32::try_from(body.rest.len()).unwrap_or(u32::MAX);
+            let bytes = captured_from_bytes.min(most).min(block);
             let bytes = body.packet_bytes(bytes)?;
             Ok(Some(Captured { link_type, time_ns: None, captured_from_bytes, bytes }))
         }
@@ -171,9 +176,10 @@ fn block<'a>(
 
 fn interface(body: &mut Reader<'_>) -> Result<Interface, CaptureError> {
     let link_type = LinkType::of_number(body.u16()?);
-    // Reserved field and snapshot length.
-    body.take(6)?;
-    let mut interface = Interface { link_type, ticks_per_s: 1_000_000, offset_s: 0 };
+    body.take(2)?;
+    let snapshot_bytes = body.u32()?;
+    let mut interface =
+        Interface { link_type, ticks_per_s: 1_000_000, offset_s: 0, snapshot_bytes };
     while let (Ok(code @ 1..), Ok(length)) = (body.u16(), body.u16()) {
         let mut value = body.take(u64::from(length).next_multiple_of(4))?;
         match (code, length) {

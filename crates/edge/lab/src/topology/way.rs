@@ -155,12 +155,14 @@ impl Topology {
         Some(Path { hops, propagation_ns: Nanos(0) })
     }
 
-    /// Technology of a link in one direction, if it alone determines rate and MTU.
+    /// Technology of a link in one direction, if it alone determines rate, MTU and framing.
     fn technology(&self, link: usize, end: usize) -> Option<Link> {
         let words = &self.links[link].words[end];
         let technology = words.link()?;
         let rate_bps = technology.rate_bps()?.as_f64();
+        let framing = words.describe().wire.and_then(|wire| wire.framing);
         let is_all = words.mtu() == technology.mtu()
+            && framing == Some(technology)
             && words.rate_bps().is_some_and(|bps| (bps / rate_bps - 1.0).abs() < 1e-9);
         is_all.then_some(technology)
     }
@@ -246,5 +248,9 @@ mod tests {
         let topology = Topology::parse(text).unwrap();
         assert_eq!(topology.way("a", "c").unwrap().links, [(2, 0), (3, 0)]);
         assert_eq!(topology.way("a", "b").unwrap().path, None);
+        let framed = text.replace("rate=1G", "link=ethernet:1G framing=none");
+        assert_eq!(Topology::parse(&framed).unwrap().way("a", "b").unwrap().path, None);
+        let plain = text.replace("rate=1G", "link=ethernet:1G");
+        assert!(Topology::parse(&plain).unwrap().way("a", "b").unwrap().path.is_some());
     }
 }
