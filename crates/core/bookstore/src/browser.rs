@@ -57,6 +57,15 @@ enum User {
     Known(u32),
     /// Registers when needed.
     New,
+    /// Has registered with this password in the request that the next page answers.
+    Registering {
+        password: String,
+    },
+    /// Signs in as any other customer.
+    Registered {
+        name: String,
+        password: String,
+    },
 }
 
 impl Browser {
@@ -77,6 +86,12 @@ impl Browser {
         let is_over = next == Interaction::Home && now >= self.session_ends;
         let starts_session = self.at.is_none() || page.is_none() || is_over;
         let think = self.think();
+        if let Some(name) = page.and_then(|page| page.user.clone()) {
+            self.user = match std::mem::replace(&mut self.user, User::New) {
+                User::Registering { password } => User::Registered { name, password },
+                user => user,
+            };
+        }
         if starts_session {
             self.begin(now);
         }
@@ -127,7 +142,7 @@ impl Browser {
             Interaction::OrderDisplay => {
                 let customer = match self.user {
                     User::Known(customer) => customer,
-                    User::New => nurand_customer(self.workload.scale.customers(), &mut self.random),
+                    _ => nurand_customer(self.workload.scale.customers(), &mut self.random),
                 };
                 (
                     "/orders".to_owned(),
@@ -198,11 +213,14 @@ impl Browser {
 
     /// Signs in, or registers.
     fn identify(&mut self, page: &Page) -> Vec<(String, String)> {
-        match self.user {
-            User::Known(customer) => {
+        match &self.user {
+            &User::Known(customer) => {
                 signed(page, [("user", user_name(customer)), ("password", password(customer))])
             }
-            User::New => {
+            User::Registered { name, password } => {
+                signed(page, [("user", name.clone()), ("password", password.clone())])
+            }
+            User::New | User::Registering { .. } => {
                 let mut below = |bound: u64| self.random.below(bound);
                 let fields = [
                     ("first-name", title_word(below(1_000) as u32)),
@@ -214,6 +232,8 @@ impl Browser {
                     ("email", "reader@example.com".to_owned()),
                     ("new-password", format!("{:010}", below(10_000_000_000))),
                 ];
+                let [.., (_, password)] = &fields;
+                self.user = User::Registering { password: password.clone() };
                 signed(page, fields)
             }
         }
@@ -302,6 +322,27 @@ mod tests {
         browser.next(Instant(0), None);
         let visit = browser.next(Instant(1), None);
         assert!(visit.starts_session && visit.interaction == Interaction::Home, "{visit:?}");
+    }
+
+    #[test]
+    fn a_new_customer_registers_once_in_a_session() {
+        let workload = Workload { mix: Mix::Ordering, ..WORKLOAD };
+        let mut browser = Browser::new(workload, 1, 0);
+        let page = Page { user: Some("WU2881".to_owned()), ..Page::default() };
+        let (mut registered, mut as_user, mut now) = (0, 0, Instant(0));
+        for _ in 0..50_000 {
+            let visit = browser.next(now, Some(&page));
+            now = now + visit.think;
+            registered = if visit.starts_session { 0 } else { registered };
+            let fields = visit.form.unwrap_or_default();
+            let has = |name: &str, value: &str| {
+                fields.iter().any(|(known, is)| known == name && (value.is_empty() || is == value))
+            };
+            registered += usize::from(has("first-name", ""));
+            as_user += usize::from(has("user", "WU2881") && has("password", ""));
+            assert!(registered < 2, "{fields:?}");
+        }
+        assert!(as_user > 100, "{as_user}");
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub struct Page {
     pub cart: Vec<u32>,
     /// The token with which forms of the page are sent.
     pub token: Option<String>,
+    /// User name of the customer, on the page of a Buy Request.
+    pub user: Option<String>,
 }
 
 impl Page {
@@ -22,6 +24,7 @@ impl Page {
             books: values(html, "href=\"/book/").filter_map(number).collect(),
             cart: values(html, "name=\"quantity-").filter_map(number).collect(),
             token: values(html, "name=\"token\" value=\"").next().map(str::to_owned),
+            user: values(html, "data-user=\"").next().map(str::to_owned),
         }
     }
 }
@@ -38,12 +41,14 @@ mod tests {
     #[test]
     fn images_books_cart_and_token_are_found() {
         let html = "<a href=\"/book/17\"><img src=\"/image/17.jpg\" alt=\"\"></a><a href=\"/book/x\">\
-                    <input name=\"quantity-3\" value=\"1\"><input type=\"hidden\" name=\"token\" value=\"ab\">";
+                    <input name=\"quantity-3\" value=\"1\"><input type=\"hidden\" name=\"token\" value=\"ab\">\
+                    <b data-user=\"WU2881\">WU2881</b>";
         let page = Page {
             images: vec!["/image/17.jpg".to_owned()],
             books: vec![17],
             cart: vec![3],
             token: Some("ab".to_owned()),
+            user: Some("WU2881".to_owned()),
         };
         assert_eq!(Page::read(html), page);
         assert_eq!(Page::read("<a href=\"/book/1"), Page::default());

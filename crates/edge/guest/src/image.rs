@@ -23,6 +23,8 @@ impl Guest {
         if let Some(kept) = kept(&place, line) {
             return Ok(kept);
         }
+        // Before anything is downloaded.
+        initramfs::busybox()?;
         let package = newest(line)?;
         let release = package.trim_start_matches("linux-image-").to_owned();
         say(&format!("fetching {package}, once (about 100 MB)"));

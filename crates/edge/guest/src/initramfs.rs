@@ -18,14 +18,43 @@ const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const FILE: u32 = 0o100_644;
 
+/// A shell that needs no libraries: the guest has none before it mounts the host's files.
+pub(crate) fn busybox() -> Result<Vec<u8>, GuestError> {
+    let program = read(&BUSYBOX.find()?)?;
+    if has_interpreter(&program) {
+        let Program { name, package } = BUSYBOX;
+        return Err(GuestError::Missing(format!(
+            "the program `{name}` of this host needs libraries: as root run apt-get install \
+             --no-install-recommends {package}, which has one that needs none"
+        )));
+    }
+    Ok(program)
+}
+
+/// Whether a 64-bit ELF file names a dynamic linker: a program header of type PT_INTERP (elf(5)).
+fn has_interpreter(elf: &[u8]) -> bool {
+    const PT_INTERP: u32 = 3;
+    let number = |at: usize, bytes: usize| {
+        let bytes = elf.get(at..at.checked_add(bytes)?)?;
+        let number = bytes.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
+        usize::try_from(number).ok()
+    };
+    let headers = || Some((number(0x20, 8)?, number(0x36, 2)?, number(0x38, 2)?));
+    let Some((first, length, count)) = headers() else { return false };
+    (0..count).any(|header| {
+        let at = header.checked_mul(length).and_then(|at| at.checked_add(first));
+        at.and_then(|at| number(at, 4)) == Some(PT_INTERP as usize)
+    })
+}
+
 /// Builds the archive for a kernel whose modules are in this folder.
 pub(crate) fn build(modules: &Path, release: &str) -> Result<Vec<u8>, GuestError> {
-    let busybox = BUSYBOX.find()?;
+    let busybox = busybox()?;
     let mut archive = Archive::default();
     for name in ["bin", "modules", "proc", "sys", "dev", "host", "layer", "new"] {
         archive.add(name, DIRECTORY, &[]);
     }
-    archive.add("bin/busybox", PROGRAM, &read(&busybox)?);
+    archive.add("bin/busybox", PROGRAM, &busybox);
     archive.add("init", PROGRAM, include_bytes!("init.sh"));
     let list = |name: &str| {
         let path = modules.join(name);
@@ -131,6 +160,20 @@ impl Archive {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_needs_a_dynamic_linker_is_told_from_one_that_does_not() {
+        // Two headers of 56 bytes behind the ELF header of 64 bytes.
+        let mut elf = vec![0; 64 + 2 * 56];
+        (elf[0x20], elf[0x36], elf[0x38]) = (64, 56, 2);
+        elf[64] = 1;
+        assert!(!has_interpreter(&elf));
+        elf[64 + 56] = 3;
+        assert!(has_interpreter(&elf));
+        assert!(!has_interpreter(&elf[..64]) && !has_interpreter(b"#!/bin/sh"));
+        // That of this test is linked dynamically or not; it must not panic.
+        has_interpreter(&fs::read("/proc/self/exe").unwrap());
+    }
 
     #[test]
     fn modules_come_behind_what_they_need_and_what_is_built_in_does_not_come() {

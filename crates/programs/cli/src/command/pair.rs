@@ -1,10 +1,11 @@
 //! `fabricmark pair`: exchanges the keys of two hosts, authenticated by a short code.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use fabricmark_trust::pairing::Introduction;
 use fabricmark_trust::{Code, HostName, Identity, Trusted, pair_wait, pair_with};
+use rustix::io::Errno;
 
 use crate::exit::{self, Failure};
 use crate::interrupt::interruptions;
@@ -42,7 +43,14 @@ fn wait(options: &Pair, identity: &Identity, trusted: &Trusted) -> Result<Introd
         None => SocketAddr::new(IpAddr::from(Ipv6Addr::UNSPECIFIED), PAIR_PORT),
     };
     let stop = interruptions()?;
-    let listener = TcpListener::bind(at).map_err(|error| {
+    let listener = TcpListener::bind(at).or_else(|error| match &options.listen {
+        // A host without IPv6.
+        None if error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, PAIR_PORT))
+        }
+        _ => Err(error),
+    });
+    let listener = listener.map_err(|error| {
         Failure::new(exit::Code::RunFailed, format!("cannot listen at {at}: {error}"))
     })?;
     let code = Code::generate()?;
