@@ -167,15 +167,15 @@ fn bench(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn code(results: &[session::Played], is_interrupted: bool) -> ExitCode {
-    let verdicts = || results.iter().flat_map(|result| &result.answers).map(|one| &one.verdict);
-    let is_comparable =
-        |verdict: &judge::Verdict| !matches!(verdict, judge::Verdict::NotComparable(_));
+    let mut answers = results.iter().flat_map(|result| &result.answers);
+    let mut rounds = results.iter().flat_map(|result| &result.rounds);
+    let is_ours_measured = |round: &judge::Round| round.get(rows::OURS).is_some_and(Result::is_ok);
     if is_interrupted {
         INTERRUPTED.into()
-    } else if !verdicts().any(is_comparable) {
+    } else if !rounds.any(is_ours_measured) {
         // No row at all, or a program that does not run.
         FAILED.into()
-    } else if verdicts().any(|verdict| *verdict == judge::Verdict::Missed) {
+    } else if answers.any(|answer| answer.verdict == judge::Verdict::Missed) {
         MISSED.into()
     } else {
         ExitCode::SUCCESS

@@ -58,7 +58,7 @@ impl Interval {
 
 impl Interval {
     /// Adds the next interval. Its numbers may be those of another host, so that no sum overflows.
-    fn extend(&mut self, next: Self) {
+    fn extend(&mut self, next: &Self) {
         let sum = |one: Option<u64>, other: Option<u64>| {
             one.zip(other).map(|(one, other)| one.saturating_add(other))
         };
@@ -71,7 +71,7 @@ impl Interval {
             (lost, more) => lost.or(more),
         };
         self.jitter_ns = next.jitter_ns.or(self.jitter_ns);
-        self.tcp = next.tcp.or(self.tcp.take());
+        self.tcp = next.tcp.or(self.tcp);
     }
 }
 
@@ -87,7 +87,7 @@ impl Series {
             && let Some(rest) = intervals.pop_if(is_short)
             && let Some(last) = intervals.last_mut()
         {
-            last.extend(rest);
+            last.extend(&rest);
         }
         Self { interval_ns, intervals }
     }

@@ -101,7 +101,7 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
                 [value, spread, label::judged(comparison)]
             }
             Change { withheld, .. } => {
-                // The notes below the table give the reason.
+                // A note below the table gives the reason.
                 let how_many = withheld.as_deref().and_then(|why| why.split(':').next());
                 [String::new(), String::new(), how_many.unwrap_or_default().to_owned()]
             }

@@ -46,8 +46,12 @@ impl Guest {
         fs::write(guest.initrd(), files).map_err(GuestError::file(&guest.initrd()))?;
         let home = place.join(&guest.release);
         match fs::rename(&guest.tree, &home) {
-            // Another process has made the same one meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            // Another process has made the same one meanwhile. rename(2): ENOTEMPTY or EEXIST, by file system.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists
+                ) => {}
             renamed => renamed.map_err(GuestError::file(&home))?,
         }
         guest.tree = home;

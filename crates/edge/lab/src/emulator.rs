@@ -2,7 +2,6 @@
 
 use std::mem;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::LazyLock;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -336,7 +335,7 @@ impl Worker {
             self.begin_turn(now);
             // 0 disarms the timer.
             let at = Duration::from_nanos(
-                due.map_or(0, |due| (due.0 - SPIN.0).saturating_add(*BEGAN_NS)),
+                due.map_or(0, |due| (due.0 - SPIN.0).saturating_add(BEGAN_NS.with(|ns| *ns))),
             );
             let it_value = Timespec::try_from(at).unwrap_or_default();
             let once = Itimerspec { it_interval: Timespec::default(), it_value };
@@ -457,12 +456,14 @@ impl Worker {
     }
 }
 
-/// When the clock was first read, on CLOCK_MONOTONIC: the periods of links, such as `up` and `down`, begin with the first
-/// lab of the process, and not with the machine.
-static BEGAN_NS: LazyLock<u64> = LazyLock::new(machine_ns);
+thread_local! {
+    /// When the thread of this emulator first read the clock, on CLOCK_MONOTONIC: the periods of links, such as `up` and
+    /// `down`, begin with the lab, and not with the machine.
+    static BEGAN_NS: u64 = machine_ns();
+}
 
 /// Time since then.
 pub(crate) fn clock() -> Instant {
-    let began_ns = *BEGAN_NS;
+    let began_ns = BEGAN_NS.with(|ns| *ns);
     Instant(machine_ns() - began_ns)
 }

@@ -13,8 +13,8 @@ use super::svg::{COLOURS, line_swatch, marker, open_line, open_point, path};
 const INSET: f64 = 16.0;
 
 pub(super) fn draw(plot: &Plot, form: Form) -> String {
-    // 0 has no place on a logarithmic axis.
-    let has_zero = plot.dots().any(|dot| dot.value <= 0.0);
+    // 0 has no place on a logarithmic axis, which is that of all charts of a group.
+    let has_zero = plot.covers.contains(&0.0) || plot.dots().any(|dot| dot.value <= 0.0);
     let scale = match plot.is_linear || has_zero {
         true => Scale::linear(values(plot)),
         false => Scale::log(values(plot)),
