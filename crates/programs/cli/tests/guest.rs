@@ -24,7 +24,7 @@ fn guest(test: &str, kernel: &str, script: &str) -> Option<Output> {
     let writable = tempfile::tempdir().unwrap();
     let mut command = Command::new(PROGRAM);
     command
-        .args(["lab", "guest", "--kernel", kernel, "--limit", "10min", "--writable"])
+        .args(["lab", "guest", "--kernel", kernel, "--limit", "30min", "--writable"])
         .arg(writable.path())
         .args(["--", "sh", "-c", script])
         .env("WRITABLE", writable.path())
