@@ -183,6 +183,8 @@ fn the_last_apdu_of_a_slow_connection_has_its_whole_timeout() {
                 peer.on_apdu(&Apdu::parse(&bytes).unwrap(), 1);
                 client.write_all(&peer.send(2).emit(false)).unwrap();
             }
+            // The connection stays open until the client has ended.
+            let _ = client.read(&mut bytes);
         });
         let timeout = Nanos::from_secs(1);
         let settings = Settings { packets: 2, timeout, ..settings(target, Transport::Tcp, false) };
