@@ -67,7 +67,7 @@ pub fn reflect_datagrams(socket: &UdpSocket, guard: &Guard, stop: &AtomicBool) -
             peer.on_apdu(&apdu, arrived_ns);
             let answer = peer.send(now_ns()).emit(length == APDU_PADDED_BYTES);
             // A host with several addresses answers from the one that was asked.
-            let from = received.destination.filter(|to| !to.is_multicast());
+            let from = received.destination.filter(|to| !to.to_canonical().is_multicast());
             let _ = datagrams::send(socket, &answer, client, from, None);
         }
     }
