@@ -9,7 +9,7 @@ use crate::support::{both, prepare};
 /// Runs both ends for as long as many flows may need to start.
 pub fn run(levels: &str) -> (EndReport, EndReport) {
     let [start, answer] = [Role::Client, Role::Server]
-        .map(|role| Prepare { duration_ns: Nanos::from_millis(150), ..prepare(role, levels) });
+        .map(|role| Prepare { duration_ns: Nanos::from_millis(500), ..prepare(role, levels) });
     match both(start, answer) {
         (Ok(start), Ok(answer)) => (start, answer),
         (start, answer) => panic!("{levels}: {:?} {:?}", start.err(), answer.err()),
