@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::Experiment;
 use crate::number::{count, fixed, percent, share};
-use crate::runs::NO_RATIO;
 use crate::table::{Change, Group, TableView};
 use crate::{label, notes, short};
 
@@ -133,10 +132,7 @@ fn of_group(
     let candidate = label::level(compare.factor, &compare.candidate);
     let baseline = label::level(compare.factor, &compare.baseline);
     let withheld = changes().filter(|change| change.withheld.is_some()).count();
-    let is_zero = |change: &&Change| {
-        change.withheld.as_deref().is_some_and(|reason| reason.ends_with(NO_RATIO))
-    };
-    let zeros = changes().filter(is_zero).count();
+    let zeros = changes().filter(|change| change.has_zeros()).count();
     let uncompared = group.rows.len() - found.len() - withheld;
     let rows = count(group.rows.len(), "row");
     let part = |verdict: Verdict, words: &str| {
@@ -175,7 +171,7 @@ fn of_group(
         parts.push(format!("too many invalid runs in {} of {rows}", withheld - zeros));
     }
     if zeros > 0 {
-        parts.push(format!("values of 0, which have no ratio, in {zeros} of {rows}"));
+        parts.push(format!("runs with 0, to which a ratio is undefined, in {zeros} of {rows}"));
     }
     if uncompared > 0 {
         parts.push(format!("no comparison in {uncompared} of {rows}"));

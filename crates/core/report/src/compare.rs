@@ -286,7 +286,7 @@ impl ComparedPoint {
             provenance: self.provenance.clone(),
             estimates: estimates.into(),
             comparison: self.change.comparison.as_ref().map(Into::into),
-            withheld: self.change.withheld.clone(),
+            withheld: self.change.reason(),
         }
     }
 

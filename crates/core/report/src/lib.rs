@@ -53,6 +53,7 @@ pub use papers::{PaperPart, PaperView, UnknownPaper, papers_json, papers_text};
 pub use published::published_names;
 pub use require::{Kept, ParseRequirementError, Requirement};
 pub use results::Results;
+pub use runs::Withheld;
 pub use summary::summary_json;
 pub use table::Change;
 pub use text::text;

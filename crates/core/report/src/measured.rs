@@ -415,7 +415,7 @@ pub fn measured_json(m: &Measured<'_>) -> Value {
             figures: figures.collect(),
             limited_by: setting.cell.bottleneck,
             change: setting.change.comparison.as_ref().map(Into::into),
-            withheld: setting.change.withheld,
+            withheld: setting.change.reason(),
         }
     });
     let requirements = m.judged().into_iter().map(|(setting, requirement, result)| {

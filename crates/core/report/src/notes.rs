@@ -7,7 +7,7 @@ use fabricmark_record::{Bottleneck, Record, Warning};
 
 use crate::cell::{Cell, Loss};
 use crate::number::{count, share};
-use crate::runs::{ByPoint, NO_RATIO, Runs, failure, without_numbers};
+use crate::runs::{ByPoint, Runs, Withheld, failure, without_numbers};
 use crate::table::{Change, Group};
 use crate::{label, select};
 
@@ -62,11 +62,8 @@ pub(crate) fn of_table(spec: &Table, groups: &[Group<'_>], runs: &ByPoint<'_>) -
     }
     let changes = || groups.iter().flat_map(|group| &group.rows).flat_map(|row| &row.changes);
     notes.extend(beyond_means(changes()));
-    let is_without_ratio = |change: &Change| {
-        change.withheld.as_deref().is_some_and(|reason| reason.ends_with(NO_RATIO))
-    };
-    if changes().any(is_without_ratio) {
-        notes.push(format!("{NO_RATIO}: no comparison where a run has 0"));
+    if changes().any(Change::has_zeros) {
+        notes.push(format!("no comparison where a run has 0: {}", Withheld::ZEROS));
     }
     notes.extend(groups.iter().filter_map(limited));
     notes.extend(groups.iter().filter_map(loss));

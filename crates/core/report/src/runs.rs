@@ -1,6 +1,7 @@
 //! The records of each point, divided into valid runs and others.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::{self, Display, Formatter};
 
 use fabricmark_plan::{Figure, Point};
 use fabricmark_record::{Bottleneck, INVALID_SHARE_MAX, Outcome, Record};
@@ -18,8 +19,35 @@ pub(crate) struct Runs<'a> {
     pub failed: Vec<&'a Record>,
 }
 
-/// Why values of 0 are not compared.
-pub(crate) const NO_RATIO: &str = "0 has no ratio to another value";
+/// Why the comparison of existing runs is withheld.
+#[derive(Clone, Debug)]
+pub enum Withheld {
+    /// Too many runs of a side are invalid: `12 of 40 runs invalid: nothing arrived`, with the most frequent reason.
+    Invalid(String),
+    /// In some blocks a run has 0.
+    Zeros {
+        /// Number of these blocks.
+        with_zero: usize,
+        /// Number of all blocks with runs of both points.
+        all: usize,
+    },
+}
+
+impl Withheld {
+    /// Why a 0 is not compared.
+    pub(crate) const ZEROS: &str = "a ratio to 0 is undefined";
+}
+
+impl Display for Withheld {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(text) => f.write_str(text),
+            Self::Zeros { with_zero, all } => {
+                write!(f, "0 in {with_zero} of {}: {}", count(*all, "run"), Self::ZEROS)
+            }
+        }
+    }
+}
 
 /// Runs by key of their point.
 pub(crate) struct ByPoint<'a>(HashMap<String, Runs<'a>>);
@@ -88,15 +116,15 @@ impl<'a> Runs<'a> {
         own.iter().filter_map(|(block, own)| own.log_ratio_to(others.get(block)?)).collect()
     }
 
-    /// Why there is no comparison if a run of either point has 0, which has no ratio: `0 in 4 of 6 runs: ...`.
-    pub(crate) fn without_ratio(&self, other: &Self, figure: Figure) -> Option<String> {
+    /// Why there is no comparison by block if a run of either point has 0.
+    pub(crate) fn zeros(&self, other: &Self, figure: Figure) -> Option<Withheld> {
         let (own, others) = (self.by_block(figure), other.by_block(figure));
         let pairs = own.iter().filter_map(|(block, own)| Some((own, others.get(block)?)));
-        let has_zero = |(own, other): (&f64, &f64)| *own <= 0.0 || *other <= 0.0;
-        let zeros: Vec<bool> = pairs.map(has_zero).collect();
-        let with_zero = zeros.iter().filter(|&&has_zero| has_zero).count();
-        (with_zero > 0)
-            .then(|| format!("0 in {with_zero} of {}: {NO_RATIO}", count(zeros.len(), "run")))
+        let have_zero = pairs.map(|(own, other)| *own <= 0.0 || *other <= 0.0);
+        let (with_zero, all) = have_zero.fold((0, 0), |(with_zero, all), has_zero| {
+            (with_zero + usize::from(has_zero), all + 1)
+        });
+        (with_zero > 0).then_some(Withheld::Zeros { with_zero, all })
     }
 
     /// Reason of each invalid run, in order of blocks.
@@ -113,9 +141,8 @@ impl<'a> Runs<'a> {
         invalid as f64 / (invalid + self.counted.len()).max(1) as f64
     }
 
-    /// Why there is no comparison if too many runs of either point are invalid, with the most frequent reason:
-    /// `12 of 40 runs invalid: nothing arrived`.
-    pub(crate) fn withheld(&self, other: &Self) -> Option<String> {
+    /// Why there is no comparison if too many runs of either point are invalid.
+    pub(crate) fn withheld(&self, other: &Self) -> Option<Withheld> {
         let worse = if other.invalid_share() > self.invalid_share() { other } else { self };
         if worse.invalid_share() <= INVALID_SHARE_MAX {
             return None;
@@ -132,7 +159,7 @@ impl<'a> Runs<'a> {
         let (_, reason, _) = reasons.iter().rev().max_by_key(|(.., times)| *times)?;
         let invalid = worse.invalid().count();
         let all = count(invalid + worse.counted.len(), "run");
-        Some(format!("{invalid} of {all} invalid: {reason}"))
+        Some(Withheld::Invalid(format!("{invalid} of {all} invalid: {reason}")))
     }
 
     /// What limited most valid runs, from the run with the median share; `None` if it is unknown for most.

@@ -63,7 +63,7 @@ fn row(table: &TableView<'_>, row: &Row<'_>) -> results::Row {
             baseline: compare.baseline.clone(),
             candidate: compare.candidate.clone(),
             result: change.comparison.as_ref().map(Into::into),
-            withheld: change.withheld.clone(),
+            withheld: change.reason(),
             change_of_limits: change.of_limits.map(|limits| limits.change),
         });
     let cells = row.cells.iter().zip(&row.published).filter_map(|(found, &published)| {

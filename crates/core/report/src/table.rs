@@ -7,7 +7,7 @@ use fabricmark_stats::{Comparison, Interval, StopRule, mean, paired_ratios, unpa
 use crate::cell::{Cell, hard_limit};
 use crate::label;
 use crate::number::{self, Scale};
-use crate::runs::Runs;
+use crate::runs::{Runs, Withheld};
 
 /// A table of the plan with its results.
 pub(crate) struct TableView<'a> {
@@ -46,9 +46,8 @@ pub(crate) struct Row<'a> {
 pub struct Change {
     /// `None` if there are too few valid runs, or it is withheld.
     pub comparison: Option<Comparison>,
-    /// Why a comparison of existing runs is withheld: more than a tenth of the runs of a side are invalid, or a value is 0,
-    /// which has no ratio.
-    pub withheld: Option<String>,
+    /// Why a comparison of existing runs is withheld.
+    pub withheld: Option<Withheld>,
     /// Change of the limits; `None` if one of the points has no limit.
     pub of_limits: Option<LimitChange>,
     /// Whether the change over rounds of slices is outside the interval of the change of whole runs: disturbed slices
@@ -91,7 +90,7 @@ impl Change {
             !(interval.low..=interval.high).contains(&found.change.value)
         };
         let is_beyond_means = wholes.zip(found.as_ref()).is_some_and(is_beyond);
-        let withheld = a.withheld(b).or_else(|| a.without_ratio(b, figure));
+        let withheld = a.withheld(b).or_else(|| a.zeros(b, figure));
         let comparison = found.filter(|_| withheld.is_none());
         Self { comparison, withheld, of_limits, is_beyond_means }
     }
@@ -101,14 +100,25 @@ impl Change {
         let (better, tie) = figure.judged_by();
         let found = unpaired(&a.deciding(), &b.deciding(), confidence, better, tie);
         let withheld = a.withheld(b);
-        Self { comparison: found.filter(|_| withheld.is_none()), withheld, ..Self::default() }
+        let comparison = found.filter(|_| withheld.is_none());
+        Self { comparison, withheld, ..Self::default() }
+    }
+
+    /// Whether the comparison is withheld because runs have 0.
+    pub(crate) fn has_zeros(&self) -> bool {
+        matches!(self.withheld, Some(Withheld::Zeros { .. }))
+    }
+
+    /// Why the comparison is withheld.
+    pub(crate) fn reason(&self) -> Option<String> {
+        self.withheld.as_ref().map(ToString::to_string)
     }
 
     /// The change, and the verdict or why there is none.
     pub(crate) fn written(&self) -> [String; 2] {
         match &self.comparison {
             Some(found) => [number::change(&found.change).to_string(), label::judged(found)],
-            None => [String::new(), self.withheld.clone().unwrap_or_default()],
+            None => [String::new(), self.reason().unwrap_or_default()],
         }
     }
 }

@@ -100,10 +100,11 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
                 let Written { value, spread } = number::change(&comparison.change);
                 [value, spread, label::judged(comparison)]
             }
-            Change { withheld, .. } => {
+            change => {
                 // A note below the table gives the reason.
-                let how_many = withheld.as_deref().and_then(|why| why.split(':').next());
-                [String::new(), String::new(), how_many.unwrap_or_default().to_owned()]
+                let reason = change.reason().unwrap_or_default();
+                let how_many = reason.split(':').next().unwrap_or_default();
+                [String::new(), String::new(), how_many.to_owned()]
             }
         };
         let cells: Vec<[String; 3]> = group.rows.iter().map(cell).collect();

@@ -201,7 +201,7 @@ fn limit_part(cell: &Cell<'_>, unit: Scale) -> CellPart {
 fn change_part(change: &Change) -> CellPart {
     let Some(comparison) = &change.comparison else {
         return CellPart {
-            extra: change.withheld.clone().unwrap_or_default(),
+            extra: change.reason().unwrap_or_default(),
             extra_class: class(None),
             ..CellPart::default()
         };

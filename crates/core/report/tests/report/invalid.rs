@@ -170,7 +170,7 @@ fn no_claim_is_judged_on_a_point_of_which_more_than_a_tenth_of_the_runs_is_inval
     assert_eq!(cells(2), cells(0) - 1);
 }
 
-/// Retransmits or losses, of which some runs have none.
+/// As for figures that are often 0, such as retransmits and losses.
 #[test]
 fn values_of_0_have_no_verdict_by_the_runs_without_them() {
     let mut experiment = with_invalid(0);
@@ -187,5 +187,5 @@ fn values_of_0_have_no_verdict_by_the_runs_without_them() {
     assert!(withheld.starts_with("0 in 2 of 10 runs"), "{withheld}");
     let found = text(&experiment.experiment(), 500);
     let line = found.lines().find(|line| line.starts_with("TCP goodput, ethernet")).unwrap();
-    assert!(line.contains("values of 0, which have no ratio, in 1 of 14 rows"), "{line}");
+    assert!(line.contains("runs with 0, to which a ratio is undefined, in 1 of 14 rows"), "{line}");
 }
