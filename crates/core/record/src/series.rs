@@ -57,6 +57,11 @@ impl Interval {
 }
 
 impl Interval {
+    /// Whether it is shorter than a tenth of the requested interval, and not worth a line of its own.
+    pub fn is_rest(&self, interval_ns: u64) -> bool {
+        self.length_ns() < interval_ns / 10
+    }
+
     /// Adds the next interval. Its numbers may be those of another host, so that no sum overflows.
     fn extend(&mut self, next: &Self) {
         let sum = |one: Option<u64>, other: Option<u64>| {
@@ -79,12 +84,11 @@ impl Series {
     /// Default interval: 100 ms, the shortest that iperf3 accepts (MIN_INTERVAL, iperf.h).
     pub const INTERVAL_NS: u64 = 100_000_000;
 
-    /// The series of these intervals. A last one of less than a tenth of an interval, of a run that ended by itself or
-    /// later than planned, belongs to the one before it.
+    /// The series of these intervals. A last one that is a rest, of a run that ended by itself or later than planned, is
+    /// added to the one before it.
     pub fn of(interval_ns: u64, mut intervals: Vec<Interval>) -> Self {
-        let is_short = |last: &mut Interval| last.length_ns() < interval_ns / 10;
         if intervals.len() > 1
-            && let Some(rest) = intervals.pop_if(is_short)
+            && let Some(rest) = intervals.pop_if(|last| last.is_rest(interval_ns))
             && let Some(last) = intervals.last_mut()
         {
             last.extend(&rest);

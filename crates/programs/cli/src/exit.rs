@@ -73,6 +73,9 @@ impl Failure {
         Self { code, message: message.into() }
     }
 
+    /// What an error says that comes after results.
+    pub const ABOVE: &str = "what was measured until then is above";
+
     /// Invalid input.
     pub fn input(error: impl Display) -> Self {
         Self::new(Code::Input, error.to_string())
@@ -80,6 +83,11 @@ impl Failure {
 
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// Ctrl-C, after the results until then were printed.
+    pub fn interrupted() -> Self {
+        Self::new(Code::Interrupted, format!("interrupted; {}", Self::ABOVE))
     }
 
     /// A bug in this program.

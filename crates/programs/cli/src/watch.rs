@@ -32,8 +32,8 @@ pub struct Watch {
     rates: RateUnit,
     /// Whether only this end has intervals.
     is_server_silent: bool,
-    /// Length from which on an interval has a line: the record adds shorter ones at the end of a run to the ones before.
-    shortest_ns: u64,
+    /// Requested interval; 0 without.
+    interval_ns: u64,
     /// The current run; `None` during a warm-up.
     run: Option<Run>,
 }
@@ -83,8 +83,8 @@ impl Watch {
         is_server_silent: bool,
         interval: Option<Nanos>,
     ) -> Self {
-        let shortest_ns = interval.map_or(0, |interval| interval.0 / 10);
-        Self { line: Line::new(), telling, rates, is_server_silent, shortest_ns, run: None }
+        let interval_ns = interval.map_or(0, |interval| interval.0);
+        Self { line: Line::new(), telling, rates, is_server_silent, interval_ns, run: None }
     }
 
     /// Erases the progress line.
@@ -120,8 +120,8 @@ impl Progress for Watch {
         if end == load.sending {
             load.tcp.clone_from(&interval.tcp);
         }
-        let is_short = interval.length_ns() < self.shortest_ns;
-        if self.telling == Telling::Quiet || end != load.counting || is_short {
+        let is_rest = interval.is_rest(self.interval_ns);
+        if self.telling == Telling::Quiet || end != load.counting || is_rest {
             return;
         }
         let text = load.line(interval, self.rates);

@@ -172,12 +172,11 @@ pub fn measure(options: &Measure) -> Result<ExitCode, Failure> {
         let text = || measured_text(&measured, options.format, output::width());
         output::answer(options.json, || measured_json(&measured), text)?;
     }
-    const ABOVE: &str = "what was measured until then is above";
     if is_interrupted {
-        return Err(Failure::new(Code::Interrupted, format!("interrupted; {ABOVE}")));
+        return Err(Failure::interrupted());
     }
     if let Some(error) = stopped {
-        return Err(Failure::from(error).and(ABOVE));
+        return Err(Failure::from(error).and(Failure::ABOVE));
     }
     if let Some(failure) = failure {
         return Err(Failure::new(failed, failure));

@@ -97,8 +97,7 @@ fn by_ntp(options: &Rtt, target: SocketAddr) -> Result<(), Failure> {
 /// Fails if Ctrl-C ended the measurement.
 fn check_whole(stop: &AtomicBool) -> Result<(), Failure> {
     if stop.load(Relaxed) {
-        let message = "interrupted; what was measured until then is above";
-        return Err(Failure::new(Code::Interrupted, message));
+        return Err(Failure::interrupted());
     }
     Ok(())
 }
