@@ -235,7 +235,7 @@ fn a_cpu_that_other_processes_have_limits_and_one_that_wakes_up_slowly_does_not(
     assert_eq!(on_cpu(0.5), Some(Bottleneck::Waits { share: 0.5 }));
 }
 
-/// Both ends send with half of a CPU and receive with a quarter.
+/// Forward, the sender runs for half of the time and the receiver for a quarter; in reverse 1.2 times as long.
 #[test]
 fn the_directions_of_a_stream_add_up_on_the_cpus_that_they_share() {
     let both_ways = |warnings: Vec<Warning>| {

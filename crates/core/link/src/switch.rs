@@ -16,9 +16,9 @@ use crate::{Counters, Element, Input, Line, Output, Packet, Queue, Reason};
 #[derive(Debug)]
 pub struct Switch<T> {
     ports: Vec<Egress<T>>,
-    /// Packets inside the switch by output port, with the time at which they reach its queue and that from which they may
-    /// leave.
-    inside: Vec<VecDeque<(Instant, Instant, Packet<T>)>>,
+    /// Packets on their way to each output port: when they join its queue, and when they may be transmitted at the
+    /// earliest.
+    in_transit: Vec<VecDeque<(Instant, Instant, Packet<T>)>>,
     /// Output port of each destination.
     routes: Vec<u16>,
     forwarding: Forwarding,
@@ -48,8 +48,8 @@ impl<T: Clone> Switch<T> {
     ) -> Self {
         let ports: Vec<_> =
             ports.into_iter().map(|(line, queue)| Egress::new(line, queue)).collect();
-        let inside = ports.iter().map(|_| VecDeque::new()).collect();
-        Self { ports, inside, routes, forwarding, delay }
+        let in_transit = ports.iter().map(|_| VecDeque::new()).collect();
+        Self { ports, in_transit, routes, forwarding, delay }
     }
 
     /// The port to the destination of a packet that arrived by `from`; `None` if there is none or it is `from`
@@ -82,8 +82,8 @@ impl<T: Clone> Element<T> for Switch<T> {
                 Some(to) => {
                     let ready = self.ready(now, port.into(), to, &packet);
                     // No packet overtakes another one on its way to the same port.
-                    let before = self.inside[to].back().map_or(now, |&(at, ..)| at);
-                    self.inside[to].push_back((ready.max(before).max(now), ready, packet));
+                    let before = self.in_transit[to].back().map_or(now, |&(at, ..)| at);
+                    self.in_transit[to].push_back((ready.max(before).max(now), ready, packet));
                 }
                 None => counters.drop(Reason::NoRoute, packet.length),
             },
@@ -94,9 +94,9 @@ impl<T: Clone> Element<T> for Switch<T> {
             }
             Input::Wake => {}
         }
-        for (egress, inside) in self.ports.iter_mut().zip(&mut self.inside) {
-            while inside.front().is_some_and(|&(at, ..)| at <= now)
-                && let Some((_, ready, packet)) = inside.pop_front()
+        for (egress, in_transit) in self.ports.iter_mut().zip(&mut self.in_transit) {
+            while in_transit.front().is_some_and(|&(at, ..)| at <= now)
+                && let Some((_, ready, packet)) = in_transit.pop_front()
             {
                 egress.arrive(now, ready, packet, counters);
             }
@@ -106,8 +106,8 @@ impl<T: Clone> Element<T> for Switch<T> {
                 return Output::Packet { port, packet };
             }
         }
-        let reaches = self.inside.iter().filter_map(|inside| Some(inside.front()?.0));
-        Output::wait(self.ports.iter().filter_map(Egress::wake).chain(reaches).min())
+        let joins = self.in_transit.iter().filter_map(|packets| Some(packets.front()?.0));
+        Output::wait(self.ports.iter().filter_map(Egress::wake).chain(joins).min())
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_inside_a_switch_fill_no_queue() {
+    fn packets_in_transit_through_a_switch_fill_no_queue() {
         let mut net = Net::new();
         let switch = net.add(switch([10_000; 4], Forwarding::Store, Nanos(50_000)));
         // At the rate of the line; the queue has room for ten.

@@ -52,8 +52,8 @@ impl Place {
     }
 
     /// Whether the kernel or the device may make another value of the one that is written: drivers round times and
-    /// ring sizes, masks are limited to the CPUs of the machine, and a sysctl of several numbers takes the first ones of an
-    /// incomplete or invalid list.
+    /// ring sizes, masks are limited to the CPUs of the machine, and a sysctl with several values sets only the first ones
+    /// of an incomplete or invalid list.
     pub fn is_rounded(&self) -> bool {
         matches!(self, Self::Parameter(_) | Self::Rps(_) | Self::Xps(_) | Self::Sysctl(_))
     }

@@ -253,9 +253,8 @@ impl Conversation {
         conversation
     }
 
-    /// Prepares this end before the other one, which is prepared when it is ready. To be called before
-    /// [`Self::poll_output`]. If all coordinators have the same order of agents, none of them holds one while it waits for
-    /// another that is held by a coordinator that waits for the first.
+    /// Prepares one end first, and the other one when that is ready. Call it before [`Self::poll_output`]. Coordinators
+    /// that take their agents in the same order cannot wait for each other (deadlock).
     pub fn prepare_first(&mut self, first: Role) {
         let place = self.output.iter().position(|(role, _)| *role != first);
         self.later = place.and_then(|place| self.output.remove(place));
