@@ -23,8 +23,12 @@ const LINE: f64 = 21.0;
 /// Letters of a section title per line, on a narrow screen.
 const LINE_LETTERS: usize = 62;
 
-/// Changes beyond this share are drawn at the edge, so that small ones remain distinguishable.
+/// Larger changes do not lengthen the axis, so that small ones remain distinguishable; an arrowhead stands for them.
 const EDGE: f64 = 0.3;
+
+/// From an end of the axis to the marker of a change beyond it, and to the number of that change.
+const MARKER_INSET: f64 = 13.0;
+const NUMBER_INSET: f64 = 23.0;
 
 /// A section: a group of a table.
 struct Section<'a> {
@@ -45,7 +49,7 @@ pub(super) fn draw(tables: &[TableView<'_>], compare: &Compare, form: Form) -> O
     let labels = sections.iter().flat_map(|section| &section.rows).map(|(label, _)| *label);
     let letters = labels.map(|label| label.chars().count()).max().unwrap_or(0);
     let left = LEFT.max(24.0 + LETTER * letters as f64).min(WIDTH / 2.0);
-    let at = |change: f64| left + scale.at(100.0 * change) * (RIGHT - left);
+    let axis = Axis { left, scale };
     let title = label::against(compare);
     let (mut inside, top) = head(&title, form);
     let mut y = top;
@@ -62,20 +66,20 @@ pub(super) fn draw(tables: &[TableView<'_>], compare: &Compare, form: Form) -> O
             let text = escaped(line);
             let _ = write!(body, r#"<text class="fm-label" x="6" y="{y:.1}">{text}</text>"#);
         }
-        let (from, to) = (at(-band), at(band));
+        let (from, to) = (axis.at(-band), axis.at(band));
         let _ = write!(
             body,
             r#"<rect class="fm-band" x="{from:.1}" y="{first:.1}" width="{:.1}" height="{height:.1}"/>"#,
             to - from
         );
         for (place, (label, found)) in section.rows.iter().enumerate() {
-            row(&mut body, (left, first + ROW * (place as f64 + 0.5)), label, found, &at);
+            row(&mut body, &axis, first + ROW * (place as f64 + 0.5), label, found);
         }
         y = first + height;
         spans.push((first, y));
     }
-    for &tick in &scale.ticks {
-        let (x, class) = (at(tick / 100.0), if tick == 0.0 { "fm-base" } else { "fm-grid" });
+    for &tick in &axis.scale.ticks {
+        let (x, class) = (axis.at(tick / 100.0), if tick == 0.0 { "fm-base" } else { "fm-grid" });
         for (from, to) in &spans {
             let _ = write!(inside, r#"<path class="{class}" d="M{x:.1} {from:.1}V{to:.1}"/>"#);
         }
@@ -90,6 +94,30 @@ pub(super) fn draw(tables: &[TableView<'_>], compare: &Compare, form: Form) -> O
     legend(&mut inside, y + 46.0);
     let svg = sheet(&inside, y + 58.0, &format!("Changes: {title}"));
     Some(ChartFile { name: format!("00-{}.svg", slug(&title)), title, svg })
+}
+
+/// The axis of changes, in percent.
+struct Axis {
+    /// Its lower end; the upper one is at [`RIGHT`].
+    left: f64,
+    scale: Scale,
+}
+
+impl Axis {
+    /// The place of a change; that of one beyond an end is that end.
+    fn at(&self, change: f64) -> f64 {
+        self.left + self.scale.at(100.0 * change) * (RIGHT - self.left)
+    }
+
+    /// The end beyond which a change lies, and the direction from it into the chart.
+    fn end_before(&self, change: f64) -> Option<(f64, f64)> {
+        let most = self.scale.most() / 100.0;
+        if change > most {
+            Some((RIGHT, -1.0))
+        } else {
+            (change < -most).then_some((self.left, 1.0))
+        }
+    }
 }
 
 /// `−2`, `0`, `+2`.
@@ -122,26 +150,51 @@ fn ends(found: &Comparison) -> [f64; 2] {
     found.change.interval.map_or([value; 2], |interval| [interval.low, interval.high])
 }
 
-fn row(
-    out: &mut String,
-    (left, y): (f64, f64),
-    label: &str,
-    found: &Comparison,
-    at: &impl Fn(f64) -> f64,
-) {
-    let [low, high] = ends(found).map(at);
+fn row(out: &mut String, axis: &Axis, y: f64, label: &str, found: &Comparison) {
     let tip = format!("{label}: {} {}", number::change(&found.change), label::judged(found));
     let (class, shape) = look(found.verdict);
+    let left = axis.left;
     let _ = write!(
         out,
-        r#"<text class="fm-tick" x="{:.1}" y="{y:.1}" dy=".35em" text-anchor="end">{}</text><g class="{class}">{}<rect class="fm-hit" x="{left}" y="{:.1}" width="{:.1}" height="{ROW}"/><path class="fm-whisker" d="M{low:.1} {y:.1}H{high:.1}"/>{}</g></g>"#,
+        r#"<text class="fm-tick" x="{:.1}" y="{y:.1}" dy=".35em" text-anchor="end">{}</text><g class="{class}">{}<rect class="fm-hit" x="{left}" y="{:.1}" width="{:.1}" height="{ROW}"/>"#,
         left - 10.0,
         escaped(label),
         open_point(0, &tip),
         y - ROW / 2.0,
         RIGHT - left,
-        marker(shape, at(found.change.value), y)
     );
+    let [low, high] = ends(found);
+    let _ = write!(
+        out,
+        r#"<path class="fm-whisker" d="M{:.1} {y:.1}H{:.1}"/>"#,
+        axis.at(low),
+        axis.at(high)
+    );
+    let mut beyond: Vec<_> = [low, high].iter().filter_map(|end| axis.end_before(*end)).collect();
+    beyond.dedup();
+    for (x, inwards) in beyond {
+        let _ = write!(
+            out,
+            r#"<path class="fm-whisker" d="M{0:.1} {1:.1}L{x:.1} {y:.1}L{0:.1} {2:.1}"/>"#,
+            x + 6.0 * inwards,
+            y - 4.0,
+            y + 4.0
+        );
+    }
+    let change = found.change.value;
+    if let Some((end, inwards)) = axis.end_before(change) {
+        let anchor = if inwards < 0.0 { "end" } else { "start" };
+        let _ = write!(
+            out,
+            r#"<text class="fm-tick fm-beyond" x="{:.1}" y="{y:.1}" dy=".35em" text-anchor="{anchor}">{} %</text>"#,
+            end + NUMBER_INSET * inwards,
+            signed((100.0 * change).round())
+        );
+        out.push_str(&marker(shape, end + MARKER_INSET * inwards, y));
+    } else {
+        out.push_str(&marker(shape, axis.at(change), y));
+    }
+    out.push_str("</g></g>");
 }
 
 /// CSS class and marker of a verdict, which does not rely on colour alone.
@@ -172,4 +225,18 @@ fn legend(out: &mut String, y: f64) {
         y - 12.0,
         x + 28.0
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_beyond_the_axis_are_before_the_end_that_they_left_it_by() {
+        let axis = Axis { left: 100.0, scale: Scale::around_zero(30.0) };
+        assert_eq!(axis.end_before(0.31), Some((RIGHT, -1.0)));
+        assert_eq!(axis.end_before(-0.9), Some((100.0, 1.0)));
+        assert_eq!([0.3, 0.0, -0.3].map(|change| axis.end_before(change)), [None; 3]);
+        assert_eq!([-0.9, 0.0, 0.9].map(|change| axis.at(change)), [100.0, 339.0, RIGHT]);
+    }
 }
