@@ -49,7 +49,7 @@ pub enum Command {
     Compare(Compare),
     /// Check this machine for settings and load that disturb measurements, and show how to fix them
     Doctor(Doctor),
-    /// Show the network interfaces of a host, or put back settings that a killed run has changed
+    /// Show the network interfaces of a host, or restore settings that a killed run left changed
     #[command(subcommand)]
     Hosts(hosts::Hosts),
     /// Run one end of measurements for other hosts that this host trusts
@@ -248,10 +248,10 @@ pub struct Agent {
     /// Maximum number of flows of a run
     #[arg(long, value_name = "N", default_value = "10000")]
     pub flows: u32,
-    /// Maximum rate of a run; runs without a rate are then refused
+    /// Maximum rate of a run; runs without a rate are then refused, and iperf3 and netperf clients limited to it
     #[arg(long, value_name = "RATE")]
     pub rate: Option<BitRate>,
-    /// Maximum duration of a run
+    /// Maximum duration of a run; tests of iperf3, netperf and STAMP clients last at most 1h
     #[arg(long, value_name = "TIME", default_value = "24h")]
     pub duration: Nanos,
     /// Maximum memory for the payloads and buffers of a run
@@ -528,7 +528,8 @@ pub struct Compare {
     pub baseline: String,
     /// Name of the experiment to compare with it
     pub candidate: String,
-    /// Fail only if a point is worse by more than this, such as 2% [default: any significant loss]
+    /// Fail only if a point is worse by more than this, such as 2% [default: if any point is
+    /// significantly worse]
     #[arg(long, value_name = "SHARE")]
     pub gate: Option<Percent>,
     /// Print the comparison as JSON instead of a table

@@ -45,7 +45,7 @@ pub struct Ceiling {
     /// Assume that each TCP write has segments of its own (conditional ceiling), instead of a stream of full segments
     #[arg(long, requires = "payload")]
     pub per_write: bool,
-    /// ACKs in the same direction as payload, if there is a stream in each direction, or one stream with
+    /// ACKs that share a direction with payload: those of a stream in each direction, or of one stream with
     /// --half-duplex
     #[arg(long, default_value = "none", value_parser = choice(&ACKS))]
     pub acks: Acks,

@@ -11,7 +11,7 @@ use super::Key;
 pub enum Hosts {
     /// Show the network interfaces of a host: links, settings and hardware
     Show(Show),
-    /// Put back the settings of this host that a run has changed and, because it was killed, not put back
+    /// Restore the settings of this host that a killed run left changed
     Restore(Restore),
 }
 

@@ -19,8 +19,8 @@ pub struct Measure {
     #[arg(value_parser = words(Factor::Pattern).try_map(|word| Factor::Pattern.level(&word)))]
     pub pattern: String,
     /// `loopback`; `lab:LINK` for two network namespaces on this machine, such as lab:veth or
-    /// lab:ethernet:10G,mtu=9000; `lab:FILE.toml:CLIENT,SERVER` for two nodes of a topology file; or a host with an agent,
-    /// of which several addresses are separated by commas
+    /// lab:ethernet:10G,mtu=9000; `lab:FILE.toml:CLIENT,SERVER` for two nodes of a topology file; or a host that runs an
+    /// agent, or with --peer iperf3 an iperf3 server; several addresses of the host are separated by commas
     #[arg(required_unless_present = "ends")]
     pub target: Option<String>,
     /// Measure between two addresses of this machine, such as two ports joined by a cable, or Soft RoCE in `lab guest`
@@ -45,7 +45,7 @@ pub struct Measure {
     #[command(flatten)]
     pub reach: Reach,
     /// Duration of a run; with --bytes or --count its upper limit [default: 2s; 1h with --bytes or --count; 120ms, the sum
-    /// of its slices, with --vs]
+    /// of its slices, if --vs compares in slices]
     #[arg(long, short = 't', visible_alias = "time", value_name = "TIME", value_parser = some_time)]
     pub duration: Option<Nanos>,
     /// End a run after sending SIZE bytes, responses not counted; with --bidir, per direction

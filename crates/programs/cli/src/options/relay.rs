@@ -55,7 +55,7 @@ pub struct Relay {
     /// Print a line for each connection that has ended
     #[arg(long)]
     pub log: bool,
-    /// Rate of the link, for the ratio of the switching speed to it
+    /// Line rate of the link: --log then also shows the switching speed divided by it
     #[arg(long, value_name = "RATE", requires = "log")]
     pub line: Option<BitRate>,
     /// Leave the first bytes of each direction out of the times of --log

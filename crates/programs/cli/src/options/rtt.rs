@@ -21,7 +21,7 @@ pub struct Rtt {
     /// What carries the packets; TCP with --protocol apdu only
     #[arg(long, default_value = "udp", value_parser = choice(&APDU_TRANSPORTS))]
     pub transport: Transport,
-    /// Device of multicasts [default: by the routing table]
+    /// Network device that sends the packets to a multicast group [default: by the routing table]
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
     /// Packets to send [default: 100, or 8 with ntp]
