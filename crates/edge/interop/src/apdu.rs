@@ -9,7 +9,7 @@ mod multicast;
 mod reflect;
 
 pub use fabricmark_proto::ApduCounts;
-pub use measure::{Each, MeasureError, Measured, Settings, Transport, measure};
+pub use measure::{Each, MeasureError, Settings, Transport, measure};
 pub use multicast::join;
 pub use reflect::{reflect_connections, reflect_datagrams};
 

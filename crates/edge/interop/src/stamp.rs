@@ -15,7 +15,5 @@ pub(crate) use clock::time;
 pub use fabricmark_proto::stamp::{
     Counts, Key, PORT, Protocol, Reflector, Session, TimestampInformation, Wanted,
 };
-pub use measure::{
-    MeasureError, Measured, OneWayDifferences, Seen, Settings, Spread, measure, measure_each,
-};
+pub use measure::{MeasureError, Measured, OneWayDifferences, Seen, Settings, Spread, measure};
 pub use reflect::{Served, reflect};

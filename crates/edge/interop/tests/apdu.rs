@@ -72,15 +72,13 @@ fn both_lengths_are_answered_over_udp_and_tcp_and_either_family() {
                             rtts.push((from, ns));
                         })
                         .unwrap();
-                    let measured = &found[&at];
-                    let counts = measured.counts;
+                    let counts = found[&at];
                     let what = format!("{transport:?} {address} {is_padded} {counts:?}");
                     assert_eq!((counts.sent, counts.answered), (20, 20), "{what}");
                     assert_eq!((counts.duplicates, counts.unknown, counts.implausible), (0, 0, 0));
-                    assert_eq!(measured.rtt.len(), 20, "{what}");
                     assert_eq!(rtts.len(), 20, "{what}");
-                    assert!(rtts.iter().all(|(from, _)| *from == at), "{rtts:?}");
-                    assert!(measured.rtt.max() < Some(1_000_000_000), "{what}");
+                    let is_plausible = |(from, ns): &_| *from == at && *ns < 1_000_000_000;
+                    assert!(rtts.iter().all(is_plausible), "{rtts:?}");
                 });
             }
         }
@@ -163,7 +161,7 @@ fn a_socket_of_both_families_answers_from_the_address_that_was_asked() {
             let stop = AtomicBool::new(false);
             let settings = settings(target, Transport::Udp, false);
             let found = measure(&settings, &stop, &mut |_, _| ()).unwrap();
-            assert_eq!(found[&target].counts.answered, 20, "{address}");
+            assert_eq!(found[&target].answered, 20, "{address}");
         }
     });
 }
@@ -189,6 +187,6 @@ fn the_last_apdu_of_a_slow_connection_has_its_whole_timeout() {
         let timeout = Nanos::from_secs(1);
         let settings = Settings { packets: 2, timeout, ..settings(target, Transport::Tcp, false) };
         let found = measure(&settings, &AtomicBool::new(false), &mut |_, _| ()).unwrap();
-        assert_eq!(found[&target].counts.answered, 2);
+        assert_eq!(found[&target].answered, 2);
     });
 }

@@ -24,6 +24,7 @@ mod command {
     pub mod shop;
     pub mod wire;
 }
+mod addresses;
 mod calibration;
 #[cfg(test)]
 mod documents;

@@ -59,6 +59,10 @@ fn wrong_input_is_refused_before_anything_runs() {
         ),
         (&["run"], &["PLAN"]),
         (&["pair", "node2", "12", "--key-file", "key.pem"], &["8 letters and digits"]),
+        (
+            &["pair", "node2:99999", "K7QM-2XVD", "--key-file", "key.pem"],
+            &["`node2:99999` has an invalid port; use a number up to 65535"],
+        ),
         (&["agent", "--listen", "foo:bar"], &["foo:bar"]),
         (&["run", "bad.toml", "--quik"], &["--quick"]),
         (&["dance"], &["dance"]),

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use fabricmark_proto::{APDU_BYTES, APDU_PADDED_BYTES, Apdu, ApduCounts, Peer};
-use fabricmark_stats::Histogram;
 use fabricmark_units::Nanos;
 use rustix::event::{PollFd, PollFlags};
 
@@ -65,37 +64,9 @@ pub enum MeasureError {
     Socket { target: SocketAddr, error: io::Error },
 }
 
-/// Results for one host.
-#[derive(Clone, Debug, Default)]
-pub struct Measured {
-    /// Messages by what happened to them.
-    pub counts: ApduCounts,
-    /// RTTs by equation 1.
-    pub rtt: Histogram,
-}
-
-/// The conversation with one host, and its RTTs.
-#[derive(Clone, Debug, Default)]
-struct Member {
-    peer: Peer,
-    rtt: Histogram,
-}
-
-impl Member {
-    /// Takes an APDU; returns the RTT that it gives, in nanoseconds.
-    fn on_apdu(&mut self, apdu: &Apdu, arrived_ns: u64) -> Option<u64> {
-        let ns = self.peer.on_apdu(apdu, arrived_ns)?.round() as u64;
-        self.rtt.record(ns);
-        Some(ns)
-    }
-
-    fn measured(self) -> Measured {
-        Measured { counts: self.peer.counts(), rtt: self.rtt }
-    }
-}
-
-/// Sends APDUs at the interval and collects the answers. Returns the results by host: one, or the members of a group
-/// that have answered. `each` gets every RTT in nanoseconds when it is known.
+/// Sends APDUs at the interval and collects the answers. Returns the messages of each host by what happened to them: of
+/// one, or of the members of a group that have answered. `each` gets every RTT by equation 1, in nanoseconds, when it is
+/// known.
 ///
 /// # Errors
 /// If the port is closed and nothing was answered before, or the kernel refuses to send.
@@ -103,14 +74,14 @@ pub fn measure(
     settings: &Settings,
     stop: &AtomicBool,
     each: &mut Each<'_>,
-) -> Result<BTreeMap<SocketAddr, Measured>, MeasureError> {
+) -> Result<BTreeMap<SocketAddr, ApduCounts>, MeasureError> {
     let target = settings.target;
-    let measured = match settings.transport {
+    let counts = match settings.transport {
         Transport::Udp if target.ip().is_multicast() => group(settings, stop, each),
         Transport::Udp => datagrams(settings, stop, each),
         Transport::Tcp => connection(settings, stop, each),
     };
-    measured.map_err(|error| match error.kind() {
+    counts.map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionRefused => {
             let transport = if settings.transport == Transport::Udp { "UDP" } else { "TCP" };
             MeasureError::Closed { transport, target }
@@ -177,23 +148,23 @@ fn datagrams(
     settings: &Settings,
     stop: &AtomicBool,
     each: &mut Each<'_>,
-) -> io::Result<BTreeMap<SocketAddr, Measured>> {
+) -> io::Result<BTreeMap<SocketAddr, ApduCounts>> {
     let socket = UdpSocket::bind(any(settings.target))?;
     socket.connect(settings.target)?;
     socket.set_nonblocking(true)?;
-    let mut member = Member::default();
+    let mut peer = Peer::new();
     let mut buffer = [0; APDU_PADDED_BYTES + 1];
     let mut schedule = Schedule::begin(settings, stop);
     // A reflector that has answered may come back.
-    let passes = |error: &io::Error, member: &Member| {
-        let has_answered = member.peer.counts().received > 0;
+    let passes = |error: &io::Error, peer: &Peer| {
+        let has_answered = peer.counts().received > 0;
         is_passing(error) || has_answered && error.kind() == io::ErrorKind::ConnectionRefused
     };
     while let Some(within) = schedule.wait() {
         for _ in schedule.due(BURST) {
-            let apdu = member.peer.send(now_ns()).emit(settings.is_padded);
+            let apdu = peer.send(now_ns()).emit(settings.is_padded);
             match socket.send(&apdu) {
-                Err(error) if !passes(&error, &member) => return Err(error),
+                Err(error) if !passes(&error, &peer) => return Err(error),
                 _ => {}
             }
         }
@@ -203,39 +174,39 @@ fn datagrams(
             match socket.recv(&mut buffer) {
                 Ok(length) => {
                     let apdu = Apdu::parse(&buffer[..length]).ok();
-                    let rtt = apdu.and_then(|apdu| member.on_apdu(&apdu, arrived_ns));
-                    rtt.into_iter().for_each(|ns| each(settings.target, ns));
+                    let rtt_ns = apdu.and_then(|apdu| peer.on_apdu(&apdu, arrived_ns));
+                    rtt_ns.into_iter().for_each(|ns| each(settings.target, ns.round() as u64));
                 }
-                Err(error) if passes(&error, &member) => break,
+                Err(error) if passes(&error, &peer) => break,
                 Err(error) => return Err(error),
             }
         }
-        if member.peer.counts().answered == u64::from(settings.packets) {
+        if peer.counts().answered == u64::from(settings.packets) {
             break;
         }
     }
-    Ok(BTreeMap::from([(settings.target, member.measured())]))
+    Ok(BTreeMap::from([(settings.target, peer.counts())]))
 }
 
 fn group(
     settings: &Settings,
     stop: &AtomicBool,
     each: &mut Each<'_>,
-) -> io::Result<BTreeMap<SocketAddr, Measured>> {
+) -> io::Result<BTreeMap<SocketAddr, ApduCounts>> {
     let socket = UdpSocket::bind(any(settings.target))?;
     socket.set_nonblocking(true)?;
     if let Some(device) = &settings.device {
         multicast::send_through(&socket, settings.target.ip(), device)?;
     }
-    let (mut everyone, mut members) = (Member::default(), BTreeMap::<SocketAddr, Member>::new());
+    let (mut everyone, mut members) = (Peer::new(), BTreeMap::<SocketAddr, Peer>::new());
     let mut buffer = [0; APDU_PADDED_BYTES + 1];
     let mut schedule = Schedule::begin(settings, stop);
     while let Some(within) = schedule.wait() {
         for _ in schedule.due(BURST) {
             let departed_ns = now_ns();
-            let apdu = everyone.peer.send_multicast(departed_ns).emit(false);
+            let apdu = everyone.send_multicast(departed_ns).emit(false);
             for member in members.values_mut() {
-                member.peer.send_multicast(departed_ns);
+                member.send_multicast(departed_ns);
             }
             match socket.send_to(&apdu, settings.target) {
                 Err(error) if !is_passing(&error) => return Err(error),
@@ -254,36 +225,36 @@ fn group(
             let Ok(apdu) = Apdu::parse(&buffer[..length]) else { continue };
             if members.len() < MEMBERS_MAX || members.contains_key(&from) {
                 let member = members.entry(from).or_insert_with(|| everyone.clone());
-                let rtt = member.on_apdu(&apdu, arrived_ns);
-                rtt.into_iter().for_each(|ns| each(from, ns));
+                let rtt_ns = member.on_apdu(&apdu, arrived_ns);
+                rtt_ns.into_iter().for_each(|ns| each(from, ns.round() as u64));
             }
         }
     }
-    Ok(members.into_iter().map(|(from, member)| (from, member.measured())).collect())
+    Ok(members.into_iter().map(|(from, member)| (from, member.counts())).collect())
 }
 
 fn connection(
     settings: &Settings,
     stop: &AtomicBool,
     each: &mut Each<'_>,
-) -> io::Result<BTreeMap<SocketAddr, Measured>> {
+) -> io::Result<BTreeMap<SocketAddr, ApduCounts>> {
     let mut stream = TcpStream::connect_timeout(&settings.target, settings.timeout.into())?;
     stream.set_nodelay(true)?;
     stream.set_nonblocking(true)?;
     let bytes = if settings.is_padded { APDU_PADDED_BYTES } else { APDU_BYTES };
-    let mut member = Member::default();
+    let mut peer = Peer::new();
     let (mut buffer, mut filled, mut arrived_ns) = ([0; APDU_PADDED_BYTES], 0, 0);
     let mut schedule = Schedule::begin(settings, stop);
     while let Some(within) = schedule.wait() {
         // The server learns the length of the APDUs from the first one, which must arrive alone.
-        let is_first_open = member.peer.counts().received == 0;
+        let is_first_open = peer.counts().received == 0;
         if is_first_open && now_ns() - schedule.began_ns > settings.timeout.0 {
             break;
         }
         // One at a time, so that its answer leaves room in the buffers.
         let most = usize::from(schedule.sent == 0 || !is_first_open);
         for _ in schedule.due(most) {
-            stream.write_all(&member.peer.send(now_ns()).emit(settings.is_padded))?;
+            stream.write_all(&peer.send(now_ns()).emit(settings.is_padded))?;
         }
         let within = if is_first_open { LOOK } else { within };
         wait(&mut [PollFd::new(&stream, PollFlags::IN)], within)?;
@@ -301,14 +272,14 @@ fn connection(
             if filled == bytes {
                 let apdu = Apdu::parse(&buffer[..bytes])
                     .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-                let rtt = member.on_apdu(&apdu, arrived_ns);
-                rtt.into_iter().for_each(|ns| each(settings.target, ns));
+                let rtt_ns = peer.on_apdu(&apdu, arrived_ns);
+                rtt_ns.into_iter().for_each(|ns| each(settings.target, ns.round() as u64));
                 (filled, arrived_ns) = (0, 0);
             }
         }
-        if member.peer.counts().answered == u64::from(settings.packets) {
+        if peer.counts().answered == u64::from(settings.packets) {
             break;
         }
     }
-    Ok(BTreeMap::from([(settings.target, member.measured())]))
+    Ok(BTreeMap::from([(settings.target, peer.counts())]))
 }

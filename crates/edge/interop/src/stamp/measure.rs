@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fabricmark_proto::stamp::{
     Counts, OneWay, Return, Sender, Session, Timestamp, TimestampInformation,
 };
-use fabricmark_stats::Histogram;
 use fabricmark_telemetry::datagrams::{self, Received};
 use fabricmark_units::Nanos;
 use rustix::event::{PollFd, PollFlags};
@@ -54,8 +53,6 @@ pub enum MeasureError {
 pub struct Measured {
     /// Packets sent, answered, lost and so on.
     pub counts: Counts,
-    /// RTTs, without the time at the reflector.
-    pub rtt: Histogram,
     /// One-way differences; `None` if no answer contains them.
     pub one_way: Option<OneWayDifferences>,
     /// IP headers of the packets at their arrival at the reflector. Its TTL is 255 if it cannot tell; the traffic class
@@ -106,19 +103,12 @@ pub struct Spread {
 }
 
 /// Sends the packets of a session to a reflector and collects its answers, until the last one has arrived or timed
-/// out. If `stop` is set, packets without an answer count as lost.
+/// out. If `stop` is set, packets without an answer count as lost. `each` gets every RTT, without the time at the
+/// reflector, in nanoseconds when it is known.
 ///
 /// # Errors
 /// If the target's port is closed and there was no answer before, or if the kernel refuses to send.
-pub fn measure(settings: &Settings, stop: &AtomicBool) -> Result<Measured, MeasureError> {
-    measure_each(settings, stop, &mut |_| {})
-}
-
-/// As [`measure`]; `each` gets every RTT in nanoseconds when it is known.
-///
-/// # Errors
-/// As [`measure`].
-pub fn measure_each(
+pub fn measure(
     settings: &Settings,
     stop: &AtomicBool,
     each: &mut dyn FnMut(u64),
@@ -187,9 +177,6 @@ fn passing<T>(result: io::Result<T>, measured: &Measured) -> io::Result<Option<T
 
 impl Measured {
     fn note(&mut self, found: &Return, received: &Received) {
-        if let Some(Nanos(ns)) = found.rtt {
-            self.rtt.record(ns);
-        }
         if let Some(one_way) = &found.one_way {
             let before = self.one_way.take();
             self.one_way = Some(OneWayDifferences::and(before, one_way));

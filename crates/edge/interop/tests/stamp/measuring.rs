@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use fabricmark_interop::Guard;
 use fabricmark_interop::stamp::{
-    Key, MeasureError, Protocol, Reflector, Session, Settings, Wanted, measure,
+    Key, MeasureError, Measured, Protocol, Reflector, Session, Settings, Wanted, measure,
 };
 use fabricmark_proto::stamp::{ReflectorPacket, SenderPacket};
 use fabricmark_units::Nanos;
@@ -14,6 +14,10 @@ use crate::support::{ADDRESSES, Reflecting, own_ttl, settings};
 
 fn go() -> AtomicBool {
     AtomicBool::new(false)
+}
+
+fn measure_all(settings: &Settings) -> Result<Measured, MeasureError> {
+    measure(settings, &go(), &mut |_| {})
 }
 
 #[test]
@@ -27,10 +31,12 @@ fn a_session_in_either_mode_finds_round_trips_ttl_and_classes_both_ways() {
             let wanted =
                 Wanted { timestamp_information: true, answer_dscp: Some(10), padding_bytes: 100 };
             let session = Session { key, wanted, ..settings.session };
-            let measured = measure(&Settings { session, dscp: 46, ..settings }, &go()).unwrap();
+            let settings = Settings { session, dscp: 46, ..settings };
+            let mut rtts_ns = Vec::new();
+            let measured = measure(&settings, &go(), &mut |ns| rtts_ns.push(ns)).unwrap();
             let counts = measured.counts;
             assert_eq!((counts.sent, counts.answered, counts.lost), (20, 20, 0), "{address}");
-            assert_eq!(measured.rtt.len() + counts.implausible, 20);
+            assert_eq!(rtts_ns.len() as u64 + counts.implausible, 20);
             assert_eq!(measured.forward.ttl, [own_ttl(target)].into());
             assert_eq!(measured.forward.traffic_class, [46 << 2].into());
             assert_eq!(measured.backward.ttl, [own_ttl(target)].into());
@@ -48,7 +54,7 @@ fn one_way_differences_are_there_exactly_where_the_clock_of_this_host_follows_ut
     let settings = settings(reflecting.address);
     let wanted = Wanted { timestamp_information: true, ..Wanted::default() };
     let session = Session { wanted, ..settings.session };
-    let measured = measure(&Settings { session, ..settings }, &go()).unwrap();
+    let measured = measure_all(&Settings { session, ..settings }).unwrap();
     // 1 is NTP, 5 a free-running clock: what the reflector detected.
     let follows_utc = measured.timestamp_information.unwrap().source_in == 1;
     assert_eq!(measured.one_way.is_some(), follows_utc);
@@ -70,9 +76,11 @@ fn a_wrong_key_is_loss() {
         timeout: Nanos::from_millis(1),
         ..settings.session
     };
-    let measured = measure(&Settings { session, ..settings }, &go()).unwrap();
+    let mut rtts_ns = Vec::new();
+    let settings = Settings { session, ..settings };
+    let measured = measure(&settings, &go(), &mut |ns| rtts_ns.push(ns)).unwrap();
     assert_eq!((measured.counts.lost, measured.counts.answered), (3, 0));
-    assert!(measured.rtt.is_empty() && measured.one_way.is_none());
+    assert!(rtts_ns.is_empty() && measured.one_way.is_none());
     reflecting.stop();
 }
 
@@ -105,7 +113,7 @@ fn a_reflector_of_twamp_light_is_measured() {
     let settings = settings(target);
     let wanted = Wanted { padding_bytes: 59, ..Wanted::default() };
     let session = Session { protocol: Protocol::TwampLight, wanted, ..settings.session };
-    let measured = measure(&Settings { session, ..settings }, &go()).unwrap();
+    let measured = measure_all(&Settings { session, ..settings }).unwrap();
     assert_eq!((measured.counts.answered, measured.counts.lost), (20, 0));
     assert_eq!(measured.forward.ttl, [63].into());
     twamp.join().unwrap();
@@ -116,7 +124,7 @@ fn a_closed_port_is_named_with_the_remedy() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let target = socket.local_addr().unwrap();
     drop(socket);
-    let error = measure(&settings(target), &go()).unwrap_err();
+    let error = measure_all(&settings(target)).unwrap_err();
     assert!(matches!(error, MeasureError::Closed(closed) if closed == target));
     let text = format!(
         "nothing answers at UDP port {} of 127.0.0.1: start a reflector there",
@@ -128,6 +136,6 @@ fn a_closed_port_is_named_with_the_remedy() {
 #[test]
 fn a_measurement_that_is_stopped_ends_with_what_it_has() {
     let settings = settings("127.0.0.1:9".parse().unwrap());
-    let measured = measure(&settings, &AtomicBool::new(true)).unwrap();
+    let measured = measure(&settings, &AtomicBool::new(true), &mut |_| {}).unwrap();
     assert_eq!(measured.counts.sent, 0);
 }

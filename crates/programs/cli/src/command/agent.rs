@@ -2,13 +2,14 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use fabricmark_control::{AGENT_PORT, Load, Settings, THIS_PROGRAM, look_up};
+use fabricmark_control::{AGENT_PORT, Load, Settings, THIS_PROGRAM};
 use fabricmark_host::{Memory, allow_files};
 use fabricmark_proto::Quota;
 use fabricmark_trust::{Identity, server_config};
 use fabricmark_units::Bytes;
 use sd_notify::NotifyState;
 
+use crate::addresses::address;
 use crate::command::hosts::recover;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
@@ -100,25 +101,6 @@ fn addresses(words: &[String]) -> Result<Vec<SocketAddr>, Failure> {
         return Ok(any.map(|address| SocketAddr::new(address, AGENT_PORT)).to_vec());
     }
     words.iter().map(|word| address(word, AGENT_PORT)).collect()
-}
-
-/// The first address of a host that is no agent.
-pub fn resolve(text: &str, port: u16) -> Result<SocketAddr, Failure> {
-    let unknown = || Failure::new(Code::Unreachable, format!("{text} has no address"));
-    look_up(text, port)?.first().copied().ok_or_else(unknown)
-}
-
-/// Parses an address, with an optional port.
-pub fn address(word: &str, port: u16) -> Result<SocketAddr, Failure> {
-    let bare = word.strip_prefix('[').and_then(|word| word.strip_suffix(']')).unwrap_or(word);
-    let alone = || bare.parse().map(|address: IpAddr| SocketAddr::new(address, port));
-    word.parse().or_else(|_| alone()).map_err(|_| {
-        let message = format!(
-            "`{word}` is not an address: write 192.0.2.1, 192.0.2.1:{port}, [2001:db8::1]:{port}, or \
-             0.0.0.0 and [::] for all"
-        );
-        Failure::input(message)
-    })
 }
 
 /// Half of the memory that is free now.

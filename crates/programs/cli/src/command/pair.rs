@@ -1,12 +1,14 @@
 //! `fabricmark pair`: exchanges the keys of two hosts, authenticated by a short code.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
+use fabricmark_control::look_up;
 use fabricmark_trust::pairing::Introduction;
 use fabricmark_trust::{Code, HostName, Identity, Trusted, pair_wait, pair_with};
 use rustix::io::Errno;
 
+use crate::addresses::address;
 use crate::exit::{self, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
@@ -23,14 +25,20 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 pub fn pair(options: &Pair) -> Result<(), Failure> {
     let code: Option<Code> =
         options.code.as_deref().map(str::parse).transpose().map_err(Failure::input)?;
+    let host = match &options.host {
+        Some(name) => Some((name, look_up(name, PAIR_PORT)?)),
+        None => None,
+    };
     let path = key::path(&options.key)?;
     if !path.exists() {
         Identity::generate()?.save_new(&path)?;
         note!("created a key: {}", path.display());
     }
     let (identity, trusted) = key::load(&options.key)?;
-    let Introduction { name, fingerprint } = match (&options.host, code) {
-        (Some(host), Some(code)) => pair_with(connect(host)?, &code, &identity, &trusted)?,
+    let Introduction { name, fingerprint } = match (host, code) {
+        (Some((name, addresses)), Some(code)) => {
+            pair_with(connect(name, &addresses)?, &code, &identity, &trusted)?
+        }
         _ => wait(options, &identity, &trusted)?,
     };
     let list = trusted.path().display();
@@ -39,7 +47,7 @@ pub fn pair(options: &Pair) -> Result<(), Failure> {
 
 fn wait(options: &Pair, identity: &Identity, trusted: &Trusted) -> Result<Introduction, Failure> {
     let at = match &options.listen {
-        Some(word) => super::agent::address(word, PAIR_PORT)?,
+        Some(word) => address(word, PAIR_PORT)?,
         None => SocketAddr::new(IpAddr::from(Ipv6Addr::UNSPECIFIED), PAIR_PORT),
     };
     let stop = interruptions()?;
@@ -63,15 +71,11 @@ fn wait(options: &Pair, identity: &Identity, trusted: &Trusted) -> Result<Introd
     Ok(pair_wait(&listener, &code, identity, trusted, &stop)?)
 }
 
-fn connect(host: &str) -> Result<TcpStream, Failure> {
+fn connect(host: &str, addresses: &[SocketAddr]) -> Result<TcpStream, Failure> {
     let fail = |why: String| Failure::new(exit::Code::Unreachable, format!("{host} {why}"));
-    let found = host.to_socket_addrs().or_else(|_| {
-        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        (bare, PAIR_PORT).to_socket_addrs()
-    });
     let mut last = fail("has no address".to_owned());
-    for address in found.map_err(|error| fail(format!("cannot be resolved: {error}")))? {
-        match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
+    for address in addresses {
+        match TcpStream::connect_timeout(address, CONNECT_WITHIN) {
             Ok(stream) => return Ok(stream),
             Err(error) => {
                 last = fail(format!(

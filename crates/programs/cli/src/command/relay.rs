@@ -13,7 +13,8 @@ use fabricmark_units::BitRate;
 use sd_notify::NotifyState;
 use serde_json::{Value, json};
 
-use crate::command::agent::{address, resolve, tell};
+use crate::addresses::{address, first_address};
+use crate::command::agent::tell;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::options::relay::Relay;
@@ -67,7 +68,7 @@ pub fn relay(options: &Relay) -> Result<(), Failure> {
 
 fn settings(options: &Relay) -> Result<Settings, Failure> {
     let listen = address(&options.listen, 0)?;
-    let forward = resolve(&options.forward, 0)?;
+    let forward = first_address(&options.forward, 0)?;
     for (name, at, text) in
         [("--listen", listen, &options.listen), ("--forward", forward, &options.forward)]
     {

@@ -15,7 +15,7 @@ use fabricmark_telemetry::clock;
 use fabricmark_units::Nanos;
 use serde_json::json;
 
-use crate::command::agent::resolve;
+use crate::addresses::first_address;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::options::rtt::{Rtt, RttProtocol};
@@ -32,7 +32,7 @@ pub fn rtt(options: &Rtt) -> Result<(), Failure> {
         RttProtocol::Apdu => apdu::PORT,
         RttProtocol::Ntp => ntp::PORT,
     };
-    let target = resolve(&options.target, default)?;
+    let target = first_address(&options.target, default)?;
     match options.protocol {
         RttProtocol::Stamp(protocol) => by_stamp(options, target, protocol),
         RttProtocol::Apdu => by_apdu(options, target),
@@ -189,7 +189,7 @@ fn by_stamp(options: &Rtt, target: SocketAddr, protocol: Protocol) -> Result<(),
     let stop = interruptions()?;
     let settings = Settings { target, session, dscp: options.dscp };
     let mut rtts = Rtts::new(options)?;
-    let measured = stamp::measure_each(&settings, &stop, &mut |ns| rtts.add(target, ns));
+    let measured = stamp::measure(&settings, &stop, &mut |ns| rtts.add(target, ns));
     let finished = rtts.finish();
     let measured = measured.map_err(|error| match error {
         MeasureError::Closed(_) => Failure::new(Code::Unreachable, error.to_string()),
@@ -251,14 +251,14 @@ fn by_apdu(options: &Rtt, target: SocketAddr) -> Result<(), Failure> {
         apdu::MeasureError::Socket { .. } => Failure::new(Code::RunFailed, error.to_string()),
     })?;
     let json = || {
-        let members = members.iter().map(|(&from, found)| apdu_results(from, found, &rtts));
+        let members = members.iter().map(|(&from, counts)| apdu_results(from, counts, &rtts));
         json!(RttResults::Apdu(members.collect()))
     };
-    let text = || members.iter().map(|(&from, found)| apdu_as_text(from, found, &rtts)).collect();
+    let text = || members.iter().map(|(&from, counts)| apdu_as_text(from, counts, &rtts)).collect();
     output::answer(options.json, json, text)?;
     finished?;
     check_whole(&stop)?;
-    if members.values().all(|measured| measured.counts.answered == 0) {
+    if members.values().all(|counts| counts.answered == 0) {
         let message = format!(
             "no reply from {target}: start `fabricmark agent --apdu` there, with --apdu-group for a \
              multicast and with --allow for other hosts"
@@ -268,8 +268,7 @@ fn by_apdu(options: &Rtt, target: SocketAddr) -> Result<(), Failure> {
     Ok(())
 }
 
-fn apdu_results(from: SocketAddr, measured: &apdu::Measured, rtts: &Rtts) -> ApduResults {
-    let apdu::Measured { counts, .. } = measured;
+fn apdu_results(from: SocketAddr, counts: &apdu::ApduCounts, rtts: &Rtts) -> ApduResults {
     ApduResults {
         from,
         sent: counts.sent,
@@ -284,8 +283,7 @@ fn apdu_results(from: SocketAddr, measured: &apdu::Measured, rtts: &Rtts) -> Apd
     }
 }
 
-fn apdu_as_text(from: SocketAddr, measured: &apdu::Measured, rtts: &Rtts) -> String {
-    let apdu::Measured { counts, .. } = measured;
+fn apdu_as_text(from: SocketAddr, counts: &apdu::ApduCounts, rtts: &Rtts) -> String {
     let lost = counts.sent - counts.answered.min(counts.sent);
     let share = 100.0 * lost as f64 / counts.sent.max(1) as f64;
     let packets =
