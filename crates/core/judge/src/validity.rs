@@ -306,7 +306,8 @@ fn emulator(record: &Record) -> Vec<String> {
                 waited_ns / exchanges / 1e3
             ));
         } else if is_long(late_ns) {
-            let without_waits_ns = late_ns - waited_ns * slots(&record.point) / exchanges;
+            let without_waits_ns =
+                late_ns - waited_ns * f64::from(record.point.in_flight()) / exchanges;
             let cause = if is_long(without_waits_ns) {
                 String::new()
             } else {
@@ -319,12 +320,6 @@ fn emulator(record: &Record) -> Vec<String> {
         }
     }
     found
-}
-
-/// Requests that may be under way at once.
-fn slots(point: &Point) -> f64 {
-    let outstanding = point.outstanding.filter(|_| point.pattern == Pattern::Rr).unwrap_or(1);
-    f64::from(outstanding) * f64::from(point.flows)
 }
 
 /// That the emulator waited so long for a CPU, and what to do.
@@ -552,7 +547,7 @@ fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
     if point.pattern == Pattern::Stream {
         return None;
     }
-    let slots = slots(point);
+    let slots = f64::from(point.in_flight());
     let (rate_per_s, mean_ns) =
         (figures.value(Figure::TransactionRate)?, figures.time_mean().map(|mean| mean.value)?);
     let rtt_ns = flow.rtt_ns.as_ref()?;

@@ -173,7 +173,7 @@ factors! {
         .shown("{} flows")
         .letter('P')
         .default("1", |_| Some("1".to_owned()));
-    /// schedule of payloads or requests: `closed` (as fast as possible), `fixed:RATE`, `poisson:RATE`, `burst:BYTES/PERIOD`, `model-1`, `model-2` and `model-100` (P5), `on-off:RATE/ON/OFF`, `follow-rtt`, `follow-delivery`, `trace:FILE`; a rate is the sum over all flows
+    /// schedule of payloads or requests: `closed` (as fast as possible), `fixed:RATE`, `poisson:RATE`, `burst:BYTES/PERIOD`, `model-1`, `model-2` and `model-100` (bursts of paper P5), `on-off:RATE/ON/OFF`, `follow-rtt`, `follow-delivery`, `trace:FILE`; a rate is the sum over all flows
     Pace, pace: Pace, of old "Pace::default" = Traffic.of(Kind::of::<Pace>()).default("`closed`", |_| Some("closed".to_owned()));
     /// how the sender waits for the next departure of an open loop
     PaceWait, pace_wait: Option<PaceWait> = Traffic.of(Kind::Choice(PaceWait::CHOICES))

@@ -399,12 +399,21 @@ impl Figure {
         }
     }
 
-    /// How it depends on the payload or transaction rate of a closed loop: `true` if it rises with the rate,
-    /// `false` if it falls (Little's law), `None` for other figures.
-    pub fn of_rate(self) -> Option<bool> {
+    /// The figure of a point in a closed loop at this rate: goodput in bit/s of a stream or of bursts, otherwise transactions
+    /// per second. `None` for a figure that does not follow from it.
+    pub fn at_rate(self, point: &Point, rate: f64) -> Option<f64> {
+        let payload_bits = 8.0 * point.payload.0 as f64;
+        let payloads = f64::from(point.payloads_per_request());
+        let is_goodput = matches!(point.pattern, Stream | Burst);
+        let transactions_per_s = if is_goodput { rate / (payload_bits * payloads) } else { rate };
+        // Little's law: all that is in flight is answered once in an RTT.
+        let rtt_ns = 1e9 * f64::from(point.in_flight()) / transactions_per_s;
         match self {
-            Self::Goodput | Self::PayloadRate | Self::TransactionRate => Some(true),
-            Self::Rtt | Self::HalfRtt | Self::Step | Self::OperationTime => Some(false),
+            Self::Goodput => Some(rate),
+            Self::PayloadRate => Some(transactions_per_s * payloads),
+            Self::TransactionRate => Some(transactions_per_s),
+            Self::Rtt | Self::Step => Some(rtt_ns),
+            Self::HalfRtt => Some(rtt_ns / 2.0),
             _ => None,
         }
     }
@@ -426,6 +435,8 @@ impl Figure {
 
 #[cfg(test)]
 mod tests {
+    use crate::{overlay, resolve};
+
     use super::*;
 
     #[test]
@@ -442,6 +453,31 @@ mod tests {
         }
         assert_eq!(Figure::named("slip-p99"), Some(Figure::DepartureLagP99));
         assert_eq!(Figure::keyed("exchanges_per_s"), Some(Figure::TransactionRate));
+    }
+
+    #[test]
+    fn a_rate_gives_the_figures_of_a_point_by_its_payload_and_all_that_is_in_flight() {
+        let at = |levels: &str, figure: Figure, rate| {
+            let base = "transport=tcp,family=4,link=loopback,payload=1000,congestion=cubic";
+            let levels = format!("{base},{levels}");
+            figure.at_rate(&resolve(&overlay(&levels).unwrap()).unwrap(), rate)
+        };
+        let stream = "pattern=stream";
+        assert_eq!(at(stream, Figure::Goodput, 8e6), Some(8e6));
+        assert_eq!(at(stream, Figure::PayloadRate, 8e6), Some(1000.0));
+        assert_eq!(at("pattern=ping-pong", Figure::RttP99, 5e4), None);
+        // 50,000 transactions/s of one and of eight flows.
+        assert_eq!(at("pattern=ping-pong", Figure::Rtt, 5e4), Some(20e3));
+        assert_eq!(at("pattern=ping-pong,flows=8", Figure::Rtt, 5e4), Some(160e3));
+        assert_eq!(at("pattern=ping-pong,flows=8", Figure::HalfRtt, 5e4), Some(80e3));
+        let rr = "pattern=rr,flows=2,outstanding=4";
+        assert_eq!(at(rr, Figure::TransactionRate, 5e4), Some(5e4));
+        assert_eq!(at(rr, Figure::Rtt, 5e4), Some(160e3));
+        // 100 bursts/s of ten payloads.
+        let burst = "pattern=burst,outstanding=10,flows=2";
+        assert_eq!(at(burst, Figure::PayloadRate, 8e6), Some(1000.0));
+        assert_eq!(at(burst, Figure::TransactionRate, 8e6), Some(100.0));
+        assert_eq!(at(burst, Figure::Rtt, 8e6), Some(20e6));
     }
 
     #[test]

@@ -336,6 +336,14 @@ impl Plan {
         first..first + groups
     }
 
+    /// Whether this point's record is the first one of its runs, which groups of flows and web interactions share.
+    pub fn is_first_of_run(&self, point: usize) -> bool {
+        let Some(of) = self.points.get(point).filter(|_| self.testbed == Testbed::Tiers) else {
+            return self.at_once(point).start == point;
+        };
+        self.points.iter().position(|other| other.shares_shop_run(of)) == Some(point)
+    }
+
     /// The first of the points that run at once, for each run of a block.
     pub fn firsts(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.points.len()).filter(|&point| self.at_once(point).start == point)

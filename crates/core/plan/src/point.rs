@@ -52,6 +52,15 @@ impl Point {
         }
     }
 
+    /// Requests of all flows of a closed loop that are in flight; bursts for [`Pattern::Burst`].
+    pub fn in_flight(&self) -> u32 {
+        let of_flow = match self.pattern {
+            Pattern::Rr => self.outstanding.unwrap_or(1),
+            _ => 1,
+        };
+        self.flows.saturating_mul(of_flow)
+    }
+
     /// Whether the point has this level of a factor; `none` also matches if the factor does not apply to the point.
     pub fn has(&self, factor: Factor, level: &str) -> bool {
         let own = self.level(factor);

@@ -34,6 +34,11 @@ const ROUND_MAX: Nanos = Nanos::from_millis(150);
 /// Smallest number of RTTs, or of requests with their responses, in a slice.
 const ROUND_TRIPS: u64 = 20;
 
+/// Time of one of many requests in flight at a busy end, an assumption: 8 flows of ping-pong over loopback make 86,000
+/// transactions/s (`measure ping-pong loopback --vs flows=1 --vs flows=8` on two virtual CPUs). The requests that are in
+/// flight at both edges of a slice would otherwise be many of it.
+const REQUEST_ASSUMED: Nanos = Nanos(12_000);
+
 /// Length of a slice of a stream, in bursts of the token bucket that emulates the link. The bucket is full when the slice
 /// begins, and its burst passes in the first quarter, which does not count. With five, TCP over 1 Gbit/s with MTU 9000
 /// is 0.14 % above its ceiling (docs/notebook/measured.md).
@@ -189,6 +194,14 @@ impl Point {
             }
             _ => at_rate(ROUND_TRIPS, request.saturating_add(response), rate).min(SLICE_MAX),
         };
+        let in_flight = u64::from(self.in_flight());
+        let share_the_end =
+            self.pattern != Pattern::Stream && self.pace == Pace::Closed && in_flight > 1;
+        let of_end = if share_the_end {
+            Nanos(ROUND_TRIPS * in_flight * REQUEST_ASSUMED.0).min(SLICE_MAX)
+        } else {
+            Nanos(0)
+        };
         let of_pace = match self.pace {
             Pace::Fixed(Rate::Bits(rate)) | Pace::Poisson(Rate::Bits(rate)) => {
                 at_rate(MESSAGES, request, rate.0)
@@ -202,7 +215,7 @@ impl Point {
             | Pace::Follow { .. }
             | Pace::Trace(_) => Nanos(0),
         };
-        Nanos(round_trips).max(of_link).max(of_pace)
+        Nanos(round_trips).max(of_link).max(of_end).max(of_pace)
     }
 }
 
@@ -245,6 +258,9 @@ mod tests {
         // 20 requests and responses.
         assert_eq!(of("ping-pong", "link = [\"ethernet:100M\"]"), Some(3300));
         assert_eq!(of("ping-ping", "link = [\"veth\"]"), Some(1000));
+        // 20 times eight and 512 requests of 12 us each.
+        assert_eq!(of("ping-pong", "link = [\"veth\"]\nflows = [8]"), Some(2000));
+        assert_eq!(of("rr", "link = [\"veth\"]\nflows = [8]\noutstanding = [64]"), Some(50_000));
         assert_eq!(of("rr", "link = [\"veth\"]\npace = [\"fixed:10000/s\"]"), Some(4000));
         let udp = |payload: u32, link: &str| {
             slice_us(&format!(

@@ -183,11 +183,7 @@ impl Record {
     pub fn sample(&self, figure: Figure) -> Option<Sample> {
         let value = self.figures.value(figure).filter(|value| value.is_finite())?;
         let rates = self.slice_rates.as_ref().map(SliceRates::all).unwrap_or_default();
-        let slices = match figure.of_rate() {
-            Some(true) => rates.to_vec(),
-            Some(false) => rates.iter().map(|rate| 1.0 / rate).collect(),
-            None => Vec::new(),
-        };
+        let slices = rates.iter().filter_map(|&rate| figure.at_rate(&self.point, rate)).collect();
         Some(Sample { value, slices })
     }
 

@@ -267,7 +267,10 @@ impl ShopRun {
     /// CPU time of a tier in seconds per web interaction, ramp included; `None` if none was completed.
     pub fn demand_s(&self, tier: &TierFacts) -> Option<f64> {
         let interactions: f64 = self.load.per_second.iter().map(|&count| f64::from(count)).sum();
+        // Interactions are counted in whole seconds, CPU time over the whole load.
+        let load_s = (self.load.ramp_up_ns.0 + self.load.window_ns.0) as f64 / 1e9;
+        let counted = self.load.per_second.len() as f64 / load_s;
         let cpu_s = tier.counters.cpu_ns as f64 / 1e9;
-        (interactions > 0.0).then(|| cpu_s / interactions)
+        (interactions > 0.0).then(|| counted * cpu_s / interactions)
     }
 }
