@@ -37,8 +37,9 @@ pub(crate) fn violation(record: &Record) -> Option<String> {
         Some(since) => format!("it was steady after {}: omit that", whole_ms(since)),
         None => "use a longer duration".to_owned(),
     };
-    let (verb, drift, most) =
-        (if drift > 0.0 { "rose" } else { "fell" }, 100.0 * drift.abs(), 100.0 * most);
+    // Rounded, because 0.07 * 100 is 7.000000000000001.
+    let most = (1e8 * most).round() / 1e6;
+    let (verb, drift) = (if drift > 0.0 { "rose" } else { "fell" }, 100.0 * drift.abs());
     Some(format!(
         "the rate {verb} by {drift:.1} % over the time that counts, more than the {most} % of a steady state; {remedy}"
     ))

@@ -101,7 +101,8 @@ struct PointResults {
 /// Compares the deciding figure of each shared point: Welch's t test on logarithms with Holm's correction over all
 /// points.
 ///
-/// `gate` is the accepted change for the worse; without it any `slower` fails.
+/// `gate` is the accepted change for the worse, beyond which the whole interval of a point that fails has to be; without it
+/// any `slower` fails.
 pub fn compare(
     baseline: (&str, &[Record]),
     candidate: (&str, &[Record]),
@@ -156,8 +157,16 @@ fn compared(key: &str, a: &Runs<'_>, b: &Runs<'_>, confidence: f64) -> ComparedP
 fn judge(rows: &[ComparedPoint], gate: f64) -> GateResult {
     let is_worse = |row: &ComparedPoint| {
         row.change.comparison.as_ref().is_some_and(|comparison| {
-            comparison.verdict == Verdict::Slower
-                && loss(comparison.better, comparison.change.value) > gate
+            if gate == 0.0 {
+                return comparison.verdict == Verdict::Slower;
+            }
+            let is_significant = comparison.p_adjusted < 1.0 - comparison.change.confidence;
+            // A tie band wider than the gate excuses nothing.
+            let is_beyond = comparison.change.interval.is_some_and(|interval| {
+                let better = comparison.better;
+                loss(better, interval.low).min(loss(better, interval.high)) > gate
+            });
+            is_significant && is_beyond
         })
     };
     let may_be_worse = |row: &ComparedPoint| {
@@ -207,7 +216,10 @@ impl ComparisonReport {
             let found = self.rows.iter().filter_map(|row| row.change.comparison.as_ref());
             found.filter(|comparison| comparison.verdict == verdict).count()
         };
-        let withheld = self.rows.iter().filter(|row| row.change.withheld.is_some()).count();
+        let is_withheld = |row: &&ComparedPoint| row.change.withheld.is_some();
+        let withheld = self.rows.iter().filter(is_withheld).count();
+        let has_none = |row: &&ComparedPoint| row.change.comparison.is_none() && !is_withheld(row);
+        let too_few = self.rows.iter().filter(has_none).count();
         let withheld = match withheld {
             0 => String::new(),
             rows => format!(", {rows} with too many invalid runs"),
@@ -221,7 +233,7 @@ impl ComparisonReport {
             count(Verdict::Slower),
             count(Verdict::Faster),
             count(Verdict::Same),
-            count(Verdict::Inconclusive)
+            count(Verdict::Inconclusive) + too_few
         );
         let shared = self.shared_levels();
         if !shared.is_empty() {

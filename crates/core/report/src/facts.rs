@@ -48,8 +48,8 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
         _ if stop.decides => format!(
             "Compared points run {} to {} times, until each comparison is decided or the budget is \
              spent. A comparison is checked after {0} runs, after twice as many and so on, at most \
-             {} times; its p-value is multiplied by that number, and its interval is widened \
-             accordingly.",
+             {} times; its p-value is multiplied by that number, and its interval is widened by the \
+             factor {PEEKING_SURCHARGE}.",
             stop.runs_min,
             stop.runs_max,
             stop.looks()
@@ -249,11 +249,7 @@ fn clocks(e: &Experiment<'_>) -> Vec<String> {
 fn runs(e: &Experiment<'_>) -> String {
     let (mut completed, mut warm_ups, mut skipped, mut invalid) = (0, 0, 0, 0);
     let mut time = Nanos(0);
-    // Groups of flows have one record each per run.
-    let is_first = |record: &&Record| {
-        let point = record.place.point as usize;
-        e.plan.at_once(point).start == point
-    };
+    let is_first = |record: &&Record| e.plan.is_first_of_run(record.place.point as usize);
     for record in e.records.iter().filter(is_first) {
         match (&record.outcome, record.place.warm_up) {
             (_, true) => warm_ups += 1,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fabricmark_plan::{Factor, Figure, Pattern, Point, Unit};
-use fabricmark_record::{Bottleneck, Flow, Instrument, Node, Record};
+use fabricmark_record::{Bottleneck, Flow, Instrument, Node, Record, Warning};
 use fabricmark_stats::{Estimate, holm};
 use fabricmark_units::Nanos;
 use schemars::JsonSchema;
@@ -35,6 +35,14 @@ struct Setting<'a> {
     cell: Cell<'a>,
     /// Change against the first setting.
     change: Change,
+}
+
+/// A requirement of a setting, and whether it is met.
+struct Judged<'a> {
+    setting: &'a str,
+    requirement: &'a Requirement,
+    estimate: Option<Estimate>,
+    kept: Kept,
 }
 
 /// What `measure --json` prints. Values are in the base unit that their key names; changes and shares are fractions.
@@ -118,16 +126,17 @@ impl<'a> Measured<'a> {
 
     /// Whether all settings meet all requirements; the worst result counts.
     pub fn kept(&self) -> Kept {
-        self.judged().into_iter().map(|(_, _, kept)| kept).max().unwrap_or(Kept::Yes)
+        self.judged().into_iter().map(|judged| judged.kept).max().unwrap_or(Kept::Yes)
     }
 
-    fn judged(&self) -> Vec<(&'a str, &'a Requirement, Kept)> {
+    fn judged(&self) -> Vec<Judged<'a>> {
         let runs = ByPoint::of(self.experiment.records);
         let mut judged = Vec::new();
         for (point, name) in self.experiment.plan.points.iter().zip(self.names) {
             for requirement in self.requirements {
                 let estimate = self.estimate(&runs, point, requirement.figure);
-                judged.push((name.as_str(), requirement, requirement.judge(estimate.as_ref())));
+                let kept = requirement.judge(estimate.as_ref());
+                judged.push(Judged { setting: name, requirement, estimate, kept });
             }
         }
         judged
@@ -155,9 +164,21 @@ pub fn measured_text(m: &Measured<'_>, rates: RateUnit, width: usize) -> String 
     let changes = settings.iter().map(|setting| &setting.change);
     lines.extend(notes::beyond_means(changes).map(|note| ("note", note)));
     lines.extend(notes::of_runs(&of_points).into_iter().map(|note| ("note", note)));
-    for (name, requirement, kept) in m.judged() {
-        let of = if settings.len() > 1 { format!(" by {name}") } else { String::new() };
-        lines.push(("required", format!("{requirement}: {}{of}", kept.word())));
+    for setting in &settings {
+        let of = if settings.len() > 1 { format!("{}: ", setting.name) } else { String::new() };
+        let last = runs.get(setting.cell.point).and_then(|runs| runs.counted.last());
+        let warnings = last.iter().flat_map(|record| &record.warnings);
+        let correlated = warnings.filter(|warning| matches!(warning, Warning::Correlated { .. }));
+        lines.extend(correlated.map(|warning| ("note", format!("{of}{warning}"))));
+    }
+    for Judged { setting, requirement, estimate, kept } in m.judged() {
+        let of = if settings.len() > 1 { format!(" by {setting}") } else { String::new() };
+        let too_few = estimate.filter(|found| found.n > 1 && found.interval.is_none());
+        let why = too_few.map(|Estimate { n, n_needed, .. }| {
+            format!(": {n} runs of the {n_needed} that an interval needs")
+        });
+        let why = why.unwrap_or_default();
+        lines.push(("required", format!("{requirement}: {}{of}{why}", kept.word())));
     }
     lines.push(("settings", shared(m)));
     for fact in facts::footer(&m.experiment) {
@@ -418,9 +439,12 @@ pub fn measured_json(m: &Measured<'_>) -> Value {
             withheld: setting.change.reason(),
         }
     });
-    let requirements = m.judged().into_iter().map(|(setting, requirement, result)| {
-        RequirementResult { setting, requirement: &requirement.text, result }
-    });
+    let requirements =
+        m.judged().into_iter().map(|Judged { setting, requirement, kept, .. }| RequirementResult {
+            setting,
+            requirement: &requirement.text,
+            result: kept,
+        });
     json!(MeasureResults {
         settings: settings.collect(),
         requirements: requirements.collect(),

@@ -9,7 +9,7 @@ use fabricmark_record::{Provenance, Record};
 use fabricmark_stats::{Estimate, StopRule};
 
 use crate::grid::PlainTable;
-use crate::number::fixed;
+use crate::number::{fixed, is_symmetric};
 use crate::{Experiment, results};
 
 /// The models of a library over one transport and link.
@@ -152,13 +152,19 @@ fn parameters(
     model.pieces.iter().enumerate().map(of_piece).collect()
 }
 
-/// A mean with its half-width, in a unit of `size` base units.
+/// A value with its interval, in a unit of `size` base units.
 pub(crate) fn written(estimate: Option<&Estimate>, size: f64, decimals: usize) -> String {
     let Some(estimate) = estimate else { return "-".to_owned() };
-    let value = fixed(estimate.value / size, decimals);
-    match estimate.half_width() {
-        Some(half) => format!("{value} ± {}", fixed(half / size, decimals)),
-        None => value,
+    let in_unit = |value: f64| fixed(value / size, decimals);
+    let value = in_unit(estimate.value);
+    match (estimate.interval, estimate.half_width()) {
+        (Some(interval), Some(half)) if is_symmetric(estimate.value, interval) => {
+            format!("{value} ± {}", in_unit(half))
+        }
+        (Some(interval), _) => {
+            format!("{value} [{}, {}]", in_unit(interval.low), in_unit(interval.high))
+        }
+        (None, _) => value,
     }
 }
 
@@ -193,7 +199,8 @@ fn predicted(
     let mut ratios = known.first()?.1.clone();
     ratios.sort_by(f64::total_cmp);
     let (least, most) = (*ratios.first()?, *ratios.last()?);
-    let ratios = [ratios[ratios.len() / 2], least, most];
+    let middle = ratios[(ratios.len() - 1) / 2].midpoint(ratios[ratios.len() / 2]);
+    let ratios = [middle, least, most];
     Some(Collectives { benchmark, ranks, algorithms, ratios })
 }
 

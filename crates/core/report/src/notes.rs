@@ -103,7 +103,7 @@ pub(crate) fn of_runs(runs: &[&Runs<'_>]) -> Vec<String> {
         failures.add(without_numbers(&text), text);
     }
     for warning in runs.iter().flat_map(|runs| &runs.counted).flat_map(|r| &r.warnings) {
-        // `correlation` reports these once per group.
+        // Only that of the last run of a point holds: `correlation` and `measured_text` report it.
         if !matches!(warning, Warning::Correlated { .. }) {
             warnings.add(kind(warning), warning.to_string());
         }

@@ -107,7 +107,7 @@ pub(crate) fn estimate(estimate: &Estimate, unit: Scale) -> Written {
 }
 
 /// Whether both bounds have the same distance from the value, up to rounding.
-fn is_symmetric(value: f64, Interval { low, high }: Interval) -> bool {
+pub(crate) fn is_symmetric(value: f64, Interval { low, high }: Interval) -> bool {
     (low.midpoint(high) - value).abs() <= 1e-9 * (high - low) + 1e-12 * value.abs()
 }
 

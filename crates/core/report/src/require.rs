@@ -37,7 +37,7 @@ pub enum Kept {
     /// The whole interval meets it; with one run, the value does.
     #[serde(rename = "kept")]
     Yes,
-    /// The threshold is within the interval.
+    /// The threshold is within the interval, or there are too few runs for an interval.
     Inconclusive,
     /// It is not met, or there is no figure.
     #[serde(rename = "missed")]
@@ -90,11 +90,14 @@ impl fmt::Display for Requirement {
 }
 
 impl Requirement {
-    /// Checks the figure of the runs: by its interval if there is one, else by its value.
+    /// Checks the figure of the runs by its interval, that of a single run by its value.
     pub fn judge(&self, estimate: Option<&Estimate>) -> Kept {
         let Some(estimate) = estimate else { return Kept::No };
         let point = Interval { low: estimate.value, high: estimate.value };
-        let Interval { low, high } = estimate.interval.unwrap_or(point);
+        let Some(Interval { low, high }) = estimate.interval.or((estimate.n < 2).then_some(point))
+        else {
+            return Kept::Inconclusive;
+        };
         let (worst, best) = if self.is_least { (low, high) } else { (-high, -low) };
         let threshold = if self.is_least { self.value } else { -self.value };
         if worst >= threshold {
@@ -163,5 +166,9 @@ mod tests {
             assert_eq!(most.judge(Some(&estimate)), of_most);
         }
         assert_eq!(least.judge(None), Kept::No);
+        let without = |n| Estimate { interval: None, n, ..of(0.0, 12.0, 0.0) };
+        assert_eq!(least.judge(Some(&without(1))), Kept::Yes);
+        assert_eq!(most.judge(Some(&without(1))), Kept::No);
+        assert_eq!(least.judge(Some(&without(5))), Kept::Inconclusive);
     }
 }

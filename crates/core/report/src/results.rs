@@ -464,7 +464,7 @@ pub(crate) struct Tier {
     pub(crate) received_bps: Option<Estimated>,
 }
 
-/// A web interaction: means over runs.
+/// A web interaction: means over runs, and the median of percentiles.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct ShopInteraction {
     /// The interaction.

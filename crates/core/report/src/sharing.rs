@@ -331,7 +331,11 @@ impl Medium {
             point.link == points[0].link && plan.nodes(point) == plan.nodes(points[0])
         };
         let has_names = all.iter().flatten().any(|ceiling| ceiling.inputs.contains_key("path"));
-        let bound = |ceilings: &Vec<Ceiling>| Some(bps(ceilings.first()?));
+        let is_of_link = |ceiling: &&Ceiling| {
+            let is_other = |input: &str| ceiling.inputs.contains_key(input);
+            ceiling.kind == Kind::Bound && !is_other("bus") && !is_other("window_bytes")
+        };
+        let bound = |ceilings: &Vec<Ceiling>| Some(bps(ceilings.iter().find(is_of_link)?));
         let bounds = all.iter().map(bound).collect::<Option<_>>()?;
         let is_link = points[0].link.rate().is_some() && points.iter().all(is_same);
         (is_link && !has_names).then_some((Self::Link, bounds))

@@ -3,7 +3,7 @@
 use fabricmark_bookstore::{Interaction, Station, capacity_per_s, predict};
 use fabricmark_plan::{Factor, Figure, Interaction as Of, Level, Point};
 use fabricmark_record::{Provenance, Record, ShopRun};
-use fabricmark_stats::Estimate;
+use fabricmark_stats::{Estimate, median};
 
 use crate::grid::PlainTable;
 use crate::models::written;
@@ -239,7 +239,7 @@ impl InteractionView {
             interaction,
             pages,
             errors: results.iter().map(|result| result.errors).sum(),
-            p90_ns: e.plan.stop.estimate(&figures(Figure::ResponseTimeP90)),
+            p90_ns: median(&figures(Figure::ResponseTimeP90), e.plan.stop.confidence),
             over: e.plan.stop.estimate(&over),
             app_ns,
             database_ns,

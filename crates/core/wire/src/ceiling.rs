@@ -64,9 +64,11 @@ impl Ceiling {
         let record_bytes = TLS_RECORD_OVERHEAD * payload.div_ceil(TLS_RECORD_MAX);
         let (part, whole) = (u128::from(payload), u128::from(payload) + u128::from(record_bytes));
         let goodput_bps = self.goodput_bps.scaled(part, whole).ok_or(Impossible::TooLarge)?;
-        let formula = format!("{} * payload_bytes / (payload_bytes + record_bytes)", self.formula);
+        let formula =
+            format!("{} * plaintext_bytes / (plaintext_bytes + record_bytes)", self.formula);
         let mut inputs = self.inputs;
-        inputs.insert("payload_bytes".to_owned(), payload.into());
+        // Not `payload_bytes`, which marks ceilings of single writes.
+        inputs.insert("plaintext_bytes".to_owned(), payload.into());
         inputs.insert("record_bytes".to_owned(), record_bytes.into());
         Ok(Self { goodput_bps, formula, inputs, ..self })
     }

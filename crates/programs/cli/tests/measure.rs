@@ -399,6 +399,8 @@ fn a_threshold_decides_the_exit_code() {
     let line = "ping-pong loopback -t 50ms --warm-up 0s";
     expect(&format!("{line} --require rtt<=10s"), 0, &["rtt<=10s: kept"]);
     expect(&format!("{line} --require rtt<=1ns"), 1, &["rtt<=1ns: missed"]);
+    let too_few = "rtt-p99<=10s: inconclusive: 2 runs of the 6 that an interval needs";
+    expect(&format!("{line} --runs 2 --require rtt-p99<=10s"), 2, &[too_few]);
 }
 
 #[test]

@@ -37,6 +37,21 @@ fn a_slower_point_fails_the_gate_when_it_is_slower_by_more_than_the_gate() {
 }
 
 #[test]
+fn a_loss_within_the_tie_band_fails_a_narrower_gate_and_one_that_the_gate_is_inside_of_cannot_tell()
+{
+    let slightly = against(&scaled(0.985), Some(0.0001));
+    assert_eq!(slightly.gate, GateResult::Worse);
+    let is_tie = |verdict| {
+        slightly
+            .rows
+            .iter()
+            .any(|row| row.change.comparison.as_ref().is_some_and(|found| found.verdict == verdict))
+    };
+    assert!(is_tie(fabricmark_stats::Verdict::Same));
+    assert_eq!(against(&scaled(0.9), Some(0.1)).gate, GateResult::Inconclusive);
+}
+
+#[test]
 fn records_against_themselves_pass_a_gate_wider_than_their_noise() {
     assert_eq!(against(&records(), Some(0.1)).gate, GateResult::Pass);
 }

@@ -88,6 +88,8 @@ fn a_bookstore_has_verdicts_tiers_limits_and_a_model() {
         "2 CPUs that all tiers share, most used by db",
         "program of app",
         "no closed loop exceeds N/(Z+R)",
+        // Six runs over each link, with a record for each interaction.
+        "12 counted (120 s)",
     ] {
         assert!(printed.contains(part), "{part} is missing:\n{printed}");
     }
@@ -107,6 +109,16 @@ fn a_bookstore_has_verdicts_tiers_limits_and_a_model() {
     assert!((99.0..100.0).contains(&modelled), "{modelled}");
     let [bound, slower] = [one, other].map(|view| number(&view["bound_per_s"]));
     assert!((bound - 100.0 / 1.0205).abs() < 0.1 && slower < bound);
+}
+
+#[test]
+fn the_demand_of_a_tier_is_that_of_the_seconds_in_which_interactions_were_counted() {
+    let mut run = run(20);
+    // 12.5 s of the load with 2 ms of CPU time for each of 100 interactions per second.
+    run.load.window_ns = Nanos::from_millis(10_500);
+    run.tiers[0].counters.cpu_ns = 2_500_000_000;
+    let demand_s = run.demand_s(&run.tiers[0]).unwrap();
+    assert!((demand_s - 0.002).abs() < 1e-12, "{demand_s}");
 }
 
 #[test]
