@@ -103,6 +103,7 @@ impl Emulator {
         self.ask(|worker| {
             // Packets that have left a net must be written before they are counted.
             worker.deliver();
+            worker.flush();
             let (busy, cpu_time) = (worker.busy, Nanos(thread_cpu_ns()));
             let run_delay = thread_run_delay_ns().map(Nanos);
             let of_path = |path: &Path| Traffic { busy, cpu_time, run_delay, ..path.traffic() };
@@ -310,6 +311,15 @@ impl Worker {
             self.deliver_from(number, now);
         }
         self.shared.deliver(now, &mut self.paths, &self.devices);
+    }
+
+    /// Writes what waits for its continuation.
+    fn flush(&mut self) {
+        for (number, path) in self.paths.iter_mut().enumerate() {
+            if let Some(Device { tun, .. }) = &self.devices[number ^ 1] {
+                path.flush(tun);
+            }
+        }
     }
 
     /// Writes what is due from one device to the device at the other end of its link.

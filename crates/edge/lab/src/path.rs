@@ -217,14 +217,23 @@ impl Path {
         self.way.pauses.as_ref().is_some_and(Pauses::is_stopped)
     }
 
+    /// Writes what is due. The last of it may wait for its continuation.
     pub(crate) fn deliver(&mut self, now: Instant, to: &Tun) {
         while let Some(departure) = self.next(now) {
             self.write(departure, to);
         }
-        self.flush(to);
+        if !self.writer.holds(now, self.next_departure()) {
+            self.flush(to);
+        }
     }
 
+    /// When [`Self::deliver`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.next_departure().into_iter().chain(self.writer.held_until()).min()
+    }
+
+    /// When the next packet leaves the link.
+    pub(crate) fn next_departure(&self) -> Option<Instant> {
         let nets = self.before.iter().chain([&self.way]);
         nets.filter_map(|way| way.net.deadline()).min()
     }

@@ -117,6 +117,12 @@ pub(crate) fn piece<T>(whole: &[u8], packet: &Packet<T>) -> Option<Piece> {
     Some(piece)
 }
 
+/// Whether the last segment of a super-packet is in this piece of it.
+pub(crate) fn is_end<T>(whole: &[u8], packet: &Packet<T>) -> bool {
+    let all = payload_bytes(length(whole));
+    packet.length.offset_bytes() + payload_bytes(packet.length) >= all
+}
+
 /// Bytes of a piece after its headers.
 fn payload_bytes(length: Length) -> u32 {
     let headers = u64::from(length.segments()) * u64::from(length.header_bytes());
@@ -218,4 +224,4 @@ fn put(bytes: &mut [u8], at: usize, word: u16) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

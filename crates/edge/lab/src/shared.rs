@@ -148,7 +148,7 @@ impl Shared {
         let places = (0..self.places.len()).map(Part::Place);
         let parts = members.chain(places).chain((0..self.buses.len()).map(Part::Bus));
         let due = |part| match part {
-            Part::Path(number) => paths[number].deadline(),
+            Part::Path(number) => paths[number].next_departure(),
             Part::Place(place) => self.places[place].deadline(),
             Part::Bus(bus) => self.buses[bus].deadline(),
         };

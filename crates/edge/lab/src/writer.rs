@@ -1,15 +1,23 @@
-//! Writes packets to a device; consecutive segments of a super-packet are joined, as an adapter with GRO does.
+//! Writes packets to a device; consecutive segments of a super-packet are joined, as an adapter with GRO does, and those
+//! of a fast wire wait shortly for each other, as its interrupts do.
 
 use std::io;
 
 use fabricmark_link::{Departure, Length, Packet};
-use fabricmark_units::Instant;
+use fabricmark_units::{Instant, Nanos};
 
 use crate::emulator::clock;
 use crate::path::Traffic;
 use crate::pool::Slice;
 use crate::segment;
 use crate::tun::Tun;
+
+/// Longest time between two segments of which the first one waits for the second: 1,538 bytes take it at 3 Gbit/s.
+const GAP: Nanos = Nanos(4_000);
+
+/// Longest time for which segments wait: a super-packet of 64 KiB takes 54 us at 10 Gbit/s. An adapter's driver has such a
+/// time, too (`rx-usecs` of ethtool(8)). With 20 us no more bytes crossed than without (docs/notebook/measured.md).
+const HOLD: Nanos = Nanos(60_000);
 
 /// What is to be written to one device.
 #[derive(Default)]
@@ -38,6 +46,20 @@ impl Writer {
         if !may_continue {
             self.flush(to, traffic);
         }
+    }
+
+    /// Until when the packet that waits may be held for its continuation.
+    pub(crate) fn held_until(&self) -> Option<Instant> {
+        Some(self.waiting.as_ref()?.at + HOLD)
+    }
+
+    /// Whether the packet that waits is held at `now` for a continuation that leaves at `next`, the next departure.
+    pub(crate) fn holds(&self, now: Instant, next: Option<Instant>) -> bool {
+        let Some(Departure { at, packet, .. }) = &self.waiting else { return false };
+        let is_in_time = |next: Instant| next <= now + GAP && next <= *at + HOLD;
+        now < *at + HOLD
+            && next.is_some_and(is_in_time)
+            && !packet.payload.with(|whole| segment::is_end(whole, packet))
     }
 
     /// Writes the packet that waits, and counts the result.
@@ -84,10 +106,15 @@ fn joined_length(packet: &Packet<Slice>, next: &Packet<Slice>) -> Option<Length>
 
 #[cfg(test)]
 mod tests {
-    use fabricmark_link::Ecn;
+    use std::iter::from_fn;
+
+    use fabricmark_link::{Ecn, LinkWords};
 
     use super::*;
+    use crate::offload::Transport;
+    use crate::path::Path;
     use crate::path::tests::train;
+    use crate::pool::Pool;
 
     #[test]
     fn segments_are_joined_that_follow_each_other_with_the_same_marks_and_right_bits() {
@@ -104,5 +131,33 @@ mod tests {
         assert_eq!(segments_of(one, &Packet { flipped_bit: Some(9), ..two.clone() }), None);
         let other = train();
         assert_eq!(segments_of(one, &Packet { payload: other.payload, ..two.clone() }), None);
+    }
+
+    #[test]
+    fn a_segment_is_held_while_its_continuation_follows_at_once_and_for_a_short_time() {
+        let whole = segment::tests::train(Transport::Tcp, false, 1460, &[0; 4000], 0);
+        let read = |bytes: &mut [u8]| {
+            bytes[..whole.len()].copy_from_slice(&whole);
+            Ok(Some(whole.len()))
+        };
+        let slice = Pool::default().fill(read).unwrap().unwrap();
+        let at = Instant(1_000);
+        let mut path = Path::new("p".to_owned(), LinkWords::default(), None, 1, true).unwrap();
+        path.arrive(at, slice);
+        let segments: Vec<_> = from_fn(|| path.next(at)).collect();
+        assert_eq!(segments.len(), 3);
+        let waiting = |segment: usize| Writer {
+            waiting: Some(segments[segment].clone()),
+            ..Writer::default()
+        };
+        let soon = Some(at + GAP);
+        assert!(waiting(0).holds(at, soon));
+        assert!(!waiting(0).holds(at, None), "nothing follows");
+        assert!(!waiting(0).holds(at, Some(at + GAP + Nanos(1))), "it follows later");
+        assert!(waiting(0).holds(at + GAP, Some(at + GAP + GAP)));
+        assert!(!waiting(0).holds(at + HOLD, Some(at + HOLD)), "it has waited long enough");
+        assert!(!waiting(2).holds(at, soon), "it is the last one");
+        assert_eq!(waiting(0).held_until(), Some(at + HOLD));
+        assert!(!Writer::default().holds(at, soon));
     }
 }

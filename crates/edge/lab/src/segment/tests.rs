@@ -5,7 +5,13 @@ use proptest::prelude::*;
 use super::*;
 
 /// A super-packet as Linux hands it over: the checksum field holds the sum of the pseudo-header.
-fn train(transport: Transport, v6: bool, segment: u16, payload: &[u8], flags: u8) -> Vec<u8> {
+pub(crate) fn train(
+    transport: Transport,
+    v6: bool,
+    segment: u16,
+    payload: &[u8],
+    flags: u8,
+) -> Vec<u8> {
     let internet = if v6 { 40 } else { 20 };
     // 12 bytes of options: timestamps.
     let behind = if transport == Transport::Tcp { 32 } else { 8 };
