@@ -336,7 +336,8 @@ impl Plan {
         first..first + groups
     }
 
-    /// Whether this point's record is the first one of its runs, which groups of flows and web interactions share.
+    /// Whether the record of this point is the first one of each of its runs. A run has a record for each group of flows
+    /// or web interaction.
     pub fn is_first_of_run(&self, point: usize) -> bool {
         let Some(of) = self.points.get(point).filter(|_| self.testbed == Testbed::Tiers) else {
             return self.at_once(point).start == point;

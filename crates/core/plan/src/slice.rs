@@ -34,9 +34,9 @@ const ROUND_MAX: Nanos = Nanos::from_millis(150);
 /// Smallest number of RTTs, or of requests with their responses, in a slice.
 const ROUND_TRIPS: u64 = 20;
 
-/// Time of one of many requests in flight at a busy end, an assumption: 8 flows of ping-pong over loopback make 86,000
-/// transactions/s (`measure ping-pong loopback --vs flows=1 --vs flows=8` on two virtual CPUs). The requests that are in
-/// flight at both edges of a slice would otherwise be many of it.
+/// Time that an end needs for each of several requests in flight, an assumption: 8 flows of ping-pong over loopback have an
+/// RTT of 93 us (`measure ping-pong loopback --vs flows=1 --vs flows=8 --runs 4` on two virtual CPUs, debug build). In a
+/// slice of few RTTs, too many of its requests would be in flight when it begins and ends.
 const REQUEST_ASSUMED: Nanos = Nanos(12_000);
 
 /// Length of a slice of a stream, in bursts of the token bucket that emulates the link. The bucket is full when the slice

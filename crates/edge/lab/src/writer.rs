@@ -1,5 +1,5 @@
-//! Writes packets to a device; consecutive segments of a super-packet are joined, as an adapter with GRO does, and those
-//! of a fast wire wait shortly for each other, as its interrupts do.
+//! Writes packets to a device. Consecutive segments of a super-packet are joined, as an adapter with GRO does; those of a
+//! fast link are held for a short time, as an adapter with interrupt coalescing does.
 
 use std::io;
 
@@ -12,11 +12,11 @@ use crate::pool::Slice;
 use crate::segment;
 use crate::tun::Tun;
 
-/// Longest time between two segments of which the first one waits for the second: 1,538 bytes take it at 3 Gbit/s.
+/// A segment is held if the next one follows within this time, an arbitrary choice: the time of 1,538 bytes at 3.1 Gbit/s.
 const GAP: Nanos = Nanos(4_000);
 
-/// Longest time for which segments wait: a super-packet of 64 KiB takes 54 us at 10 Gbit/s. An adapter's driver has such a
-/// time, too (`rx-usecs` of ethtool(8)). With 20 us no more bytes crossed than without (docs/notebook/measured.md).
+/// Longest time for which a segment is held, as with `rx-usecs` of ethtool(8): a super-packet of 64 KiB takes 54 us at 10
+/// Gbit/s. With 20 us the rate was the same as without (docs/notebook/measured.md).
 const HOLD: Nanos = Nanos(60_000);
 
 /// What is to be written to one device.
