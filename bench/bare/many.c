@@ -1,5 +1,5 @@
-/* Exchanges over many TCP connections, one at a time on each; epoll says once per arrival which of them have one. The
- * word is their number, or with a second one after a slash that of those that have exchanges: 10000/100. */
+/* Transactions over many TCP connections, one at a time on each; epoll says once per arrival which of them have one. The
+ * word is their number, or with a second one after a slash that of those that have transactions: 10000/100. */
 #include "common.h"
 #include <sys/epoll.h>
 #include <sys/resource.h>

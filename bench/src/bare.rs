@@ -15,7 +15,7 @@ const HEADER: (&str, &str) = ("common.h", include_str!("../bare/common.h"));
 
 const LOOPS: [(&str, &str); 5] = [
     ("stream", include_str!("../bare/stream.c")),
-    ("exchange", include_str!("../bare/exchange.c")),
+    ("rr", include_str!("../bare/rr.c")),
     ("many", include_str!("../bare/many.c")),
     ("datagrams", include_str!("../bare/datagrams.c")),
     ("slip", include_str!("../bare/slip.c")),
@@ -71,14 +71,14 @@ fn ways(work: Work, rate_per_s: u64) -> Option<Ways> {
     Some(match work {
         Work::Stream { bytes } => of("stream", "send", "receive", bytes, ""),
         Work::StreamWithLowat { bytes } => of("stream", "send", "receive", bytes, "131072"),
-        Work::Exchange { transport, bytes, wait, flows: 1 } => {
+        Work::Rr { transport, bytes, wait, flows: 1 } => {
             let spin = if wait == Wait::Spin { "-spin" } else { "" };
-            of("exchange", "ask", "answer", bytes, &format!("{transport}{spin}"))
+            of("rr", "ask", "answer", bytes, &format!("{transport}{spin}"))
         }
-        Work::Exchange { transport: Transport::Tcp, bytes, wait: Wait::Block, flows } => {
+        Work::Rr { transport: Transport::Tcp, bytes, wait: Wait::Block, flows } => {
             of("many", "ask", "answer", bytes, &flows.to_string())
         }
-        Work::Crr { flows: 1, .. } => of("exchange", "ask", "answer", 1, "connect"),
+        Work::Crr { flows: 1, .. } => of("rr", "ask", "answer", 1, "connect"),
         Work::Datagrams { bytes, path } => {
             let word = match path {
                 Path::Copy => "plain",
@@ -130,7 +130,7 @@ impl Contender for Bare {
         );
         let is_udp = matches!(
             job.work,
-            Work::Exchange { transport: Transport::Udp, .. }
+            Work::Rr { transport: Transport::Udp, .. }
                 | Work::Datagrams { .. }
                 | Work::Departures { .. }
         );
@@ -205,11 +205,11 @@ mod tests {
         ];
         for transport in [Transport::Tcp, Transport::Udp] {
             for wait in [Wait::Block, Wait::Spin] {
-                work.push(Work::Exchange { transport, bytes: 64, wait, flows: 1 });
+                work.push(Work::Rr { transport, bytes: 64, wait, flows: 1 });
             }
         }
         let (transport, wait) = (Transport::Tcp, Wait::Block);
-        work.push(Work::Exchange { transport, bytes: 64, wait, flows: 100 });
+        work.push(Work::Rr { transport, bytes: 64, wait, flows: 100 });
         for work in work {
             assert!(bare.offers(work), "{work:?}");
             let job = Job {

@@ -43,7 +43,7 @@ const COUNTED_ROUND_TRIPS: u32 = 20;
 const SHAPED_S: u64 = 4;
 
 /// Minimum number of transactions for a 99th percentile: two are above it.
-const EXCHANGES_MIN: u32 = 200;
+const TRANSACTIONS_MIN: u32 = 200;
 
 impl Emulation {
     /// A stream over a link with an MTU of 1500 and no rate limit.
@@ -60,15 +60,15 @@ impl Emulation {
     }
 
     /// Link options of a lab (`docs/lab.md`). `unshaped_mbps` is the rate for backends that require one.
-    pub fn words(&self, unshaped_mbps: Option<u32>) -> String {
-        let mut words = format!("mtu={}", self.mtu);
+    pub fn link_options(&self, unshaped_mbps: Option<u32>) -> String {
+        let mut options = format!("mtu={}", self.mtu);
         if self.rtt_ms > 0 {
-            words += &format!(" rtt={}ms", self.rtt_ms);
+            options += &format!(" rtt={}ms", self.rtt_ms);
         }
         if let Some(rate) = self.rate_mbps.or(unshaped_mbps) {
-            words += &format!(" rate={rate}M queue={QUEUE_MS}ms");
+            options += &format!(" rate={rate}M queue={QUEUE_MS}ms");
         }
-        words
+        options
     }
 
     /// Warm-up of a stream, in whole seconds.
@@ -79,7 +79,7 @@ impl Emulation {
     pub fn counted_s(&self, asked_s: f64) -> u64 {
         let round_trips = match self.load {
             Load::Stream => COUNTED_ROUND_TRIPS,
-            Load::PingPong => EXCHANGES_MIN,
+            Load::PingPong => TRANSACTIONS_MIN,
         };
         let least = if self.rate_mbps.is_some() { SHAPED_S } else { 1 };
         u64::from(round_trips * self.rtt_ms).div_ceil(1000).max(asked_s.ceil() as u64).max(least)
@@ -102,10 +102,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_is_asked_for_in_the_words_of_a_lab() {
-        assert_eq!(Emulation::stream(100).words(None), "mtu=1500 rtt=100ms");
-        assert_eq!(Emulation::stream(0).words(Some(5)), "mtu=1500 rate=5M queue=50ms");
-        assert_eq!(Emulation::shaped(100).words(Some(5)), "mtu=1500 rate=100M queue=50ms");
+    fn a_link_is_asked_for_by_the_options_of_a_lab() {
+        assert_eq!(Emulation::stream(100).link_options(None), "mtu=1500 rtt=100ms");
+        assert_eq!(Emulation::stream(0).link_options(Some(5)), "mtu=1500 rate=5M queue=50ms");
+        assert_eq!(Emulation::shaped(100).link_options(Some(5)), "mtu=1500 rate=100M queue=50ms");
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod machine;
 mod shell;
 
 use fabricmark_lab::{Backend, Lab, Offload, Topology, Wiring};
-use fabricmark_link::LinkWords;
+use fabricmark_link::LinkOptions;
 use fabricmark_wire::Link;
 
 use crate::contender::{Contender, Failure, Job};
@@ -68,16 +68,17 @@ impl Emulator {
     fn place(self, asked: &Emulation) -> Result<Place, Failure> {
         match self {
             Self::Ours => {
-                let words: LinkWords = read(asked.words(None).parse())?;
+                let options: LinkOptions = read(asked.link_options(None).parse())?;
                 let link = Link::Veth { mtu: asked.mtu };
-                let wiring = Wiring { link, words: Some(words), offload: asked.offload, bus: None };
+                let wiring =
+                    Wiring { link, options: Some(options), offload: asked.offload, bus: None };
                 let lab = Box::new(Lab::of_link(&wiring, 1, emulator_cpu())?);
                 Place::emulated(Network::Lab(lab), true)
             }
             Self::Kernel(backend) => {
                 let needs_rate = matches!(backend, Backend::Tbf | Backend::Htb);
                 let unshaped = needs_rate.then_some(UNSHAPED_MBPS);
-                let topology = Topology::parse(&topology(backend, &asked.words(unshaped)));
+                let topology = Topology::parse(&topology(backend, &asked.link_options(unshaped)));
                 let lab = Box::new(Lab::build(read(topology)?, 1, None)?);
                 let place = Place::emulated(Network::Lab(lab), false)?;
                 if asked.rate_mbps.is_none() {
@@ -148,10 +149,10 @@ impl Contender for Emulator {
 }
 
 /// A topology of a client, a server and one link, `wire`.
-fn topology(backend: Backend, words: &str) -> String {
+fn topology(backend: Backend, options: &str) -> String {
     format!(
         "[hosts.client]\n[hosts.server]\n[links.wire]\nbetween = [\"client\", \"server\"]\n\
-         backend = \"{backend}\"\nwords = \"{words}\"\n"
+         backend = \"{backend}\"\noptions = \"{options}\"\n"
     )
 }
 
@@ -182,10 +183,10 @@ mod tests {
     #[test]
     fn every_link_that_is_asked_for_can_be_read() {
         for asked in [Emulation::stream(100), Emulation::shaped(1000), Emulation::ping_pong(2)] {
-            assert!(asked.words(None).parse::<LinkWords>().is_ok(), "{asked:?}");
+            assert!(asked.link_options(None).parse::<LinkOptions>().is_ok(), "{asked:?}");
         }
         for backend in [Backend::Tbf, Backend::Htb, Backend::Netem] {
-            let text = topology(backend, &Emulation::stream(0).words(Some(UNSHAPED_MBPS)));
+            let text = topology(backend, &Emulation::stream(0).link_options(Some(UNSHAPED_MBPS)));
             assert!(Topology::parse(&text).is_ok(), "{text}");
         }
     }

@@ -112,7 +112,7 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
         Work::Stream { bytes } | Work::StreamWithLowat { bytes } => {
             ("stream", Transport::Tcp, bytes)
         }
-        Work::Exchange { transport, bytes, .. } => ("rr", transport, bytes),
+        Work::Rr { transport, bytes, .. } => ("rr", transport, bytes),
         Work::Threads { is_stream: true, .. } => ("stream", Transport::Tcp, 131_072),
         Work::Threads { is_stream: false, .. } => ("rr", Transport::Tcp, 64),
         Work::Crr { .. } => ("crr", Transport::Tcp, 1),
@@ -142,7 +142,7 @@ fn arguments(job: &Job<'_>) -> Option<Vec<String>> {
         Wait::Spin => " --wait spin",
     };
     match job.work {
-        Work::Exchange { wait: how, flows, bytes, .. } => {
+        Work::Rr { wait: how, flows, bytes, .. } => {
             line += &format!(" --response {bytes}");
             match flows {
                 1 if job.is_pinned => line += wait(how),
@@ -211,7 +211,7 @@ fn read(work: Work, output: &Output) -> Result<Values, Failure> {
     let figures = &document["records"][0]["figures"];
     let values: Values = [
         Figure::GoodputBps,
-        Figure::ExchangesPerS,
+        Figure::TransactionsPerS,
         Figure::DatagramsPerS,
         Figure::SlipP99Ns,
         Figure::SlipWithoutPausesP99Ns,
@@ -265,17 +265,16 @@ mod tests {
 
     #[test]
     fn work_becomes_a_command_line() {
-        let exchange =
-            Work::Exchange { transport: Transport::Tcp, bytes: 64, wait: Wait::Spin, flows: 1 };
+        let rr = Work::Rr { transport: Transport::Tcp, bytes: 64, wait: Wait::Spin, flows: 1 };
         let second = cpu(Role::Server);
         assert_eq!(
-            line(exchange, Target::Veth, true),
+            line(rr, Target::Veth, true),
             format!(
                 "measure rr lab:veth --transport tcp --family 4 --payload 64 --duration 300ms \
                  --runs 1 --json --cpu 0,{second} --response 64 --wait spin --congestion cubic"
             )
         );
-        let by_defaults = line(exchange, Target::Loopback, false);
+        let by_defaults = line(rr, Target::Loopback, false);
         assert!(by_defaults.ends_with("--runs 1 --json --response 64"), "{by_defaults}");
         let threads = line(Work::Threads { threads: 2, is_stream: true }, Target::Loopback, false);
         assert!(threads.ends_with("--json --flows 2 --threads 2"), "{threads}");
@@ -293,7 +292,7 @@ mod tests {
             "transactions_per_s": {"value": 12500.5, "provenance": "measured"},
             "goodput_bps": null, "memory_per_flow_bytes": {"value": 4096}}}]}"#;
         let values = read(Work::Crr { flows: 1, threads: 1 }, &output(0, text, "")).unwrap();
-        let expected = [(Figure::ExchangesPerS, 12500.5), (Figure::MemoryPerFlowBytes, 4096.0)];
+        let expected = [(Figure::TransactionsPerS, 12500.5), (Figure::MemoryPerFlowBytes, 4096.0)];
         assert_eq!(values, Values::from(expected));
         let missing = read(Work::Stream { bytes: 64 }, &output(0, text, ""));
         assert_eq!(missing, Err(Failure::Failed("its record has no goodput_bps".to_owned())));

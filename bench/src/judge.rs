@@ -192,7 +192,7 @@ mod tests {
     use crate::rows::BARE;
     use crate::work::value;
 
-    const RATE: Figure = Figure::ExchangesPerS;
+    const RATE: Figure = Figure::TransactionsPerS;
 
     /// Rounds with figures of fabricmark and two peers.
     fn rounds(figures: &[[f64; 3]]) -> Vec<Round> {

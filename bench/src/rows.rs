@@ -128,9 +128,9 @@ pub fn rows(target: Target) -> Vec<Row> {
             for (wait, how, of_bare) in
                 [(Wait::Block, "blocking", 0.98), (Wait::Spin, "spinning", 0.99)]
             {
-                let work = Work::Exchange { transport, bytes, wait, flows: 1 };
+                let work = Work::Rr { transport, bytes, wait, flows: 1 };
                 let transport = transport.to_string().to_uppercase();
-                let name = format!("{transport} exchange, {}, {how}", size(bytes));
+                let name = format!("{transport} rr, {}, {how}", size(bytes));
                 let row = Row::new(name, target, work).peers(work, 1.0);
                 rows.push(row.bare(Some(Goal::AtLeast(of_bare))));
             }
@@ -138,7 +138,7 @@ pub fn rows(target: Target) -> Vec<Row> {
     }
     let crr = |how: &str, flows, threads| {
         let work = Work::Crr { flows, threads };
-        Row::new(format!("TCP connect and exchange, 1 B{how}"), target, work).peers(work, 1.0)
+        Row::new(format!("TCP crr, 1 B{how}"), target, work).peers(work, 1.0)
     };
     rows.push(crr("", 1, 1).bare(Some(Goal::AtLeast(0.98))));
     rows.push(crr(", 100 at once", 100, 1));
@@ -153,7 +153,7 @@ pub fn rows(target: Target) -> Vec<Row> {
         let row = Row::new(name("gso"), target, joined).peers(joined, 1.2);
         rows.push(row.bare(Some(Goal::AtLeast(0.98))));
     }
-    for (is_stream, what) in [(true, "TCP stream, 128 KiB writes"), (false, "TCP exchange, 64 B")] {
+    for (is_stream, what) in [(true, "TCP stream, 128 KiB writes"), (false, "TCP rr, 64 B")] {
         let work = Work::Threads { threads: 2, is_stream };
         rows.push(Row::new(format!("{what}, 2 threads"), target, work).peers(work, 1.0).unpinned());
     }
@@ -162,8 +162,8 @@ pub fn rows(target: Target) -> Vec<Row> {
             Transport::Tcp => Work::Stream { bytes: 131_072 },
             Transport::Udp => Work::Datagrams { bytes: 1024, path: Path::Copy },
         };
-        let exchange = Work::Exchange { transport, bytes: 64, wait: Wait::Block, flows: 1 };
-        for (what, work) in [("stream", stream), ("exchange", exchange)] {
+        let rr = Work::Rr { transport, bytes: 64, wait: Wait::Block, flows: 1 };
+        for (what, work) in [("stream", stream), ("rr", rr)] {
             let transport = transport.to_string().to_uppercase();
             let name = format!("{transport} {what}, defaults");
             rows.push(Row::new(name, target, work).peers(work, 1.0).unpinned());
@@ -213,13 +213,12 @@ fn verbs(target: Target) -> Vec<Row> {
 }
 
 fn many_flows(target: Target) -> Row {
-    let of =
-        |flows| Work::Exchange { transport: Transport::Tcp, bytes: 64, wait: Wait::Block, flows };
-    let mut row = Row::new("TCP exchange, 64 B, 10,000 flows".to_owned(), target, of(10_000));
+    let of = |flows| Work::Rr { transport: Transport::Tcp, bytes: 64, wait: Wait::Block, flows };
+    let mut row = Row::new("TCP rr, 64 B, 10,000 flows".to_owned(), target, of(10_000));
     row.others = vec![("100 flows", of(100)), ("1,000 flows", of(1000))];
     row.bare(None)
-        .ask(Figure::ExchangesPerS, Against::One("100 flows"), Some(Goal::AtLeast(0.9)))
-        .ask(Figure::ExchangesPerS, Against::One("1,000 flows"), None)
+        .ask(Figure::TransactionsPerS, Against::One("100 flows"), Some(Goal::AtLeast(0.9)))
+        .ask(Figure::TransactionsPerS, Against::One("1,000 flows"), None)
         .ask(Figure::MemoryPerFlowBytes, Against::Itself, Some(Goal::Below(48.0 * 1024.0)))
 }
 

@@ -69,8 +69,8 @@ pub enum Work {
     /// As `Stream`, with SO_RCVLOWAT at the receiver: 128 KiB, the size of its reads.
     StreamWithLowat { bytes: u32 },
     /// A request and a response of the same size, in a closed loop on each flow.
-    Exchange { transport: Transport, bytes: u32, wait: Wait, flows: u32 },
-    /// As many TCP flows as threads at each end, a flow each, on all CPUs: streams of 128 KiB writes, or exchanges of 64 B.
+    Rr { transport: Transport, bytes: u32, wait: Wait, flows: u32 },
+    /// As many TCP flows as threads at each end, a flow each, on all CPUs: streams of 128 KiB writes, or rr of 64 B.
     Threads { threads: u32, is_stream: bool },
     /// Messages of an RDMA reliable connection, with polling: a stream, or one message in each direction.
     Verbs {
@@ -100,7 +100,7 @@ pub enum Figure {
     /// Received payload bits per second.
     GoodputBps,
     /// Completed transactions per second.
-    ExchangesPerS,
+    TransactionsPerS,
     /// Received datagrams per second.
     DatagramsPerS,
     /// Departure lag p99: 99 % of departures were at most this late, in nanoseconds.
@@ -137,7 +137,7 @@ impl Figure {
     pub fn key(self) -> &'static str {
         match self {
             Self::GoodputBps => "goodput_bps",
-            Self::ExchangesPerS => "transactions_per_s",
+            Self::TransactionsPerS => "transactions_per_s",
             Self::DatagramsPerS => "payloads_per_s",
             Self::SlipP99Ns => "departure_lag_p99_ns",
             Self::SlipWithoutPausesP99Ns => "departure_lag_without_pauses_p99_ns",
@@ -157,17 +157,17 @@ impl Figure {
 
     /// Whether a higher value is better.
     pub fn is_rate(self) -> bool {
-        matches!(self, Self::GoodputBps | Self::ExchangesPerS | Self::DatagramsPerS)
+        matches!(self, Self::GoodputBps | Self::TransactionsPerS | Self::DatagramsPerS)
     }
 
     /// Formats a value with its unit.
     pub fn text(self, value: f64) -> String {
         match self {
             Self::GoodputBps => format!("{:.3} Gbit/s", value / 1e9),
-            Self::ExchangesPerS | Self::DatagramsPerS if value >= 1e6 => {
+            Self::TransactionsPerS | Self::DatagramsPerS if value >= 1e6 => {
                 format!("{:.3} M/s", value / 1e6)
             }
-            Self::ExchangesPerS | Self::DatagramsPerS => format!("{:.2} k/s", value / 1e3),
+            Self::TransactionsPerS | Self::DatagramsPerS => format!("{:.2} k/s", value / 1e3),
             Self::SlipP99Ns
             | Self::SlipWithoutPausesP99Ns
             | Self::DelayErrorNs
@@ -192,7 +192,7 @@ impl Work {
     fn is_long(self) -> bool {
         match self {
             Self::Emulated(_) | Self::Verbs { .. } | Self::Idle(_) => true,
-            Self::Exchange { flows, .. } => flows >= 1000,
+            Self::Rr { flows, .. } => flows >= 1000,
             _ => false,
         }
     }
@@ -215,9 +215,7 @@ impl Work {
             | Self::Threads { is_stream: true, .. }
             | Self::Verbs { is_stream: true, .. } => Figure::GoodputBps,
             Self::Verbs { .. } => Figure::RttP50Ns,
-            Self::Exchange { .. } | Self::Threads { .. } | Self::Crr { .. } => {
-                Figure::ExchangesPerS
-            }
+            Self::Rr { .. } | Self::Threads { .. } | Self::Crr { .. } => Figure::TransactionsPerS,
             Self::Datagrams { .. } => Figure::DatagramsPerS,
             Self::Departures { .. } => Figure::SlipP99Ns,
             Self::Idle(_) => Figure::ResidentBytes,

@@ -27,7 +27,7 @@ fn pair(work: Work, At { address, port, data_port, seconds }: &At) -> Option<Pai
         Work::Datagrams { bytes, .. } => {
             ("udp_stream", "-I 0.1".to_owned(), format!("-B {bytes}"), format!("-B {bytes}"))
         }
-        Work::Exchange { transport, bytes, wait: Wait::Block, flows: 1 } => {
+        Work::Rr { transport, bytes, wait: Wait::Block, flows: 1 } => {
             let (program, nodelay) = match transport {
                 Transport::Tcp => ("tcp_rr", "--no-delay"),
                 Transport::Udp => ("udp_rr", ""),
@@ -82,8 +82,8 @@ mod tests {
     }
 
     #[test]
-    fn exchanges_are_transactions_over_the_time_of_the_client() {
-        let of = |transport| Work::Exchange { transport, bytes: 1, wait: Wait::Block, flows: 1 };
+    fn transactions_are_those_over_the_time_of_the_client() {
+        let of = |transport| Work::Rr { transport, bytes: 1, wait: Wait::Block, flows: 1 };
         for (work, client, count, seconds) in [
             (
                 of(Transport::Tcp),
@@ -105,7 +105,7 @@ mod tests {
             ),
         ] {
             let values = read(work, client, "").unwrap();
-            let rate = values[&Figure::ExchangesPerS];
+            let rate = values[&Figure::TransactionsPerS];
             assert!((rate - count / seconds).abs() < 1e-3, "{work:?}: {rate}");
         }
     }

@@ -17,7 +17,7 @@ fn pair(work: Work, At { address, port, seconds, .. }: &At) -> Option<Pair> {
         // Without -R 1 its datagrams leave no device.
         Work::Datagrams { bytes, .. } => ("UDP_STREAM", format!("-m {bytes} -M {bytes} -R 1")),
         Work::Crr { flows: 1, .. } => ("TCP_CRR", "-r 1,1".to_owned()),
-        Work::Exchange { transport, bytes, wait: Wait::Block, flows: 1 } => match transport {
+        Work::Rr { transport, bytes, wait: Wait::Block, flows: 1 } => match transport {
             Transport::Tcp => ("TCP_RR", format!("-r {bytes},{bytes} -D")),
             Transport::Udp => ("UDP_RR", format!("-r {bytes},{bytes}")),
         },
@@ -60,8 +60,8 @@ mod tests {
     }
 
     #[test]
-    fn exchanges_are_transactions() {
-        let of = |transport| Work::Exchange { transport, bytes: 1, wait: Wait::Block, flows: 1 };
+    fn rr_counts_transactions() {
+        let of = |transport| Work::Rr { transport, bytes: 1, wait: Wait::Block, flows: 1 };
         for (work, text, rate) in [
             (of(Transport::Tcp), include_str!("../../samples/netperf-tcp_rr.txt"), 6006.679),
             (of(Transport::Udp), include_str!("../../samples/netperf-udp_rr.txt"), 6436.995),
@@ -71,7 +71,7 @@ mod tests {
                 4916.641,
             ),
         ] {
-            assert_eq!(read(work, text, ""), Ok(value(Figure::ExchangesPerS, rate)));
+            assert_eq!(read(work, text, ""), Ok(value(Figure::TransactionsPerS, rate)));
         }
     }
 }

@@ -21,7 +21,7 @@ fn pair(work: Work, At { address, port, data_port, seconds }: &At) -> Option<Pai
             };
             (test, bytes)
         }
-        Work::Exchange { transport, bytes, wait: Wait::Block, flows: 1 } => match transport {
+        Work::Rr { transport, bytes, wait: Wait::Block, flows: 1 } => match transport {
             Transport::Tcp => ("tcp_lat", bytes),
             Transport::Udp => ("udp_lat", bytes),
         },
@@ -79,13 +79,13 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_takes_twice_the_latency() {
+    fn a_transaction_takes_twice_the_latency() {
         for (text, latency_ns, transport) in [
             (include_str!("../../samples/qperf-tcp_lat.txt"), 40_888.089, Transport::Tcp),
             (include_str!("../../samples/qperf-udp_lat.txt"), 35_879.588, Transport::Udp),
         ] {
-            let work = Work::Exchange { transport, bytes: 1, wait: Wait::Block, flows: 1 };
-            let expected = value(Figure::ExchangesPerS, 1e9 / (2.0 * latency_ns));
+            let work = Work::Rr { transport, bytes: 1, wait: Wait::Block, flows: 1 };
+            let expected = value(Figure::TransactionsPerS, 1e9 / (2.0 * latency_ns));
             assert_eq!(read(work, text, ""), Ok(expected));
         }
     }

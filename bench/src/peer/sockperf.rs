@@ -11,7 +11,7 @@ const BYTES_MIN: u32 = 14;
 
 fn pair(work: Work, At { address, port, seconds, .. }: &At) -> Option<Pair> {
     let (mode, bytes, transport, spin, ends) = match work {
-        Work::Exchange { transport, bytes: bytes @ BYTES_MIN.., wait, flows: 1 } => {
+        Work::Rr { transport, bytes: bytes @ BYTES_MIN.., wait, flows: 1 } => {
             let spin = if wait == Wait::Spin { "--nonblocked" } else { "" };
             ("ping-pong", bytes, transport, spin, Ends::Killed)
         }
@@ -31,7 +31,7 @@ fn pair(work: Work, At { address, port, seconds, .. }: &At) -> Option<Pair> {
 
 fn read(work: Work, client: &str, server: &str) -> Result<Values, Failure> {
     let rate = match work.figure() {
-        Figure::ExchangesPerS => {
+        Figure::TransactionsPerS => {
             // The first 400 ms and the last 50 ms are omitted.
             let valid = client.lines().find(|line| line.contains("[Valid Duration]"));
             let valid = valid.ok_or_else(|| unreadable(client))?.replace(';', " ");
@@ -71,13 +71,13 @@ mod tests {
     use crate::work::Path;
 
     #[test]
-    fn an_exchange_counts_within_the_valid_duration() {
+    fn a_transaction_counts_within_the_valid_duration() {
         for (text, transport, rate) in [
             (include_str!("../../samples/sockperf-pp-udp.txt"), Transport::Udp, 6_763.0 / 0.524),
             (include_str!("../../samples/sockperf-pp-tcp.txt"), Transport::Tcp, 7_834.0 / 0.550),
         ] {
-            let work = Work::Exchange { transport, bytes: 64, wait: Wait::Block, flows: 1 };
-            assert_eq!(read(work, text, ""), Ok(value(Figure::ExchangesPerS, rate)));
+            let work = Work::Rr { transport, bytes: 64, wait: Wait::Block, flows: 1 };
+            assert_eq!(read(work, text, ""), Ok(value(Figure::TransactionsPerS, rate)));
         }
     }
 
@@ -99,8 +99,7 @@ mod tests {
 
     #[test]
     fn payloads_below_its_header_are_not_offered() {
-        let of =
-            |bytes| Work::Exchange { transport: Transport::Tcp, bytes, wait: Wait::Spin, flows: 1 };
+        let of = |bytes| Work::Rr { transport: Transport::Tcp, bytes, wait: Wait::Spin, flows: 1 };
         assert!(!PEER.offers(of(1)) && PEER.offers(of(14)));
     }
 }

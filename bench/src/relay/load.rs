@@ -17,8 +17,8 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 /// Bytes per transfer of [`Load::Transfers`].
 const TRANSFER_BYTES: usize = 16 << 10;
 
-/// Bytes of an exchange.
-const EXCHANGE_BYTES: usize = 64;
+/// Bytes of a request and of a response.
+const RR_BYTES: usize = 64;
 
 /// Bytes per write of a bulk stream.
 const WRITE_BYTES: usize = 128 << 10;
@@ -31,7 +31,7 @@ pub enum Load {
     /// 16 KiB requests with one-byte responses, one outstanding per connection.
     Transfers { connections: usize },
     /// 64 bytes there and back.
-    Exchange,
+    Rr,
     /// A connection, a byte there and back, and its end, one after the other.
     Connect,
 }
@@ -43,7 +43,7 @@ impl fmt::Display for Load {
             Self::Transfers { connections } => {
                 write!(f, "transfers of 16 KiB, {connections} connections")
             }
-            Self::Exchange => f.write_str("exchange of 64 B"),
+            Self::Rr => f.write_str("rr of 64 B"),
             Self::Connect => f.write_str("opened connections"),
         }
     }
@@ -64,7 +64,7 @@ impl Load {
         match self {
             Self::Bulk { .. } => "Gbit/s",
             Self::Transfers { .. } => "1000 transfers/s",
-            Self::Exchange => "RTT p50 µs",
+            Self::Rr => "RTT p50 µs",
             Self::Connect => "1000 connections/s",
         }
     }
@@ -100,9 +100,9 @@ impl Load {
                 let bytes = transfers * TRANSFER_BYTES as u64;
                 Ok(Figures { main, bytes, ..Figures::default() })
             }
-            Self::Exchange => {
+            Self::Rr => {
                 let mut stream = connect(ECHO)?;
-                let (mut bytes, mut rtt_ns) = ([7; EXCHANGE_BYTES], Histogram::new());
+                let (mut bytes, mut rtt_ns) = ([7; RR_BYTES], Histogram::new());
                 let until = Instant::now() + duration;
                 loop {
                     let began = Instant::now();

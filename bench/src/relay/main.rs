@@ -66,7 +66,7 @@ fn compare(options: &Options) -> Result<(), Box<dyn Error>> {
     for connections in [1, 8, 256] {
         row(options, &relays, &relays.all(options.buffer), Load::Transfers { connections })?;
     }
-    row(options, &relays, &relays.all(options.buffer), Load::Exchange)?;
+    row(options, &relays, &relays.all(options.buffer), Load::Rr)?;
     row(options, &relays, &relays.all(options.buffer), Load::Connect)?;
     for buffer_bytes in BUFFERS {
         let two = relays.bare_and_copy(buffer_bytes);
@@ -141,7 +141,7 @@ fn row(
                 });
             }
         };
-        let better = if load == Load::Exchange { Better::Lower } else { Better::Higher };
+        let better = if load == Load::Rr { Better::Lower } else { Better::Higher };
         figure(|figures| figures.main, better);
         if has_bytes && relay.has_cpu() {
             figure(|figures| figures.cpu_s_per_gib, Better::Lower);

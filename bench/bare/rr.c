@@ -1,6 +1,6 @@
-/* Exchange: one payload there, one payload back, one at a time. The word says the transport, and
+/* Request and response (rr): one payload there, one payload back, one at a time. The word says the transport, and
  * "-spin" whether both ends poll a socket that does not block. "connect" opens a TCP connection for
- * each exchange. */
+ * each transaction. */
 #include "common.h"
 
 static int is_spinning;
@@ -76,7 +76,7 @@ static void ask_connecting(const struct arguments *a) {
     while (now_ns() < ends) {
         int fd = connected(a, SOCK_STREAM);
         set(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
-        if (!send_all(fd, buffer, a->bytes) || !receive_all(fd, buffer, a->bytes)) fail("exchange");
+        if (!send_all(fd, buffer, a->bytes) || !receive_all(fd, buffer, a->bytes)) fail("transaction");
         /* The other end closes first, so that no port here stays in TIME_WAIT. */
         if (recv(fd, buffer, 1, 0) != 0) fail("end");
         close(fd);
