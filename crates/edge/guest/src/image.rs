@@ -7,12 +7,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::{Guest, GuestError, Line, Program, initramfs, machine};
+use crate::{Guest, GuestError, Line, Program, initramfs, kernel, machine};
 
 const APT_CACHE: Program = Program { name: "apt-cache", package: "apt" };
 const APT_GET: Program = Program { name: "apt-get", package: "apt" };
 const DPKG_DEB: Program = Program { name: "dpkg-deb", package: "dpkg" };
 const DEPMOD: Program = Program { name: "depmod", package: "kmod" };
+const XZ: Program = Program { name: "xz", package: "xz-utils" };
 
 impl Guest {
     /// Returns the cached kernel, or downloads the newest and builds its initramfs. `say` gets progress messages.
@@ -42,6 +43,7 @@ impl Guest {
         tool(DPKG_DEB, unfinished.path(), &["-x", &text(&archive), &text(&tree)])?;
         tool(DEPMOD, unfinished.path(), &["-b", &text(&tree), &release])?;
         let mut guest = Self { tree, release };
+        guest.unpack_kernel()?;
         let files = initramfs::build(&guest.modules(), &guest.release)?;
         fs::write(guest.initrd(), files).map_err(GuestError::file(&guest.initrd()))?;
         let home = place.join(&guest.release);
@@ -61,6 +63,33 @@ impl Guest {
     /// Release of the kernel.
     pub fn kernel(&self) -> &str {
         &self.release
+    }
+
+    /// Unpacks the kernel beside its image if that is packed with XZ, and this machine can unpack it.
+    fn unpack_kernel(&self) -> Result<(), GuestError> {
+        let image = self.packed();
+        let bytes = fs::read(&image).map_err(GuestError::file(&image))?;
+        let stream = kernel::xz_stream(&bytes).filter(|_| XZ.find().is_ok());
+        let Some(stream) = stream else { return Ok(()) };
+        let packed = self.unpacked().with_extension("xz");
+        fs::write(&packed, stream).map_err(GuestError::file(&packed))?;
+        // Without it, the image boots.
+        let _ = tool(XZ, &self.tree, &["--decompress", &packed.to_string_lossy()]);
+        Ok(())
+    }
+
+    /// The boot image of the package.
+    fn packed(&self) -> PathBuf {
+        self.tree.join(format!("boot/vmlinuz-{}", self.release))
+    }
+
+    fn unpacked(&self) -> PathBuf {
+        self.tree.join("boot/vmlinux")
+    }
+
+    /// The file to boot.
+    pub(crate) fn image(&self) -> PathBuf {
+        Some(self.unpacked()).filter(|file| file.exists()).unwrap_or_else(|| self.packed())
     }
 
     pub(crate) fn initrd(&self) -> PathBuf {

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
+use crate::kernel::number;
 use crate::{GuestError, Program};
 
 const BUSYBOX: Program = Program { name: "busybox", package: "busybox-static" };
@@ -34,11 +35,7 @@ pub(crate) fn busybox() -> Result<Vec<u8>, GuestError> {
 /// Whether a 64-bit ELF file names a dynamic linker: a program header of type PT_INTERP (elf(5)).
 fn has_interpreter(elf: &[u8]) -> bool {
     const PT_INTERP: u32 = 3;
-    let number = |at: usize, bytes: usize| {
-        let bytes = elf.get(at..at.checked_add(bytes)?)?;
-        let number = bytes.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
-        usize::try_from(number).ok()
-    };
+    let number = |at, length| number(elf, at, length);
     let headers = || Some((number(0x20, 8)?, number(0x36, 2)?, number(0x38, 2)?));
     let Some((first, length, count)) = headers() else { return false };
     (0..count).any(|header| {

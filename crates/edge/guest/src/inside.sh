@@ -14,7 +14,8 @@ ln -sfn /proc/self/fd /dev/fd
 
 port() {
     for port in /sys/class/virtio-ports/*; do
-        [ "$(cat "$port/name")" = "$1" ] && echo "/dev/${port##*/}"
+        read -r name <"$port/name"
+        [ "$name" = "$1" ] && echo "/dev/${port##*/}"
     done
 }
 exec </dev/null >"$(port out)" 2>"$(port err)"
@@ -26,49 +27,50 @@ while read -r folder; do
     number=$((number + 1))
 done <"$work/writable"
 
+# Each program that starts costs the emulated CPU tens of milliseconds: few start, each with much to do. Where a module
+# is missing, modprobe loads the others.
+modprobe -a rdma_rxe rdma_ucm ib_umad veth sch_netem sch_prio cls_u32 smc smc_diag sctp
+has() { [ -d "/sys/module/$1" ]; }
+
 # Each on its end of a pair of devices, told apart by address: an adapter in a namespace of its own
-# gets no packets (Linux 6.1 and 6.12).
+# gets no packets (Linux 6.1 and 6.12). What is for the other end leaves by the own one, where the table of local
+# addresses would keep it in.
 network() {
-    modprobe -a rdma_rxe rdma_ucm ib_umad veth sch_netem sch_prio cls_u32 || return
+    has rdma_rxe && has veth || return
     # Nobody else can have these addresses.
     echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad
-    ip link add v0 type veth peer name v1
-    ip addr add 10.9.0.1/24 dev v0
-    ip addr add 10.9.0.2/24 dev v1
-    for device in v0 v1 lo; do ip link set $device up; done
-    for device in all v0 v1; do
-        echo 0 >/proc/sys/net/ipv4/conf/$device/rp_filter
-        echo 1 >/proc/sys/net/ipv4/conf/$device/accept_local
-    done
-    # What is for the other end leaves by the own one, where the table of local addresses would keep it in.
-    ip rule add pref 5 iif v0 to 10.9.0.1 lookup local
-    ip rule add pref 6 iif v1 to 10.9.0.2 lookup local
-    ip rule add pref 10 to 10.9.0.2 lookup 100
-    ip rule add pref 11 to 10.9.0.1 lookup 101
-    ip route add 10.9.0.2/32 dev v0 src 10.9.0.1 table 100
-    ip route add 10.9.0.1/32 dev v1 src 10.9.0.2 table 101
-    ip rule add pref 100 lookup local
-    ip rule del pref 0
-    sh "$work/wire.sh"
-    rdma link add rxe0 type rxe netdev v0 && rdma link add rxe1 type rxe netdev v1
+    echo 1 >/proc/sys/net/ipv4/conf/all/accept_local
+    ip -batch - <<-END || return
+	link add v0 type veth peer name v1
+	address add 10.9.0.1/24 dev v0
+	address add 10.9.0.2/24 dev v1
+	link set v0 up
+	link set v1 up
+	link set lo up
+	rule add pref 5 iif v0 to 10.9.0.1 lookup local
+	rule add pref 6 iif v1 to 10.9.0.2 lookup local
+	rule add pref 10 to 10.9.0.2 lookup 100
+	rule add pref 11 to 10.9.0.1 lookup 101
+	route add 10.9.0.2/32 dev v0 src 10.9.0.1 table 100
+	route add 10.9.0.1/32 dev v1 src 10.9.0.2 table 101
+	rule add pref 100 lookup local
+	rule del pref 0
+	END
+    if [ -s "$work/wire.sh" ] && ! sh -e "$work/wire.sh"; then
+        echo "fabricmark: cannot set up the link of the guest" >&2
+        exit 1
+    fi
+    printf 'link add rxe%s type rxe netdev v%s\n' 0 0 1 1 | rdma -b - || return
     ulimit -l unlimited
 }
+network || echo "fabricmark: the guest has no Soft RoCE; install rdma-core and iproute2 on this machine" >&2
+has sctp || echo "fabricmark: the guest has no SCTP" >&2
 
-# Both ends of SMC over RoCEv2 belong together by a name; Linux 6.1 falls back to TCP all the same.
-smc() {
-    modprobe -a smc smc_diag && "$(cat "$work/program")" smc-eid FABRICMARK
-}
 # Its first user makes the kernel change its own code, which kills it when a second processor that is emulated runs
 # there meanwhile: whatever does so is in use, and what loads modules is done, before there is a second one.
-mkfifo /run/counting
-"$(cat "$work/program")" keep-counting >/run/counting &
-network || echo "fabricmark: the guest has no Soft RoCE; install rdma-core and iproute2 on this machine" >&2
-
-smc || echo "fabricmark: the guest has no SMC" >&2
-
-modprobe sctp || echo "fabricmark: the guest has no SCTP" >&2
-
-if read -r _ </run/counting; then
+mkfifo /run/ready
+"$(cat "$work/program")" prepare-guest >/run/ready &
+if read -r _ </run/ready; then
     echo 1 >/sys/devices/system/cpu/cpu1/online
 else
     echo "fabricmark: the guest has only one CPU" >&2

@@ -8,6 +8,7 @@
 
 mod image;
 mod initramfs;
+mod kernel;
 mod machine;
 #[expect(unsafe_code, reason = "a machine ends with who started it")]
 mod sys;

@@ -87,7 +87,7 @@ impl Guest {
         command.args("-accel tcg,thread=multi,tb-size=256 -cpu max -smp 2 -M q35".split(' '));
         command.args("-nodefaults -no-user-config -nographic -no-reboot -m".split(' '));
         command.arg(MEMORY_MIB.to_string());
-        command.arg("-kernel").arg(self.tree.join(format!("boot/vmlinuz-{}", self.release)));
+        command.arg("-kernel").arg(self.image());
         command.arg("-initrd").arg(self.initrd());
         command.arg("-append").arg(joined([
             OsStr::new(
@@ -101,8 +101,8 @@ impl Guest {
         let console = work.join("console");
         command.arg("-serial").arg(joined([OsStr::new("file:"), console.as_os_str()]));
         command.args(["-device", "virtio-serial-pci"]);
-        // A card without a network, whose driver has settings that virtual devices lack.
-        command.args(["-device", "e1000e"]);
+        // A card without a network, whose driver has settings that virtual devices lack; and without its boot program.
+        command.args(["-device", "e1000e,romfile="]);
         for port in PORTS {
             let socket = work.join(port);
             command

@@ -48,7 +48,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use crate::exit::{Code, Failure};
+use crate::exit::Failure;
 use crate::options::{Command, Options};
 
 fn main() -> ExitCode {
@@ -85,10 +85,7 @@ fn carry_out(command: Command) -> Result<ExitCode, Failure> {
         Command::Man => output::print_bytes(&manual::page(Options::command()))?,
         Command::Worker => worker()?,
         Command::LabHolder => command::lab::holder()?,
-        Command::SmcEid { name } => fabricmark_load::smc::add_eid(&name).map_err(|error| {
-            Failure::new(Code::Missing, format!("cannot add the user EID: {error}"))
-        })?,
-        Command::KeepCounting => keep_counting()?,
+        Command::PrepareGuest => command::guest::prepare()?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -109,21 +106,4 @@ fn worker() -> Result<(), Failure> {
                                                     coordinator: {error}"
         ))
     })
-}
-
-/// Keeps perf events and packet timestamps enabled in the kernel until this process is killed; prints a line when they
-/// are.
-///
-/// Their first user makes the kernel patch its own code, in the scheduler and in the receive path, and the last one
-/// makes it patch that back. If CPUs are emulated in software, another CPU may execute half-patched code, and the
-/// kernel crashes. Keeping both in use from before the second CPU is online prevents that.
-fn keep_counting() -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::internal(format!("cannot count events: {error}"));
-    let _events = fabricmark_host::UsageMeter::start();
-    let socket = std::net::UdpSocket::bind("127.0.0.1:0").map_err(failed)?;
-    fabricmark_telemetry::stamp::enable(socket.as_fd(), false).map_err(failed)?;
-    println!("counting");
-    loop {
-        std::thread::park();
-    }
 }

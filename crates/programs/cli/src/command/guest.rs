@@ -3,13 +3,16 @@
 use std::env;
 use std::fs;
 use std::io;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
 use std::path::{self, Path, PathBuf};
 use std::process::ExitCode;
+use std::thread;
 use std::time::Duration;
 
 use fabricmark_guest::{DEVICES, Job, Line};
 use fabricmark_plan::Plan;
-use fabricmark_wire::Link;
+use fabricmark_wire::{Link, MTU_DEFAULT};
 
 use crate::command::run::this_program;
 use crate::exit::{Code, Failure};
@@ -23,6 +26,10 @@ const PLAN_LIMIT: Duration = Duration::from_secs(7 * 86_400);
 /// Runs a command in a guest kernel and returns its exit code.
 pub fn guest(options: &Guest) -> Result<ExitCode, Failure> {
     let Guest { kernel, writable, limit, wire, command } = options;
+    if let Some(folder) = writable.iter().find(|folder| !folder.is_dir()) {
+        let message = format!("--writable {}: no such folder; create it first", folder.display());
+        return Err(Failure::input(message));
+    }
     let wire = &commands(*wire)?;
     let limit = Duration::from_nanos(limit.0);
     Ok(boot(*kernel, &Job { command, writable, limit, wire })?.into())
@@ -65,12 +72,16 @@ fn writable(place: &Place) -> Result<Vec<PathBuf>, Failure> {
     Ok([out].into_iter().chain(of_store).collect())
 }
 
-/// Commands that set up the guest's link; empty for a link without a rate.
+/// Commands that set up the guest's link; empty for the pair of devices as it is.
 fn commands(link: Option<Link>) -> Result<String, Failure> {
-    let link = link.filter(|link| !matches!(link, Link::Veth { .. } | Link::Loopback));
-    let Some(link) = link else { return Ok(String::new()) };
-    fabricmark_lab::wire_of(link, DEVICES)
-        .map_err(|refusal| Failure::input(format!("link={link} in a guest: {refusal}")))
+    match link {
+        None | Some(Link::Loopback | Link::Veth { mtu: MTU_DEFAULT }) => Ok(String::new()),
+        Some(Link::Veth { mtu }) => {
+            Ok(DEVICES.map(|device| format!("ip link set dev {device} mtu {mtu}\n")).concat())
+        }
+        Some(link) => fabricmark_lab::wire_of(link, DEVICES)
+            .map_err(|refusal| Failure::input(format!("link={link} in a guest: {refusal}"))),
+    }
 }
 
 /// Runs a job in a guest, prints what its figures are worth, and returns the exit code of its command.
@@ -89,6 +100,29 @@ fn boot(kernel: Line, job: &Job<'_>) -> Result<u8, Failure> {
     Ok(done.code)
 }
 
+/// Name by which both ends of SMC over RoCEv2 know that they belong together. Linux 6.1 falls back to TCP all the same.
+const EID: &str = "FABRICMARK";
+
+/// Adds the user EID of SMC, then keeps perf events and packet timestamps enabled in the kernel until this process is
+/// killed; prints a line when they are.
+///
+/// Their first user makes the kernel patch its own code, in the scheduler and in the receive path, and the last one
+/// makes it patch that back. If CPUs are emulated in software, another CPU may execute half-patched code, and the
+/// kernel crashes. Keeping both in use from before the second CPU is online prevents that.
+pub fn prepare() -> Result<(), Failure> {
+    if let Err(error) = fabricmark_load::smc::add_eid(EID) {
+        note!("the guest has no SMC: {error}");
+    }
+    let failed = |error: io::Error| Failure::internal(format!("cannot count events: {error}"));
+    let _events = fabricmark_host::UsageMeter::start();
+    let socket = UdpSocket::bind("127.0.0.1:0").map_err(failed)?;
+    fabricmark_telemetry::stamp::enable(socket.as_fd(), false).map_err(failed)?;
+    println!("ready");
+    loop {
+        thread::park();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +133,15 @@ mod tests {
         let here = env::current_dir().unwrap();
         let found = writable(&place).unwrap().into_iter();
         found.map(|folder| folder.strip_prefix(&here).unwrap_or(&folder).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_link_that_a_guest_cannot_have_is_refused_and_an_mtu_is_set() {
+        let commands = |link: &str| commands(Some(link.parse().unwrap()));
+        assert_eq!(commands("veth").unwrap(), "");
+        let jumbo = "ip link set dev v0 mtu 9000\nip link set dev v1 mtu 9000\n";
+        assert_eq!(commands("veth,mtu=9000").unwrap(), jumbo);
+        assert!(commands("ib:4X-HDR").is_err() && commands("rocev1:10G").is_err());
     }
 
     #[test]
