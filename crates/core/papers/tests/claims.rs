@@ -345,6 +345,34 @@ fn p2s_claims_on_single_networks_are_judged_on_new_runs() {
 }
 
 #[test]
+fn bookstores_that_differ_in_more_than_their_network_are_not_compared() {
+    let shop = |link: &str, browsers: u32, per_s: f64| {
+        let levels = "pattern=shop,transport=http,family=4,link=loopback,payload=0";
+        let levels = format!("{levels},app_db={link},browsers={browsers},think_time=1s");
+        Column {
+            quantity: Quantity::InteractionsPerS,
+            load: Load::Shop,
+            set: Set::Technologies,
+            network: format!("{link} {browsers} (emulated)"),
+            link: link.to_owned(),
+            family: V4,
+            cells: BTreeMap::from([(0, Value::exact(per_s))]),
+            point: Some(Box::new(resolve(&overlay(&levels).unwrap()).unwrap())),
+            limits: BTreeMap::new(),
+        }
+    };
+    let columns = vec![
+        shop("ethernet:10G", 100, 50.0),
+        shop("ethernet:10G", 300, 90.0),
+        shop("ipoib:4X-DDR", 100, 60.0),
+    ];
+    let figures = Figures { origin: Origin::Measured, columns };
+    let judged = judge(&figures, &["P2".to_owned()]);
+    let outcome = &of(&judged, "P2-09").outcome;
+    assert_eq!((outcome.verdict(), outcome.counts()), (Holds, (1, 1)));
+}
+
+#[test]
 fn p2s_claims_on_both_networks_are_judged_on_groups_alone_and_together() {
     use Interference::{Alone, Together};
     let figures = streams(&[

@@ -1,6 +1,6 @@
 //! P2: verbs, SDP, IPoIB and 10-gigabit Ethernet on one adapter.
 
-use fabricmark_plan::Factor;
+use fabricmark_plan::{Factor, Point};
 use fabricmark_wire::Family;
 
 use super::Judge::{Both, Networks, Print};
@@ -260,7 +260,8 @@ fn new_data_center_gain(figures: &Figures, tally: &mut Tally) {
     let shops = || figures.columns(Quantity::InteractionsPerS, Load::Shop);
     let scale = figures.scale(Quantity::InteractionsPerS);
     for ipoib in shops().filter(|column| column.link.starts_with("ipoib:")) {
-        for ethernet in shops().filter(|column| column.is_ethernet()) {
+        let is_alike = |ethernet: &&Column| ethernet.is_ethernet() && are_alike(ipoib, ethernet);
+        for ethernet in shops().filter(is_alike) {
             for (_, a, b) in ipoib.with(ethernet) {
                 let what = format!("{} against {}", ipoib.network, ethernet.network);
                 tally.compare(what, a, Relation::Above, b, scale);
@@ -268,6 +269,13 @@ fn new_data_center_gain(figures: &Figures, tally: &mut Tally) {
         }
     }
     tally.otherwise("no runs of the bookstore over Ethernet and IPoIB: `papers run P2-shop`");
+}
+
+/// Whether two bookstores differ in nothing but the network between their tiers, and labels.
+fn are_alike(one: &Column, other: &Column) -> bool {
+    let (Some(one), Some(other)) = (&one.point, &other.point) else { return false };
+    let label = other.label.clone();
+    Point { app_db: other.app_db, label, ..Point::clone(one) } == **other
 }
 
 fn ipoib_exceeds_normal_frames(tally: &mut Tally) -> Option<()> {
