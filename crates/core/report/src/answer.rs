@@ -71,11 +71,10 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
         );
         all.push(Answer::remark("Quick look", text));
     }
-    if !e.planned_complete && e.plan.stop.decides {
-        all.push(Answer::remark("Incomplete", undecided(e, tables)));
-    } else if !e.planned_complete {
-        let text = "Planned runs are missing; figures may still change.".to_owned();
-        all.push(Answer::remark("Incomplete", text));
+    if !e.planned_complete {
+        let missing = || "Planned runs are missing; figures may still change.".to_owned();
+        let undecided = e.plan.stop.decides.then(|| undecided(e, tables)).flatten();
+        all.push(Answer::remark("Incomplete", undecided.unwrap_or_else(missing)));
     }
     all
 }
@@ -94,11 +93,13 @@ pub(crate) fn of_means<'a>(
     })
 }
 
-/// Number of undecided comparisons, and estimated duration of the runs that they need.
-fn undecided(e: &Experiment<'_>, tables: &[TableView<'_>]) -> String {
+/// Number of undecided comparisons, and estimated duration of the runs that they need. `None` if there is none: no
+/// further run can decide a comparison of runs with 0.
+fn undecided(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Option<String> {
     let rule = &e.plan.stop;
     let (mut runs, mut left) = (0.0, 0);
-    for change in e.plan.compare.iter().flat_map(|compare| of_means(tables, compare)) {
+    let changes = e.plan.compare.iter().flat_map(|compare| of_means(tables, compare));
+    for change in changes.filter(|change| !change.has_zeros()) {
         let (n, needed) = match &change.comparison {
             None => (0, rule.runs_min as f64),
             // A verdict before the first check of the rule may still change.
@@ -114,10 +115,13 @@ fn undecided(e: &Experiment<'_>, tables: &[TableView<'_>]) -> String {
         runs += (needed - n as f64).min(rule.runs_max.saturating_sub(n) as f64);
     }
     let minutes = (2.0 * runs * e.plan.duration_ns.as_secs_f64() / 60.0).ceil();
-    format!(
-        "{} undecided; run the same command, without --fresh, to continue. That takes at least {minutes} min (--budget).",
-        count(left, "comparison") + if left == 1 { " is" } else { " are" },
-    )
+    (left > 0).then(|| {
+        format!(
+            "{} undecided; run the same command, without --fresh, to continue. That takes at least {minutes} min \
+             (--budget).",
+            count(left, "comparison") + if left == 1 { " is" } else { " are" },
+        )
+    })
 }
 
 fn of_group(

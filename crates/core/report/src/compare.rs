@@ -57,7 +57,7 @@ pub struct ComparedPoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GateResult {
-    /// No point is worse by more than the gate, and there are enough runs to exclude it.
+    /// No point is worse by more than the gate, there are enough runs to exclude it, and the candidate has all points.
     Pass,
     /// At least one point is slower by more than the gate.
     Worse,
@@ -122,8 +122,13 @@ pub fn compare(
         .collect();
     holm(rows.iter_mut().filter_map(|row| row.change.comparison.as_mut()));
     let gate_share = gate.map_or(0.0, |share| share.0);
+    let gate = match judge(&rows, gate_share) {
+        // A point that the candidate lacks may be worse.
+        GateResult::Pass if a.keys().any(|key| !shared.contains(key)) => GateResult::Inconclusive,
+        gate => gate,
+    };
     ComparisonReport {
-        gate: judge(&rows, gate_share),
+        gate,
         baseline: baseline.0.to_owned(),
         candidate: candidate.0.to_owned(),
         rows,

@@ -42,6 +42,8 @@ struct Judged<'a> {
     setting: &'a str,
     requirement: &'a Requirement,
     estimate: Option<Estimate>,
+    /// Numbers of invalid and of valid runs, if more are invalid: the others may be a selection.
+    mostly_invalid: Option<(usize, usize)>,
     kept: Kept,
 }
 
@@ -133,10 +135,15 @@ impl<'a> Measured<'a> {
         let runs = ByPoint::of(self.experiment.records);
         let mut judged = Vec::new();
         for (point, name) in self.experiment.plan.points.iter().zip(self.names) {
+            let counts = runs.get(point).map(|runs| (runs.invalid().count(), runs.counted.len()));
+            let mostly_invalid = counts.filter(|(invalid, valid)| invalid > valid);
             for requirement in self.requirements {
                 let estimate = self.estimate(&runs, point, requirement.figure);
-                let kept = requirement.judge(estimate.as_ref());
-                judged.push(Judged { setting: name, requirement, estimate, kept });
+                let kept = match requirement.judge(estimate.as_ref()) {
+                    Kept::Yes if mostly_invalid.is_some() => Kept::Inconclusive,
+                    kept => kept,
+                };
+                judged.push(Judged { setting: name, requirement, estimate, mostly_invalid, kept });
             }
         }
         judged
@@ -171,13 +178,18 @@ pub fn measured_text(m: &Measured<'_>, rates: RateUnit, width: usize) -> String 
         let correlated = warnings.filter(|warning| matches!(warning, Warning::Correlated { .. }));
         lines.extend(correlated.map(|warning| ("note", format!("{of}{warning}"))));
     }
-    for Judged { setting, requirement, estimate, kept } in m.judged() {
+    for Judged { setting, requirement, estimate, mostly_invalid, kept } in m.judged() {
         let of = if settings.len() > 1 { format!(" by {setting}") } else { String::new() };
         let too_few = estimate.filter(|found| found.n > 1 && found.interval.is_none());
-        let why = too_few.map(|Estimate { n, n_needed, .. }| {
-            format!(": {n} runs of the {n_needed} that an interval needs")
-        });
-        let why = why.unwrap_or_default();
+        let why = match (mostly_invalid, too_few) {
+            (Some((invalid, valid)), _) if kept == Kept::Inconclusive => {
+                format!(": {invalid} of {} runs are invalid", invalid + valid)
+            }
+            (_, Some(Estimate { n, n_needed, .. })) => {
+                format!(": {n} runs of the {n_needed} that an interval needs")
+            }
+            _ => String::new(),
+        };
         lines.push(("required", format!("{requirement}: {}{of}{why}", kept.word())));
     }
     lines.push(("settings", shared(m)));

@@ -37,7 +37,7 @@ pub enum Kept {
     /// The whole interval meets it; with one run, the value does.
     #[serde(rename = "kept")]
     Yes,
-    /// The threshold is within the interval, or there are too few runs for an interval.
+    /// The threshold is within the interval, there are too few runs for an interval, or more runs are invalid than valid.
     Inconclusive,
     /// It is not met, or there is no figure.
     #[serde(rename = "missed")]

@@ -16,7 +16,7 @@ pub(super) fn line(records: &[Record]) -> Option<String> {
         |calibration| told(calibration, &runs),
     );
     let late = |way: &EmulatedWay| way.late_p99_ns;
-    let ways = runs.iter().flat_map(|run| [&run.there, &run.back]);
+    let ways = runs.iter().flat_map(|run| [&run.forward, &run.reverse]);
     let late = ways.filter_map(late).max().map_or_else(String::new, |ns| {
         format!(", lateness p99 {} µs in these runs", micros(ns as f64))
     });

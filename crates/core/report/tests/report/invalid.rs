@@ -1,9 +1,12 @@
 //! Invalid runs are shown and counted, but are in no figure.
 
 use fabricmark_papers::claims::Figures;
-use fabricmark_plan::{Figure, Pattern, Size, Transport};
+use fabricmark_plan::{Figure, Pattern, Point, Size, Transport};
 use fabricmark_record::{Outcome, Record};
-use fabricmark_report::{GateResult, charts, compare, csv, html, json_lines, summary_json, text};
+use fabricmark_report::{
+    Experiment, GateResult, Kept, Measured, RateUnit, charts, compare, csv, html, json_lines,
+    measured_text, summary_json, text,
+};
 use fabricmark_wire::Family;
 use serde_json::Value;
 
@@ -13,7 +16,10 @@ const REASON: &str = "goodput is above the bound";
 
 /// One point: a TCP stream of 1,024 bytes over IPv6 and gigabit Ethernet.
 fn is_meant(record: &Record) -> bool {
-    let point = &record.point;
+    is_point_meant(&record.point)
+}
+
+fn is_point_meant(point: &Point) -> bool {
     point.pattern == Pattern::Stream
         && point.transport == Transport::Tcp
         && point.family == Family::V6
@@ -40,7 +46,20 @@ fn with_invalid(invalid: u32) -> Fabricated {
     experiment
 }
 
-/// The same without the invalid runs.
+/// Ten valid runs of each point, of which the first `zeros` of one point have a goodput of 0.
+fn with_zeros(zeros: u32) -> Fabricated {
+    let mut experiment = with_invalid(0);
+    for record in experiment.records.iter_mut().filter(|record| is_meant(record)) {
+        if let Some(goodput) = record.figures.get_mut(Figure::Goodput)
+            && record.place.block < zeros
+        {
+            goodput.value = 0.0;
+        }
+    }
+    experiment
+}
+
+/// [`with_invalid`] without the invalid runs.
 fn without(invalid: u32) -> Fabricated {
     let mut experiment = with_invalid(invalid);
     experiment.records.retain(|record| record.outcome == Outcome::Completed);
@@ -139,6 +158,42 @@ fn the_answer_counts_rows_that_are_not_judged_for_their_invalid_runs() {
     assert!(!answer(1).contains("invalid"), "{}", answer(1));
 }
 
+/// With an invalid run, a comparison lacks a run; with a run of 0, no further run can decide it.
+#[test]
+fn a_comparison_that_no_run_can_decide_does_not_count_as_undecided() {
+    let incomplete = |mut fabricated: Fabricated| -> String {
+        let is_of_one_row =
+            |point: &Point| is_point_meant(&Point { family: Family::V6, ..point.clone() });
+        fabricated.plan.points.retain(is_of_one_row);
+        fabricated.records.retain(|record| is_of_one_row(&record.point));
+        fabricated.plan.stop.decides = true;
+        let experiment = Experiment { planned_complete: false, ..fabricated.experiment() };
+        text(&experiment, 500)
+    };
+    let (lacks_one, has_zero) = (incomplete(with_invalid(1)), incomplete(with_zeros(1)));
+    assert!(lacks_one.contains("1 comparison is undecided"), "{lacks_one}");
+    assert!(has_zero.contains("Planned runs are missing"), "{has_zero}");
+}
+
+#[test]
+fn a_threshold_that_the_few_valid_runs_of_many_meet_is_not_kept() {
+    let kept = |invalid| {
+        let mut fabricated = with_invalid(invalid);
+        fabricated.records.retain(is_meant);
+        fabricated.plan.points = vec![fabricated.records[0].point.clone()];
+        let (names, requirements) = (["one".to_owned()], ["goodput>=1M".parse().unwrap()]);
+        let experiment = fabricated.experiment();
+        let measured = Measured { experiment, names: &names, requirements: &requirements };
+        (
+            measured.kept(),
+            measured_text(&measured, RateUnit::MBIT, 200).contains("6 of 10 runs are invalid"),
+        )
+    };
+    assert_eq!([0, 5].map(kept), [(Kept::Yes, false); 2]);
+    assert_eq!(kept(6), (Kept::Inconclusive, true));
+    assert_eq!(kept(10), (Kept::No, false));
+}
+
 #[test]
 fn two_experiments_are_not_judged_where_more_than_a_tenth_of_the_runs_of_either_is_invalid() {
     let good = with_invalid(0).records;
@@ -173,14 +228,7 @@ fn no_claim_is_judged_on_a_point_of_which_more_than_a_tenth_of_the_runs_is_inval
 /// As for figures that are often 0, such as retransmits and losses.
 #[test]
 fn values_of_0_have_no_verdict_by_the_runs_without_them() {
-    let mut experiment = with_invalid(0);
-    for record in experiment.records.iter_mut().filter(|record| is_meant(record)) {
-        if let Some(goodput) = record.figures.get_mut(Figure::Goodput)
-            && record.place.block < 2
-        {
-            goodput.value = 0.0;
-        }
-    }
+    let experiment = with_zeros(2);
     let comparison = row(&experiment)["comparisons"][0].clone();
     assert!(comparison["result"].is_null(), "{comparison}");
     let withheld = comparison["withheld"].as_str().unwrap();

@@ -27,8 +27,8 @@ fn fabricated(size: Size) -> Fabricated {
         let asked = point.window_bytes().and_then(|bytes| limit(Kind::Conditional, bytes.0));
         record.limits.ceilings.extend(limit(Kind::Bound, WINDOW_MAX));
         record.limits.ceilings.extend(asked);
-        record.emulation = point.words().map(|words| Emulation {
-            words: words.to_string(),
+        record.emulation = point.link_options().map(|options| Emulation {
+            options: options.to_string(),
             offloaded: point.offload == Some(Offload::On),
             cpu: Some(1),
             ..Emulation::default()

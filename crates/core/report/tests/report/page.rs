@@ -123,11 +123,11 @@ fn emulated(is_calibrated: bool) -> Emulation {
     };
     let way = EmulatedWay { late_p99_ns: Some(11_900), ..EmulatedWay::default() };
     Emulation {
-        words: "rtt=10ms".to_owned(),
+        options: "rtt=10ms".to_owned(),
         offloaded: true,
         calibration: is_calibrated.then_some(calibration),
-        there: way,
-        back: EmulatedWay { late_p99_ns: None, ..way },
+        forward: way,
+        reverse: EmulatedWay { late_p99_ns: None, ..way },
         ..Emulation::default()
     }
 }
