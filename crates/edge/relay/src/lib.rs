@@ -72,7 +72,7 @@ pub struct Stop {
     /// Accept nothing new, and end when the connections have.
     pub drains: Arc<AtomicBool>,
     /// End now: reset the connections.
-    pub aborts: AtomicBool,
+    pub aborts: Arc<AtomicBool>,
 }
 
 /// Open connections of all threads, and how many there may be.

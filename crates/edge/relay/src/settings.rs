@@ -184,6 +184,11 @@ impl Settings {
         if self.threads == 0 || self.connections_max == Some(0) {
             return invalid("a relay needs at least one thread and one connection".to_owned());
         }
+        if self.idle_timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return invalid(
+                "an idle timeout of 0 ends every connection: use at least 1s".to_owned(),
+            );
+        }
         if self.protocol == Protocol::Udp && (self.sends_proxy || self.accepts_proxy) {
             return invalid("PROXY headers are for TCP".to_owned());
         }

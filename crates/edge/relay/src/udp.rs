@@ -19,6 +19,7 @@ use crate::poll::{LISTENER, Poll};
 use crate::session::Outcome;
 use crate::settings::Settings;
 use crate::transfer::Transfer;
+use crate::worker::is_exhausted;
 use crate::{Limited, SWEEP, Stop};
 
 /// Datagrams of one socket before others get their turn.
@@ -172,10 +173,13 @@ impl<'a> Worker<'a> {
             Ok(target)
         });
         let mut counters = self.shared.lock();
-        let Ok(target) = opened else {
-            self.open.remove();
-            counters.exhausted += 1;
-            return None;
+        let target = match opened {
+            Ok(target) => target,
+            Err(error) => {
+                self.open.remove();
+                counters.exhausted += u64::from(is_exhausted(&error));
+                return None;
+            }
         };
         counters.accepted += 1;
         let index = entry.key();

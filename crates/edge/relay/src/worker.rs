@@ -366,7 +366,7 @@ fn with_address(
 }
 
 /// Whether an error means that descriptors or memory are missing.
-fn is_exhausted(error: &io::Error) -> bool {
+pub(crate) fn is_exhausted(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let lacking = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::ADDRNOTAVAIL];
     error.raw_os_error().is_some_and(|code| lacking.iter().any(|lack| lack.raw_os_error() == code))

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fabricmark_testkit::skip;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -115,6 +115,28 @@ fn counters_are_printed_at_a_signal_and_at_the_end_and_open_connections_are_awai
     let counters = relay.json();
     assert_eq!(counters["open"], 0);
     assert_eq!(relay.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_second_signal_a_second_later_resets_open_connections_and_prints_the_counters() {
+    let mut relay = Running::start(&["--json"]);
+    let mut client = TcpStream::connect(relay.at).unwrap();
+    let (mut server, _) = relay.target.accept().unwrap();
+    relay.signal("TERM");
+    // Once these counters are read, the relay knows of the first signal.
+    relay.signal("USR1");
+    assert_eq!(relay.json()["open"], 1);
+    let later = Instant::now() + Duration::from_millis(1_200);
+    while Instant::now() < later {
+        std::thread::yield_now();
+    }
+    relay.signal("TERM");
+    for end in [&mut client, &mut server] {
+        let error = end.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    }
+    assert_eq!(relay.json()["open"], 0);
+    assert_eq!(relay.child.wait().unwrap().code(), Some(130));
 }
 
 #[test]
@@ -271,6 +293,16 @@ fn what_cannot_be_relayed_is_refused_with_its_exit_code() {
             ],
             64,
             "PROXY headers are for TCP",
+        ),
+        (
+            &["--listen", "127.0.0.1:0", "--forward", "[::1]:9", "--transport", "udp", "--log"],
+            64,
+            "--log and --line are for TCP",
+        ),
+        (
+            &["--listen", "127.0.0.1:0", "--forward", "[::1]:9", "--idle-timeout", "0s"],
+            64,
+            "an idle timeout of 0",
         ),
         (
             &["--listen", "127.0.0.1:0", "--forward", "[::1]:9", "--buffer", "1GiB"],

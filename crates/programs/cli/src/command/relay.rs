@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::addresses::{address, first_address};
 use crate::command::agent::tell;
 use crate::exit::{Code, Failure};
-use crate::interrupt::interruptions;
+use crate::interrupt::flags;
 use crate::options::relay::Relay;
 use crate::rtts::us;
 
@@ -29,7 +29,8 @@ pub fn relay(options: &Relay) -> Result<(), Failure> {
     let at = relay.address().map_err(|error| {
         Failure::internal(format!("cannot read the address of the listening socket: {error}"))
     })?;
-    let stop = Stop { drains: interruptions()?, ..Stop::default() };
+    let [drains, aborts] = flags()?;
+    let stop = Stop { drains, aborts };
     let is_asked = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(&is_asked))
         .map_err(|error| Failure::internal(format!("cannot catch SIGUSR1: {error}")))?;
@@ -63,7 +64,11 @@ pub fn relay(options: &Relay) -> Result<(), Failure> {
         .map_err(|error| Failure::new(Code::RunFailed, format!("the relay failed: {error}")))?;
     written
         .and_then(|()| stdout().write_all(text(options, &counters).as_bytes()))
-        .map_err(Failure::output("standard output"))
+        .map_err(Failure::output("standard output"))?;
+    match stop.aborts.load(Relaxed) {
+        true => Err(Failure::new(Code::Interrupted, "interrupted; open connections were reset")),
+        false => Ok(()),
+    }
 }
 
 fn settings(options: &Relay) -> Result<Settings, Failure> {
@@ -79,6 +84,9 @@ fn settings(options: &Relay) -> Result<Settings, Failure> {
             };
             return Err(Failure::input(format!("{name} {text} has no port: write {host}:9000")));
         }
+    }
+    if options.transport == Protocol::Udp && (options.log || options.line.is_some()) {
+        return Err(Failure::input("--log and --line are for TCP: flows of datagrams have no end"));
     }
     Ok(Settings {
         protocol: options.transport,
