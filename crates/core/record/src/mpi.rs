@@ -97,7 +97,7 @@ pub struct RankPlace {
 pub struct MpiResult {
     /// Counted operations.
     pub operations: u64,
-    /// Operations between two readings of the clock; 1 if each has a time of its own.
+    /// Operations between two readings of the clock, of which the times are means; 1 if each has a time of its own.
     pub batch: u32,
     /// Time of an operation in each slice, in ns. Times of [`fabricmark_plan::Figure::OperationTime`].
     pub slices_ns: Vec<f64>,

@@ -2,7 +2,7 @@
 
 use clap::error::ErrorKind;
 use clap::{Parser, ValueEnum};
-use fabricmark_plan::{Benchmark, Factor, Point, Where, resolve};
+use fabricmark_plan::{Benchmark, Datatype, Factor, Point, Where, resolve};
 use fabricmark_record::MpiJob;
 use fabricmark_units::{Bytes, Nanos};
 
@@ -17,11 +17,11 @@ pub struct Options {
     /// List the benchmarks
     #[arg(long)]
     pub list: bool,
-    /// Bytes per message; by default 0, 1, 2, 4, ... 4MiB, as IMB
+    /// Bytes per message; by default 0, 1, 2, 4, ... 4MiB, as IMB, as far as they are whole elements of --datatype
     #[arg(long = "payload", short = 'l', value_delimiter = ',', value_name = "BYTES")]
     pub payloads: Vec<Bytes>,
     /// Numbers of ranks for operations between any number; by default all
-    #[arg(long, value_delimiter = ',', value_name = "N")]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
     pub ranks: Vec<u32>,
     /// Time per benchmark and payload
     #[arg(long, default_value = "500ms", value_name = "TIME")]
@@ -88,8 +88,11 @@ impl Options {
     pub fn job(&self, ranks: u32) -> Result<MpiJob, String> {
         let payloads = match self.payloads.as_slice() {
             [] => {
+                let element = self.datatype.as_deref().and_then(Datatype::named);
+                let element = element.map_or(1, Datatype::bytes);
                 let powers = (0..=PAYLOAD_MAX.ilog2()).map(|power| Bytes(1 << power));
-                std::iter::once(Bytes(0)).chain(powers).collect()
+                let all = std::iter::once(Bytes(0)).chain(powers);
+                all.filter(|payload| payload.0.is_multiple_of(element)).collect()
             }
             named => named.to_vec(),
         };
@@ -160,6 +163,15 @@ mod tests {
     use fabricmark_testkit::documents::{assert_accepted, documents, options};
 
     use super::*;
+
+    #[test]
+    fn default_payloads_are_whole_elements_and_no_job_has_no_ranks() {
+        let parsed = |words: &str| Options::try_parse_from(words.split(' '));
+        let options = parsed("fabricmark-mpi Allreduce --datatype double").unwrap();
+        let payloads = options.job(2).unwrap().points.into_iter().map(|point| point.payload.0);
+        assert_eq!(payloads.take(3).collect::<Vec<_>>(), [0, 8, 16]);
+        assert!(parsed("fabricmark-mpi Allreduce --ranks 0").is_err());
+    }
 
     #[test]
     fn its_options_are_described_and_command_lines_of_documents_are_accepted() {

@@ -138,6 +138,9 @@ fn footer(job: &MpiJob, facts: &MpiFacts, results: &[(usize, MpiResult)]) -> Str
     let batches: Vec<u32> = results.iter().map(|(_, result)| result.batch).collect();
     let batch = match (batches.iter().min(), batches.iter().max()) {
         (Some(1), Some(1)) => String::new(),
+        (Some(least), Some(most)) if least == most => {
+            format!("; p50 and p99 are of means of {least} operations")
+        }
         (Some(least), Some(most)) => {
             format!("; p50 and p99 are of means of {least} to {most} operations")
         }

@@ -77,7 +77,7 @@ impl Tally {
             Some(if reading.is_contiguous { whole_ns } else { sum_ns / timings as f64 })
         };
         self.result.slices_ns.extend(mean_ns);
-        self.result.batch = reading.batch;
+        self.result.batch = operations.round().max(1.0) as u32;
         self.own_ns.resize(counted.len(), 0.0);
         let mut in_time = 0;
         for at in (0..timings).filter(|&at| !reading.is_late(at, clocks, counted)) {
@@ -223,7 +223,7 @@ mod tests {
         tally.add(&reading, &clocks(), &ranks);
         let result = tally.finish();
         assert_eq!((result.slices_ns.as_slice(), result.operations), ([150.0].as_slice(), 20));
-        assert_eq!(result.times_ns.max(), Some(200));
+        assert_eq!((result.times_ns.max(), result.batch), (Some(200), 10));
         assert_eq!(result.ranks_ns.max_ns, 150.0);
         assert_eq!(result.imbalance_ns, None);
     }

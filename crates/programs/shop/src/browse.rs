@@ -179,7 +179,8 @@ async fn open_loop(
     let mut at = Duration::ZERO;
     loop {
         at += Duration::from_secs_f64(gaps.exponential() / rate_per_s);
-        if at >= load.duration() {
+        // A schedule that is behind does not go on after the load.
+        if at.max(began.elapsed()) >= load.duration() {
             return;
         }
         tokio::select! {
@@ -187,7 +188,12 @@ async fn open_loop(
             _ = cancelled.wait_for(|is_cancelled| *is_cancelled) => return,
         }
         // If all are under way, the response time includes the wait for one of them.
-        let Some(mut visitor) = freed.recv().await else { return };
+        let visitor = tokio::select! {
+            visitor = freed.recv() => visitor,
+            () = tokio::time::sleep_until((began + load.duration()).into()) => return,
+            _ = cancelled.wait_for(|is_cancelled| *is_cancelled) => return,
+        };
+        let Some(mut visitor) = visitor else { return };
         let (free, samples) = (free.clone(), samples.clone());
         tokio::spawn(async move {
             let request = visitor.next(began);

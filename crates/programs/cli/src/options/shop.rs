@@ -114,7 +114,7 @@ pub struct Load {
     pub vs: Vec<String>,
     /// Find the most browsers without errors and with all response times within TPC-W's limits, from --browsers on; a run
     /// whose browsers need more than half a CPU fails, too
-    #[arg(long, conflicts_with_all = ["vs", "arrivals", "runs"])]
+    #[arg(long, conflicts_with_all = ["vs", "arrivals", "runs", "out", "store"])]
     pub highest: bool,
     /// Where records and reports go
     #[command(flatten)]

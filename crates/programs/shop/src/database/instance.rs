@@ -175,7 +175,9 @@ fn mariadb(folder: &Path, at: SocketAddr, password: &str) -> Result<Command, Err
     server.arg(format!("--tmpdir={}", own.display()));
     server.arg(format!("--socket={}", own.join("socket").display()));
     server.arg(format!("--init-file={}", first.display()));
-    server.arg(format!("--port={}", at.port())).arg(format!("--bind-address={}", at.ip()));
+    // 0.0.0.0 would be IPv4 alone.
+    let address = if at.ip().is_unspecified() { "*".to_owned() } else { at.ip().to_string() };
+    server.arg(format!("--port={}", at.port())).arg(format!("--bind-address={address}"));
     server.args(["--skip-name-resolve", "--skip-log-bin"]);
     server.args(["--innodb-buffer-pool-size=512M", "--innodb-log-file-size=256M"]);
     // As PostgreSQL's default. With REPEATABLE READ, locks on gaps between the rows of carts let customers wait for each
