@@ -483,7 +483,8 @@ impl Pair {
         };
         // SAFETY: domain and queue are alive.
         let qp = made(unsafe { (loaded().ibv_create_qp)(domain.pd.as_ptr(), &mut attributes) })?;
-        let inline_max = attributes.cap.max_inline_data as usize;
+        // Drivers may provide more than was asked for.
+        let inline_max = attributes.cap.max_inline_data.min(capacity.max_inline_data) as usize;
         Ok(Self { qp, inline_max, _completions: completions, _domain: domain })
     }
 

@@ -216,6 +216,30 @@ fn a_probe_finds_the_round_trip_before_the_load_and_beside_it() {
 }
 
 #[test]
+fn jitter_is_not_the_gap_between_datagrams_over_any_path() {
+    for path in ["copy", "mmsg", "gso"] {
+        let answer = json(&format!("stream loopback -u --path {path} --pace fixed:200/s -t 400ms"));
+        // The datagrams are 5 ms apart.
+        let jitter_ns = answer["records"][0]["figures"]["jitter_ns"]["value"].as_f64().unwrap();
+        assert!(jitter_ns < 2_500_000.0, "{path}: {jitter_ns}");
+    }
+}
+
+#[test]
+fn a_client_sends_from_the_address_that_was_asked_for() {
+    for transport in ["tcp", "udp"] {
+        let line = format!("rr loopback --transport {transport} --source 127.0.0.2 -t 100ms");
+        expect(&line, 0, &["127.0.0.2"]);
+    }
+}
+
+#[test]
+fn as_many_requests_depart_as_were_asked_for_however_many_may_be_outstanding() {
+    let answer = json("rr loopback --outstanding 64 -k 3");
+    assert_eq!(answer["records"][0]["flows"][0]["sent"]["calls"], 3, "{answer}");
+}
+
+#[test]
 fn the_goodput_of_bursts_is_that_of_the_answered_ones() {
     let answer = json("burst loopback --outstanding 8 --payload 1000 -t 100ms --warm-up 0s");
     let figures = &answer["records"][0]["figures"];
@@ -299,6 +323,7 @@ fn an_amount_ends_a_run_before_its_time() {
     let hint = ["64 bytes arrived in too short a time", "a larger amount"];
     expect("stream loopback --payload 64 --count 1 --warm-up 0s", 67, &hint);
     expect("rr loopback --count 0", 64, &["use a number of at least 1"]);
+    expect("stream loopback --probe -n 1MiB", 64, &["a probe needs a load that ends by"]);
 }
 
 #[test]

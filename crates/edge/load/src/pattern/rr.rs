@@ -244,9 +244,9 @@ impl Requester {
         // The last arrival and the next departure share a clock reading.
         let (mut now, mut has_heard) = (None, false);
         loop {
-            let is_stopped = control.stop.load(Relaxed);
+            // The last request of an amount stops the run.
             while self.begun.is_some()
-                || (!is_stopped && self.under_way.len() < self.asking.outstanding)
+                || (self.under_way.len() < self.asking.outstanding && !control.stop.load(Relaxed))
             {
                 let departs_ns = *now.get_or_insert_with(now_ns);
                 if if_ready(self.send(flow, request, departs_ns))?.is_none() {

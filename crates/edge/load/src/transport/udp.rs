@@ -87,7 +87,8 @@ impl UdpFlow {
 
     /// The header of the next datagram of a stream.
     pub(crate) fn next_header(&mut self) -> DatagramHeader {
-        let header = DatagramHeader { sequence: self.next, sent_ns: 0 };
+        let sent_ns = if self.jitter.is_some() { now_ns() } else { 0 };
+        let header = DatagramHeader { sequence: self.next, sent_ns };
         self.next += 1;
         header
     }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use fabricmark_plan::{Cm, Role, Transport, Wait};
+use fabricmark_plan::{Cm, Pace, Pattern, Role, Transport, Wait};
 use fabricmark_proto::{Failure, Prepare};
 use fabricmark_rdma::{
     Adapter, Destination, Endpoint, Flags, IDENTITY_BYTES, Identity, Kind, Manager, Place, Region,
@@ -136,6 +136,9 @@ impl Queue {
             None => SIGNAL_EVERY.min(needs.depth / 2).max(1),
             Some(every) => every,
         };
+        // The client of an open loop also waits for departures, so its calls must not block.
+        let is_paced = point.pace != Pace::Closed && point.pattern != Pattern::Stream;
+        let wait = if is_paced && prepare.is_active() { Wait::Epoll } else { needs.wait };
         Ok(Self {
             endpoint,
             beside: Beside::of(beside)?,
@@ -151,7 +154,7 @@ impl Queue {
             still_since: None,
             made: Instant::now(),
             goes_on: false,
-            wait: needs.wait,
+            wait,
             has_end: needs.kind == Kind::Reliable,
             memory: Place { address: 0, key: 0 },
             manager: None,
