@@ -393,13 +393,14 @@ fn an_agent_that_is_stopped_ends_the_run_under_way_and_begins_no_other() {
     assert_eq!(left(&mut busy), (vec![], vec![AgentAction::Close]));
 
     let why = "the agent is shutting down and accepts no more runs".to_owned();
+    let refused = AgentAction::Say(Answer::Refused { why });
     let mut waiting = greeted(Quota::default());
     order(&mut waiting, prepare());
     waiting.drain();
-    let refused = failed(Failure::Missing(why.clone()));
-    assert_eq!(actions(&mut waiting), [AgentAction::Leave, refused.clone()]);
-    assert_eq!(order(&mut waiting, prepare()), [refused]);
-    assert_eq!(left(&mut waiting), (vec![], vec![AgentAction::Close]));
+    assert_eq!(actions(&mut waiting), [refused.clone(), AgentAction::Leave, AgentAction::Close]);
+    let mut idle = greeted(Quota::default());
+    idle.drain();
+    assert_eq!(order(&mut idle, prepare()), [refused, AgentAction::Close]);
 }
 
 #[test]

@@ -108,7 +108,10 @@ pub enum JournalError {
     #[error("journal of settings: the file system of {0} is full: free some space")]
     Full(PathBuf),
     /// Somebody else may write to the folder of the journal.
-    #[error("journal of settings: {0} is not a folder that only this user writes to: remove it")]
+    #[error(
+        "journal of settings: {0} is not a folder of this user that nobody else writes to: run the command as its \
+             owner, or use another folder"
+    )]
     NotOwn(PathBuf),
     /// The network namespace of this thread cannot be identified.
     #[error("journal of settings: cannot identify the network namespace: {0}")]

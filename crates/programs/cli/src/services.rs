@@ -12,6 +12,7 @@ use fabricmark_interop::iperf3::Authentication;
 use fabricmark_interop::stamp::{Key, Reflector};
 use fabricmark_interop::{Guard, apdu, iperf3, netperf, stamp};
 
+use crate::command::agent::not_bound;
 use crate::exit::{Code, Failure};
 use crate::options::Agent;
 
@@ -125,7 +126,8 @@ fn listen<S>(
     bind: impl Fn(SocketAddr) -> io::Result<S>,
 ) -> Result<Vec<S>, Failure> {
     let Some(port) = port else { return Ok(Vec::new()) };
-    let everywhere = [Ipv6Addr::UNSPECIFIED.into()];
+    // The first includes IPv4, if this machine has IPv6.
+    let everywhere = [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
     let loopback = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     let at = if is_everywhere { &everywhere[..] } else { &loopback[..] };
     let mut sockets = Vec::new();
@@ -135,16 +137,22 @@ fn listen<S>(
             Ok(socket) => {
                 note!("serving {name} at {address}");
                 sockets.push(socket);
+                if is_everywhere {
+                    break;
+                }
             }
-            // This machine has no IPv6.
-            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable && address.is_ipv6() => {}
-            Err(error) => {
-                let message = format!("cannot serve {name} at {address}: {error}");
-                return Err(Failure::new(Code::RunFailed, message));
-            }
+            Err(error) if lacks_ipv6(&error) && address.is_ipv6() => {}
+            Err(error) => return Err(not_bound(&format!("serve {name} at {address}"), &error)),
         }
     }
     Ok(sockets)
+}
+
+/// Whether a socket could not be bound because this machine has no IPv6: no address, or a kernel without it
+/// (`ipv6.disable=1`).
+fn lacks_ipv6(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrNotAvailable
+        || error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
 }
 
 /// Reads a STAMP key from a file.

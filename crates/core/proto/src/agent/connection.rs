@@ -200,8 +200,9 @@ impl Connection {
     }
 
     fn on_prepare(&mut self, prepare: Box<Prepare>) {
+        // The run is repeated once the agent is back.
         if self.is_draining {
-            return self.fail(prepare.run, Failure::Missing(STOPPING.to_owned()));
+            return self.refuse(STOPPING.to_owned());
         }
         // Before any arithmetic with its numbers.
         if let Err(problem) = check_order(&prepare.point) {
@@ -327,14 +328,8 @@ impl Connection {
     /// Prepares the agent's stop: a run under way may end, no other starts. A tier, which serves many runs, ends.
     pub fn drain(&mut self) {
         self.is_draining = true;
-        if matches!(self.state, State::TierWaiting(_) | State::Tier) {
-            return self.refuse(STOPPING.to_owned());
-        }
-        if let State::Waiting(prepare) = &self.state {
-            let run = prepare.run;
-            self.state = State::Idle;
-            self.output.push_back(AgentAction::Leave);
-            self.fail(run, Failure::Missing(STOPPING.to_owned()));
+        if matches!(self.state, State::Waiting(_) | State::TierWaiting(_) | State::Tier) {
+            self.refuse(STOPPING.to_owned());
         }
     }
 

@@ -19,7 +19,7 @@ const STACK_BYTES: u64 = 2 << 20;
 const LISTED_MAX: usize = 1024;
 
 /// Limit of a probe's responses, one per microsecond: the shortest RTT over loopback is 4.5 us (docs/bench.md, UDP
-/// exchange of 1 B, spinning).
+/// rr of 1 B, spinning).
 const PROBE_RATE: BitRate = BitRate(PROBE_BYTES.0 * 8 * 1_000_000);
 
 /// Longest time over which the bytes of a burst are averaged: of a longer period they might all leave in one run. An

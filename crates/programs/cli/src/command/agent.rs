@@ -1,5 +1,6 @@
 //! `fabricmark agent`: runs the remote end of measurements on this host.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use fabricmark_control::{AGENT_PORT, Load, Settings, THIS_PROGRAM};
@@ -50,9 +51,7 @@ pub fn agent(options: &Agent) -> Result<(), Failure> {
     let stop = interruptions()?;
     let agent = fabricmark_control::Agent::listen(&addresses, settings).map_err(|error| {
         let at: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
-        let help = "another agent may use the port: see `ss -ltnp`";
-        let message = format!("cannot listen at {}: {error}; {help}", at.join(", "));
-        Failure::new(Code::RunFailed, message)
+        not_bound(&format!("listen at {}", at.join(", ")), &error)
     })?;
     let services = Services::start(options, &stop)?;
     for address in agent.addresses() {
@@ -107,4 +106,18 @@ fn addresses(words: &[String]) -> Result<Vec<SocketAddr>, Failure> {
 fn half_of_the_memory() -> Bytes {
     let free = Memory::now().map_or(u64::MAX, |memory| memory.available_bytes);
     Bytes(free / 2)
+}
+
+/// The failure to bind a socket for what the agent does.
+pub fn not_bound(doing: &str, error: &io::Error) -> Failure {
+    let (code, help) = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            (Code::Missing, "; a port below 1024 needs root or CAP_NET_BIND_SERVICE")
+        }
+        io::ErrorKind::AddrInUse => {
+            (Code::RunFailed, "; another agent may use the port: see `ss -lntup`")
+        }
+        _ => (Code::RunFailed, ""),
+    };
+    Failure::new(code, format!("cannot {doing}: {error}{help}"))
 }

@@ -4,6 +4,7 @@
 mod results;
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -73,11 +74,11 @@ fn by_ntp(options: &Rtt, target: SocketAddr) -> Result<(), Failure> {
     let measured = ntp::measure(&settings, &stop, &mut |ns| rtts.add(target, ns));
     let finished = rtts.finish();
     let measured = measured.map_err(|error| match error.kind() {
-        std::io::ErrorKind::ConnectionRefused => Failure::new(
+        io::ErrorKind::ConnectionRefused => Failure::new(
             Code::Unreachable,
             format!("nothing answers at UDP port {} of {}", target.port(), target.ip()),
         ),
-        _ => Failure::new(Code::RunFailed, format!("cannot send to {target}: {error}")),
+        _ => Failure::new(code_of(&error), format!("cannot send to {target}: {error}")),
     })?;
     let json = || json!(RttResults::Ntp(ntp_results(&measured, rtts.results(target))));
     let text = || ntp_as_text(&measured, rtts.as_lines(target));
@@ -163,6 +164,19 @@ fn ntp_as_text(measured: &ntp::Measured, rtt: Vec<(&'static str, String)>) -> St
     lines.into_iter().map(|(what, value)| format!("{what:<15} {value}\n")).collect()
 }
 
+/// The exit code for a socket's error: what the network, a firewall or the other host says is no failure of this one.
+fn code_of(error: &io::Error) -> Code {
+    use io::ErrorKind::{
+        ConnectionReset, HostUnreachable, NetworkUnreachable, TimedOut, UnexpectedEof,
+    };
+    match error.kind() {
+        HostUnreachable | NetworkUnreachable | TimedOut | ConnectionReset | UnexpectedEof => {
+            Code::Unreachable
+        }
+        _ => Code::RunFailed,
+    }
+}
+
 fn by_stamp(options: &Rtt, target: SocketAddr, protocol: Protocol) -> Result<(), Failure> {
     if options.transport == apdu::Transport::Tcp || options.device.is_some() {
         return Err(Failure::input("--transport tcp and --device are options of --protocol apdu"));
@@ -191,9 +205,12 @@ fn by_stamp(options: &Rtt, target: SocketAddr, protocol: Protocol) -> Result<(),
     let mut rtts = Rtts::new(options)?;
     let measured = stamp::measure(&settings, &stop, &mut |ns| rtts.add(target, ns));
     let finished = rtts.finish();
-    let measured = measured.map_err(|error| match error {
-        MeasureError::Closed(_) => Failure::new(Code::Unreachable, error.to_string()),
-        MeasureError::Socket { .. } => Failure::new(Code::RunFailed, error.to_string()),
+    let measured = measured.map_err(|error| {
+        let code = match &error {
+            MeasureError::Closed(_) => Code::Unreachable,
+            MeasureError::Socket { error, .. } => code_of(error),
+        };
+        Failure::new(code, error.to_string())
     })?;
     let json = || json!(RttResults::Stamp(stamp_results(&measured, rtts.results(target))));
     let as_text = || as_text(&measured, rtts.as_lines(target));
@@ -246,9 +263,12 @@ fn by_apdu(options: &Rtt, target: SocketAddr) -> Result<(), Failure> {
     let mut rtts = Rtts::new(options)?;
     let members = apdu::measure(&settings, &stop, &mut |from, ns| rtts.add(from, ns));
     let finished = rtts.finish();
-    let members = members.map_err(|error| match error {
-        apdu::MeasureError::Closed { .. } => Failure::new(Code::Unreachable, error.to_string()),
-        apdu::MeasureError::Socket { .. } => Failure::new(Code::RunFailed, error.to_string()),
+    let members = members.map_err(|error| {
+        let code = match &error {
+            apdu::MeasureError::Closed { .. } => Code::Unreachable,
+            apdu::MeasureError::Socket { error, .. } => code_of(error),
+        };
+        Failure::new(code, error.to_string())
     })?;
     let json = || {
         let members = members.iter().map(|(&from, counts)| apdu_results(from, counts, &rtts));

@@ -145,6 +145,9 @@ pub fn carry_out(job: &Job<'_>) -> Result<Option<Loaded>, Failure> {
     let store = Store::open(&how.place.store_file())?;
     let _lock = lock(&how.place.store_file())?;
     let experiment = begin_or_resume(job, &plan, &store)?;
+    if experiment.is_complete {
+        return Ok(Some(Loaded::of(&store, &experiment)?));
+    }
     let calibration = calibration::of_this_machine();
     let interrupted = interruptions()?;
     let calibration = calibration.as_ref();
@@ -241,8 +244,12 @@ fn least(Nanos(ns): Nanos) -> String {
 
 /// Locks the store: two coordinators that measure at once would disturb each other.
 pub fn lock(store: &Path) -> Result<fs::File, Failure> {
-    let path = store.with_extension("lock");
-    let file = fs::File::create(&path).map_err(Failure::output(path.display()))?;
+    // Beside every store its own, whatever its extension; never the store itself.
+    let mut path = store.as_os_str().to_owned();
+    path.push(".lock");
+    let path = PathBuf::from(path);
+    let opened = fs::OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let file = opened.map_err(Failure::output(path.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => Err(Failure::new(
