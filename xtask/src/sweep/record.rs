@@ -157,7 +157,7 @@ impl<'a> Record<'a> {
 
     /// Maximum lateness of a packet in the emulator, in ns.
     pub fn late_ns(&self) -> f64 {
-        let ways = ["there", "back"].map(|way| format!("/emulation/{way}/late_max_ns"));
+        let ways = ["forward", "reverse"].map(|way| format!("/emulation/{way}/late_max_ns"));
         ways.iter().filter_map(|path| self.number(path)).fold(0.0, f64::max)
     }
 

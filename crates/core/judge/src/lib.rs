@@ -67,13 +67,23 @@ pub struct Route<'a> {
     pub nodes: [&'a str; 2],
     /// Whether other groups of flows ran at the same time.
     pub has_others: bool,
+    /// Whether both ends are on one machine, so that equal numbers name one CPU.
+    pub is_one_machine: bool,
 }
 
 impl Route<'_> {
     /// Route from client to server in a testbed, over the point's link.
     pub fn of(testbed: Testbed) -> Self {
         let nodes = [Role::Client.name(), Role::Server.name()];
-        Self { testbed, path: None, least_rtt: None, bus: None, nodes, has_others: false }
+        Self {
+            testbed,
+            path: None,
+            least_rtt: None,
+            bus: None,
+            nodes,
+            has_others: false,
+            is_one_machine: true,
+        }
     }
 }
 
@@ -118,7 +128,7 @@ pub fn judge(
             }
         }
     }
-    warnings.extend(warnings::shared_cpu(parts));
+    warnings.extend(warnings::shared_cpu(parts, route.is_one_machine));
     let figures = figures::together(&found, route.has_others);
     Findings { flows, figures, limits: limits(point, route), warnings }
 }

@@ -164,8 +164,8 @@ fn by_bus(point: &Point, route: Route<'_>) -> Vec<Ceiling> {
 /// RTT floor: the emulated delay in both directions, unless it varies, plus the serialization of the packets. For
 /// ping-ping the floor of a step, which is one way.
 fn floor(point: &Point, route: Route<'_>) -> Option<Floor> {
-    let words = point.words();
-    let has_wire = words.is_some() || route.testbed == Testbed::Hosts;
+    let options = point.link_options();
+    let has_wire = options.is_some() || route.testbed == Testbed::Hosts;
     let has_floor =
         matches!(point.pattern, Pattern::PingPong | Pattern::PingPing | Pattern::Rr) && has_wire;
     // MPTCP segments may take paths that are not described.
@@ -174,7 +174,7 @@ fn floor(point: &Point, route: Route<'_>) -> Option<Floor> {
     let Bytes(payload) = point.payload;
     let response = point.response.map_or(payload, |Bytes(bytes)| bytes);
     // Jitter shortens the delay as well as extending it.
-    let varies = words.is_some_and(|words| words.has_jitter());
+    let varies = options.is_some_and(|options| options.has_jitter());
     let rtt = point.rtt.filter(|_| !varies).unwrap_or_default();
     let rtt = route.least_rtt.map_or(rtt, |least| least.min(rtt));
     let wires = route.path.cloned().unwrap_or_else(|| Path::direct(link));
@@ -188,7 +188,7 @@ fn floor(point: &Point, route: Route<'_>) -> Option<Floor> {
 
 /// Bytes that a token bucket passes at once, if one replaces the wire of a point; else 0.
 pub fn bucket_bytes(point: &Point) -> u64 {
-    let bucket = TokenBucket::of(&point.link).filter(|_| point.words().is_none());
+    let bucket = TokenBucket::of(&point.link).filter(|_| point.link_options().is_none());
     bucket.map_or(0, |bucket| bucket.bucket_bytes())
 }
 

@@ -243,7 +243,7 @@ fn round_trips(record: &Record) -> Vec<String> {
 /// The emulator was no later than the figures tolerate, and dropped nothing that it should have passed.
 fn emulator(record: &Record) -> Vec<String> {
     let Some(emulation) = &record.emulation else { return Vec::new() };
-    let ways = [emulation.there, emulation.back];
+    let ways = [emulation.forward, emulation.reverse];
     let mut found = Vec::new();
     let missed: u64 = ways.iter().map(|way| way.missed).sum();
     let all: u64 = ways.iter().map(|way| way.arrived.saturating_add(way.missed)).sum();
@@ -262,14 +262,14 @@ fn emulator(record: &Record) -> Vec<String> {
         ));
     }
     // Packets that the emulator was told to duplicate leave it twice.
-    if record.point.words().is_none_or(|words| words.describe().duplicate == 0.0) {
-        for (name, way) in ["there", "back"].iter().zip(ways) {
+    if record.point.link_options().is_none_or(|options| options.describe().duplicate == 0.0) {
+        for (name, way) in ["forward", "reverse"].iter().zip(ways) {
             // Acknowledgements of the previous run and neighbour discovery take some packets.
             let allowed = way.arrived.saturating_add(way.arrived / 50).saturating_add(16);
             let left = way.departed.saturating_add(way.dropped);
             if left > allowed {
                 found.push(format!(
-                    "{THE_EMULATOR} received {} packets {name}, but delivered or dropped {left}: \
+                    "{THE_EMULATOR} received {} packets in the {name} direction, but delivered or dropped {left}: \
                      the link was not empty when the run began; use a shorter queue",
                     way.arrived
                 ));
@@ -353,7 +353,7 @@ pub(crate) fn is_flood(record: &Record) -> bool {
 fn passed_emulator(record: &Record) -> Vec<String> {
     let Some(emulation) = &record.emulation else { return Vec::new() };
     let [client, server] = record.nodes.as_slice() else { return Vec::new() };
-    let sides = [("there", emulation.there, client), ("back", emulation.back, server)];
+    let sides = [("forward", emulation.forward, client), ("reverse", emulation.reverse, server)];
     let beyond = |(name, way, from): (&str, EmulatedWay, &Node)| {
         let departed_bytes = way.departed_bytes?;
         let flows = record.load().filter(|flow| flow.from == from.name);
@@ -362,7 +362,7 @@ fn passed_emulator(record: &Record) -> Vec<String> {
         (record.point.pattern == Pattern::Stream && least > departed_bytes).then(|| {
             format!(
                 "the received payload needs at least {least} bytes of IP, but the emulator \
-                 delivered {departed_bytes} {name}"
+                 delivered {departed_bytes} in the {name} direction"
             )
         })
     };
@@ -484,9 +484,9 @@ fn stall(record: &Record, flow: &Flow) -> Option<String> {
     let (point, received) = (&record.point, &flow.received);
     let pacing = flow.pacing.as_ref().filter(|pacing| pacing.departures > 0)?;
     // Impairments that spread arrivals by themselves.
-    let spreads = point.words().is_some_and(|words| {
-        let link = words.describe();
-        link.jitter > Nanos(0) || link.reorder.is_some() || words.files().next().is_some()
+    let spreads = point.link_options().is_some_and(|options| {
+        let link = options.describe();
+        link.jitter > Nanos(0) || link.reorder.is_some() || options.files().next().is_some()
     });
     if !point.transport.is_lossy() || flow.drops.lost > 0 || spreads {
         return None;
@@ -563,7 +563,7 @@ fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
     };
     // Such a loop is never idle: the next request departs when a response arrives. Connections take additional time.
     // Several slots may share a connection that holds fewer; at the end they wait for one last response.
-    let asked_ns = record.duration_ns.0.saturating_sub(record.omit_ns.0) as f64;
+    let asked_ns = record.duration_ns.0 as f64;
     let is_waiting = elapsed_ns - asked_ns > EDGE_MAX * elapsed_ns;
     let is_busy = !point.transport.is_lossy()
         && point.pattern != Pattern::Crr

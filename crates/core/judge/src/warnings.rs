@@ -12,14 +12,20 @@ use crate::validity::is_flood;
 const CORRELATION_RUNS: usize = 10;
 
 /// Load threads that share a CPU; the idle probe does not count, since it runs earlier.
-pub(crate) fn shared_cpu(parts: &[Part]) -> Option<Warning> {
+pub(crate) fn shared_cpu(parts: &[Part], is_one_machine: bool) -> Option<Warning> {
     let at_once = parts.iter().filter(|part| part.purpose != Purpose::ProbeIdle);
     let of_end = |end: &EndReport| match &end.threads[..] {
         [] => vec![end.side.cpu],
         threads => threads.iter().map(|thread| thread.cpu).collect(),
     };
-    let cpus = at_once.flat_map(|part| [&part.ends.client, &part.ends.server].map(of_end));
-    let mut cpus: Vec<u32> = cpus.flatten().flatten().collect();
+    // With the number of the machine.
+    let cpus = at_once.flat_map(|part| {
+        let server = if is_one_machine { 0 } else { 1 };
+        [(0, &part.ends.client), (server, &part.ends.server)].map(|(machine, end)| {
+            of_end(end).into_iter().flatten().map(move |cpu| (machine, cpu)).collect::<Vec<_>>()
+        })
+    });
+    let mut cpus: Vec<(u32, u32)> = cpus.flatten().collect();
     let all = cpus.len();
     cpus.sort_unstable();
     cpus.dedup();
@@ -56,7 +62,7 @@ pub(crate) fn small_send_buffer(point: &Point, active: &EndReport) -> Option<War
 /// machine.
 pub fn missed(record: &Record) -> Option<Warning> {
     let emulation = record.emulation.as_ref().filter(|_| !is_flood(record))?;
-    let packets = emulation.there.missed + emulation.back.missed;
+    let packets = emulation.forward.missed + emulation.reverse.missed;
     (packets > 0).then_some(Warning::MissedPackets { packets })
 }
 

@@ -63,7 +63,7 @@ fn lossy(congestion: &str) -> TcpCounters {
 
 fn busy(busy_ns: u64) -> Emulation {
     Emulation {
-        words: "rate=1G".to_owned(),
+        options: "rate=1G".to_owned(),
         offloaded: true,
         busy_ns: Some(busy_ns),
         ..Emulation::default()

@@ -204,6 +204,19 @@ fn datagrams_are_lost_where_a_counter_says_so_and_unexplained_elsewhere() {
 }
 
 #[test]
+fn cpus_of_equal_numbers_on_two_machines_are_not_shared() {
+    let on_cpu =
+        |cpu| EndReport { side: Side { cpu: Some(cpu), ..Side::default() }, ..moved(1_000) };
+    let found = |is_one_machine| {
+        let part = part(Purpose::Load, TCP, on_cpu(0), on_cpu(0));
+        let route = Route { is_one_machine, ..Route::of(Testbed::Hosts) };
+        judge(&part.point.clone(), &[part], route, Provenance::Measured, 0).warnings
+    };
+    assert_eq!(found(true), [Warning::SharedCpu { threads: 2, processors: 1 }]);
+    assert_eq!(found(false), []);
+}
+
+#[test]
 fn each_warning_has_its_cause() {
     let on_cpu =
         |cpu| EndReport { side: Side { cpu: Some(cpu), ..Side::default() }, ..moved(1_000) };

@@ -29,10 +29,10 @@ fn record(point: Point, flow: Flow, figures: Figures, limits: Limits) -> Record 
         ..EmulatedWay::default()
     };
     let emulation = Emulation {
-        words: point.words().unwrap().to_string(),
+        options: point.link_options().unwrap().to_string(),
         offloaded: true,
-        there: way,
-        back: way,
+        forward: way,
+        reverse: way,
         ..Emulation::default()
     };
     let emulation = Some(emulation);
@@ -208,7 +208,7 @@ fn a_run_without_a_figure_says_what_arrived_where_the_rest_went_and_that_the_emu
     let flow = &mut record.flows[0];
     flow.received = Counts { calls: 19, bytes: 622_592, ..Counts::default() };
     flow.drops = Drops { lost: 1_981, reassembly: 1_981, ..Drops::default() };
-    record.emulation.as_mut().unwrap().there.missed = 20_000;
+    record.emulation.as_mut().unwrap().forward.missed = 20_000;
     assert_eq!(
         violations(&record, 0),
         [
@@ -228,7 +228,7 @@ fn a_run_without_a_figure_says_what_arrived_where_the_rest_went_and_that_the_emu
 fn an_emulator_that_lost_packets_is_a_warning_unless_a_sender_floods_the_wire() {
     let lost = |mut record: Record| {
         let emulation = record.emulation.as_mut().unwrap();
-        (emulation.there.missed, emulation.back.missed) = (2, 3);
+        (emulation.forward.missed, emulation.reverse.missed) = (2, 3);
         missed(&record)
     };
     assert_eq!(missed(&tcp_stream()), None);
@@ -386,19 +386,19 @@ fn what_cannot_be_is_said_with_its_numbers() {
         ),
         (
             tcp_stream,
-            |record| record.emulation.as_mut().unwrap().there.departed_bytes = Some(125_999_999),
-            "the emulator delivered 125999999 there",
+            |record| record.emulation.as_mut().unwrap().forward.departed_bytes = Some(125_999_999),
+            "the emulator delivered 125999999 in the forward direction",
         ),
         (
             tcp_stream,
-            |record| record.emulation.as_mut().unwrap().there.missed = 300,
+            |record| record.emulation.as_mut().unwrap().forward.missed = 300,
             "dropped 300 of 200300 packets for lack of time",
         ),
         (
             tcp_stream,
             |record| {
                 cpu_of_the_emulator_had_others(record);
-                record.emulation.as_mut().unwrap().there.missed = 300;
+                record.emulation.as_mut().unwrap().forward.missed = 300;
             },
             "packets for lack of time: it waited for a CPU for 200 ms; stop other processes",
         ),
@@ -406,18 +406,18 @@ fn what_cannot_be_is_said_with_its_numbers() {
             tcp_stream,
             |record| {
                 cpu_of_the_emulator_had_others(record);
-                record.emulation.as_mut().unwrap().there.late_p99_ns = Some(100_000_000);
+                record.emulation.as_mut().unwrap().forward.late_p99_ns = Some(100_000_000);
             },
             "late (p99), too much for a count of 1000.0 ms: it waited for a CPU for 200 ms; stop",
         ),
         (
             tcp_stream,
-            |record| record.emulation.as_mut().unwrap().back.departed = 102_100,
-            "the emulator received 100000 packets back, but delivered or dropped 102100: the link was not empty",
+            |record| record.emulation.as_mut().unwrap().reverse.departed = 102_100,
+            "the emulator received 100000 packets in the reverse direction, but delivered or dropped 102100: the link was not empty",
         ),
         (
             tcp_stream,
-            |record| record.emulation.as_mut().unwrap().there.late_p99_ns = Some(21 * MS),
+            |record| record.emulation.as_mut().unwrap().forward.late_p99_ns = Some(21 * MS),
             "the emulator was 21.0 ms late (p99)",
         ),
         (
@@ -468,7 +468,7 @@ fn what_cannot_be_is_said_with_its_numbers() {
         (
             paced_datagrams,
             // 401 datagrams with 28 bytes of headers each.
-            |record| record.emulation.as_mut().unwrap().there.departed_bytes = Some(412_227),
+            |record| record.emulation.as_mut().unwrap().forward.departed_bytes = Some(412_227),
             "needs at least 412228 bytes of IP",
         ),
         (
@@ -493,7 +493,7 @@ fn what_cannot_be_is_said_with_its_numbers() {
         ),
         (
             ping_pong,
-            |record| record.emulation.as_mut().unwrap().back.late_mean_ns = Some(400_000),
+            |record| record.emulation.as_mut().unwrap().reverse.late_mean_ns = Some(400_000),
             "the emulator was 405 us late (mean), too much for a mean RTT of 10500 us",
         ),
         (
@@ -534,7 +534,7 @@ fn waits_for_a_cpu_are_a_cause_only_if_the_emulator_would_not_have_been_too_late
         record.nodes[0].usage = Some(usage_of_cpu(1, 1.0));
         let exchanges = record.flows[0].sent.calls;
         let emulation = record.emulation.as_mut().unwrap();
-        emulation.back.late_mean_ns = Some(400_000);
+        emulation.reverse.late_mean_ns = Some(400_000);
         (emulation.cpu, emulation.cpu_ns) = (Some(1), Some(0));
         emulation.run_delay_ns = Some(waited_ns * exchanges);
         let found = violations(&record, 0).join("; ");
@@ -586,7 +586,7 @@ fn counts_of_a_peer_that_cannot_be_are_said_and_overflow_nothing() {
         };
         record.flows[0].received = received;
         record.flows[0].duplicates = Some(max);
-        record.emulation.as_mut().unwrap().there.missed = 1;
+        record.emulation.as_mut().unwrap().forward.missed = 1;
         let found = violations(&record, 0).join("; ");
         assert!(found.contains("exceed the 18446744073709551614 received"), "{found}");
         assert_eq!((received.counted_bytes(), received.counted_calls()), (0, 0));

@@ -35,7 +35,7 @@
 //! | [`Medium`] | one rate shared by several ports: a host bus, a hub |
 //! | [`Switch`] | forwards to the port of the destination, store-and-forward or cut-through |
 //!
-//! [`LinkWords`] builds a chain of elements from link options: `rtt=400ms rate=10G loss=1e-6`.
+//! [`LinkOptions`] builds a chain of elements from link options: `rtt=400ms rate=10G loss=1e-6`.
 //!
 //! Times are exact: a rate keeps fractions of a nanosecond, and an event happens at its due time even if the driver
 //! calls late. Randomness comes from named streams of a seed, so a network is reproducible. [`Counters`] hold what
@@ -61,6 +61,7 @@ mod medium;
 mod model;
 mod net;
 mod opportunities;
+mod options;
 mod outage;
 mod packet;
 mod pause;
@@ -71,7 +72,6 @@ mod reorder;
 mod switch;
 mod token_bucket;
 mod trace;
-mod words;
 
 pub use coalesce::{Adaptive, Coalesce, Moderation};
 pub use codel::CoDel;
@@ -90,6 +90,10 @@ pub use medium::Medium;
 pub use model::Model;
 pub use net::{Departure, Id, Net, Port};
 pub use opportunities::Opportunities;
+pub use options::{
+    Description, Discipline, Distribution, LinkOptions, LinkOptionsError, SUPER_PACKET_MAX,
+    WireDescription,
+};
 pub use outage::Outage;
 pub use packet::{Ecn, Length, Packet};
 pub use pause::Marks;
@@ -100,6 +104,3 @@ pub use reorder::Reorder;
 pub use switch::{Forwarding, Switch};
 pub use token_bucket::{TokenBucket, beyond_header};
 pub use trace::{Trace, TraceError};
-pub use words::{
-    Description, Discipline, Distribution, LinkWords, SUPER_PACKET_MAX, WireDescription, WordsError,
-};

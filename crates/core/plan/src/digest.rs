@@ -35,8 +35,8 @@ impl Plan {
         ];
         lines.extend(self.topology.as_ref().map(|topology| format!("topology {topology:?}")));
         // The names of wires are part of the topology.
-        lines.extend(self.wires.iter().map(|Wire { between, link, words, .. }| {
-            format!("wire Wire {{ between: {between:?}, link: {link:?}, words: {words:?} }}")
+        lines.extend(self.wires.iter().map(|Wire { between, link, options, .. }| {
+            format!("wire Wire {{ between: {between:?}, link: {link:?}, options: {options:?} }}")
         }));
         lines.extend(self.groups.iter().map(|Group { name, from, to, via, start_ns }| {
             let via = via.as_ref().map(|via| format!(", via: {via:?}")).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The emulated link of a point: its options, BDP, TCP window and ramp.
 
-use fabricmark_link::{HostBus, LinkWords};
+use fabricmark_link::{HostBus, LinkOptions};
 use fabricmark_units::{Bytes, Nanos};
 use fabricmark_wire::Link;
 
@@ -20,26 +20,26 @@ const FOUND: u64 = 8;
 impl Point {
     /// Options of the emulated link, equal in both directions; `None` if the link is not emulated. A lab emulates a
     /// link if the point has `rtt`, `emulate` or `bus`, or if the link is IPoIB.
-    pub fn words(&self) -> Option<LinkWords> {
+    pub fn link_options(&self) -> Option<LinkOptions> {
         let is_ipoib = matches!(self.link, Link::Ipoib(_));
         let is_asked = self.rtt.is_some() || self.emulate.is_some() || self.bus.is_some();
         if !is_asked && !is_ipoib {
             return None;
         }
-        let mut words = LinkWords::default();
+        let mut options = LinkOptions::default();
         // The values were validated when the point was created.
         let _ = match self.link {
-            Link::Veth { mtu } => words.set("mtu", &mtu.to_string()),
+            Link::Veth { mtu } => options.set("mtu", &mtu.to_string()),
             Link::Loopback => Ok(()),
-            link => words.set("link", &link.to_string()),
+            link => options.set("link", &link.to_string()),
         };
         if let Some(rtt) = self.rtt {
-            let _ = words.set("rtt", &rtt.to_string());
+            let _ = options.set("rtt", &rtt.to_string());
         }
         if let Some(Ok(others)) = self.emulate.as_deref().map(str::parse) {
-            words.merge(&others);
+            options.merge(&others);
         }
-        Some(words)
+        Some(options)
     }
 
     /// The emulated host bus of the client; `None` without one.
@@ -50,7 +50,7 @@ impl Point {
 
     /// Bandwidth-delay product of the emulated link; `None` without a rate or an RTT.
     pub fn bdp(&self) -> Option<Bytes> {
-        let rate = self.words()?.rate_bps()?;
+        let rate = self.link_options()?.rate_bps()?;
         let Nanos(rtt_ns) = self.rtt?;
         Some(Bytes((rate * rtt_ns as f64 / 8e9) as u64))
     }
@@ -75,10 +75,10 @@ impl Point {
 }
 
 /// Default of `offload` over a link with these options.
-pub(crate) fn default_offload(words: Option<LinkWords>) -> Offload {
-    match words {
-        Some(words) if words.is_narrow() => Offload::Off,
-        Some(words) if words.needs_single_packets() => Offload::Hosts,
+pub(crate) fn default_offload(options: Option<LinkOptions>) -> Offload {
+    match options {
+        Some(options) if options.is_narrow() => Offload::Off,
+        Some(options) if options.needs_single_packets() => Offload::Hosts,
         _ => Offload::On,
     }
 }
@@ -86,19 +86,19 @@ pub(crate) fn default_offload(words: Option<LinkWords>) -> Offload {
 /// Rejects a level of `offload` that the link does not support.
 pub(crate) fn check_offload(levels: &Where, point: &Point) -> Result<(), Contradiction> {
     let Some(asked) = levels.get(&Factor::Offload) else { return Ok(()) };
-    match point.words() {
+    match point.link_options() {
         None if point.link == Link::Loopback => Ok(()),
         None => {
             let message = "offload needs an emulated link";
             refuse(Factor::Offload, message, "add rtt=0ms, or leave out offload")
         }
-        Some(words) if words.is_narrow() && asked != Offload::Off.word() => {
+        Some(options) if options.is_narrow() && asked != Offload::Off.word() => {
             let message = format!(
                 "offload={asked} is not supported with a pause that has no room for a super-packet"
             );
             refuse(Factor::Offload, message, "leave out offload, or use a longer queue")
         }
-        Some(words) if words.needs_single_packets() && asked == Offload::On.word() => {
+        Some(options) if options.needs_single_packets() && asked == Offload::On.word() => {
             let message = "offload=on is not supported with per-packet impairments";
             refuse(Factor::Offload, message, "leave out offload, or use offload=off")
         }
@@ -107,9 +107,9 @@ pub(crate) fn check_offload(levels: &Where, point: &Point) -> Result<(), Contrad
 }
 
 /// The first option that sets a property of the wire. The factor `link` sets these too, and ceilings follow `link`.
-fn of_the_wire(words: &str) -> Option<&str> {
+fn of_the_wire(options: &str) -> Option<&str> {
     let of_a_wire = ["rate", "schedule", "trace", "framing"];
-    words.split(' ').find(|word| of_a_wire.contains(&word.split('=').next().unwrap_or_default()))
+    options.split(' ').find(|word| of_a_wire.contains(&word.split('=').next().unwrap_or_default()))
 }
 
 /// Rejects emulation settings that are unsupported or that contradict other factors.
@@ -125,7 +125,7 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
                                                 bytes",
         );
     }
-    let Some(words) = point.words() else { return Ok(()) };
+    let Some(options) = point.link_options() else { return Ok(()) };
     if let Some(word) = point.emulate.as_deref().and_then(of_the_wire)
         && point.link.has_wire()
     {
@@ -136,7 +136,7 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
     let has_delays = point
         .emulate
         .iter()
-        .flat_map(|words| words.split(' '))
+        .flat_map(|options| options.split(' '))
         .any(|word| word.starts_with("delay="));
     if has_delays && point.rtt.is_some_and(|Nanos(rtt_ns)| rtt_ns > 0) {
         let message = "rtt and a trace of delays set the same property";
@@ -147,8 +147,8 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
         return refuse(factor, "link=loopback cannot be emulated", "use link=veth");
     }
     // The files are read later (`Plan::link_traces`); every trace builds alike.
-    let words = words.with_any_traces();
-    if let Err(error) = words.build::<()>(0, "") {
+    let options = options.with_any_traces();
+    if let Err(error) = options.build::<()>(0, "") {
         let factor = if point.emulate.is_some() { Factor::Emulate } else { Factor::Link };
         return refuse(factor, error.to_string(), "see docs/lab.md for the link options");
     }
@@ -168,21 +168,21 @@ mod tests {
     #[test]
     fn a_round_trip_makes_a_link_an_emulated_one() {
         let long = point("link=ethernet:10G,mtu=9000,rtt=400ms,emulate=queue=50ms").unwrap();
-        let words = long.words().unwrap().to_string();
-        assert_eq!(words, "rtt=400ms link=ethernet:10G,mtu=9000 queue=50ms");
+        let options = long.link_options().unwrap().to_string();
+        assert_eq!(options, "rtt=400ms link=ethernet:10G,mtu=9000 queue=50ms");
         assert_eq!(long.offload, Some(Offload::On));
         assert_eq!(long.bdp(), Some(Bytes(500_000_000)));
-        assert_eq!(point("link=ethernet:10G").unwrap().words(), None);
+        assert_eq!(point("link=ethernet:10G").unwrap().link_options(), None);
         let veth = point("link=veth,mtu=9000,rtt=0ms").unwrap();
-        assert_eq!(veth.words().unwrap().to_string(), "rtt=0ns mtu=9000");
+        assert_eq!(veth.link_options().unwrap().to_string(), "rtt=0ns mtu=9000");
     }
 
     #[test]
     fn ipoib_is_emulated_in_a_lab_without_being_asked() {
         let ipoib = point("link=ipoib:4X-SDR").unwrap();
-        assert_eq!(ipoib.words().unwrap().mtu(), 2044);
+        assert_eq!(ipoib.link_options().unwrap().mtu(), 2044);
         let connected = point("link=ipoib:4X-SDR,mode=connected,mtu=65520").unwrap();
-        assert_eq!(connected.words().unwrap().mtu(), 65_520);
+        assert_eq!(connected.link_options().unwrap().mtu(), 65_520);
     }
 
     #[test]
@@ -196,14 +196,14 @@ mod tests {
             // 4 lanes of 14.0625 Gbit/s with 64b/66b encoding: 54.54...
             ("4X-FDR", 600.0 / 11.0),
         ] {
-            let words = point(&format!("link=ipoib:{link}")).unwrap().words().unwrap();
-            let rate_bps = words.rate_bps().unwrap();
+            let options = point(&format!("link=ipoib:{link}")).unwrap().link_options().unwrap();
+            let rate_bps = options.rate_bps().unwrap();
             assert!((rate_bps / (gbps * 1e9) - 1.0).abs() < 1e-12, "{link}: {rate_bps}");
         }
     }
 
     #[test]
-    fn words_of_single_packets_let_hosts_segment() {
+    fn options_of_single_packets_let_hosts_segment() {
         let lossy = point("link=ethernet:1G,emulate=loss=1e-3").unwrap();
         assert_eq!(lossy.offload, Some(Offload::Hosts));
         // Half of the queue is the room of a pause.
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn a_bus_of_the_starting_host_is_emulated_with_its_link() {
         let behind = point("link=ethernet:10G,bus=pci-x:133").unwrap();
-        assert_eq!(behind.words().unwrap().to_string(), "link=ethernet:10G");
+        assert_eq!(behind.link_options().unwrap().to_string(), "link=ethernet:10G");
         assert_eq!(behind.host_bus().unwrap().to_string(), "pci-x:133");
         assert!(Factor::Bus.level("isa").is_err());
         assert!(point("link=loopback,bus=8G").is_err());

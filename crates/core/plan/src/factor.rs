@@ -208,9 +208,9 @@ factors! {
     Bus, bus: Option<String> = EmulatedLink.of(Kind::Grammar(level::bus)).or_none().shared();
     /// segmentation offload over the emulated link
     Offload, offload: Option<Offload> = EmulatedLink.of(Kind::Choice(Offload::CHOICES))
-        .when(|point| point.words().is_some())
+        .when(|point| point.link_options().is_some())
         .default("`on`; `hosts` with per-packet impairments", |point| {
-            Some(emulation::default_offload(point.words()).to_string())
+            Some(emulation::default_offload(point.link_options()).to_string())
         })
         .shared();
     /// largest TCP window in bytes, or in bandwidth-delay products of the emulated link: `2bdp` is 2 BDP, but at least 4 MiB (1 to 100 BDP)

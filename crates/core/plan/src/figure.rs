@@ -375,7 +375,7 @@ impl Figure {
             Self::Jitter => point.transport.is_lossy() && point.pace != Pace::Closed,
             Self::Fairness => point.flows > 1,
             // A link that the kernel carries has no such counter.
-            Self::LinkDrops => point.words().is_some(),
+            Self::LinkDrops => point.link_options().is_some(),
             Self::ForwardGoodput | Self::ReverseGoodput => point.direction == Some(Direction::Both),
             Self::IdleRttP50 | Self::IdleRttP99 | Self::LoadedRttP50 | Self::LoadedRttP99 => {
                 point.probe.is_some()

@@ -216,6 +216,10 @@ impl Reader<'_, '_> {
         let excludes: Vec<Filter> =
             excludes.into_iter().filter_map(|section| self.filter(section, &named)).collect();
         let points = self.points(&crosses, &excludes, &flows, has_interference)?;
+        if amount.is_some() && points.iter().any(|point| point.probe.is_some()) {
+            let message = "bytes is not supported with a probe".to_owned();
+            self.source.problem(0..0, message, "leave one of them out");
+        }
         for factor in [Factor::Group, Factor::Beside, Factor::Interference] {
             let mut levels: Vec<Level> = points.iter().map(|point| point.level(factor)).collect();
             levels.sort();

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use fabricmark_link::{HostBus, LinkWords};
+use fabricmark_link::{HostBus, LinkOptions};
 use fabricmark_units::{BitRate, Bytes, Nanos};
 use fabricmark_wire::{Family, Link};
 
@@ -146,8 +146,8 @@ pub(crate) fn dscp(text: &str) -> Result<Level, String> {
 
 /// Options of an emulated link, except those that are factors of their own.
 pub(crate) fn emulated(text: &str) -> Result<Level, String> {
-    let words: LinkWords = text.parse().map_err(|error| format!("{error}"))?;
-    let level = words.to_string();
+    let options: LinkOptions = text.parse().map_err(|error| format!("{error}"))?;
+    let level = options.to_string();
     for word in level.split(' ').filter(|word| !word.starts_with("delay=trace:")) {
         let key = word.split('=').next().unwrap_or_default();
         let help = match key {

@@ -141,7 +141,7 @@ impl<'i> Reader<'_, '_> {
         let between = section.take("between");
         let link =
             section.take("link").map(|value| (self.level(Factor::Link, value), value.span()));
-        let mut words = Vec::new();
+        let mut options = Vec::new();
         for (factor, prefix) in [(Factor::Rtt, "rtt="), (Factor::Emulate, "")] {
             let level = section.take(factor.key()).and_then(|value| self.level(factor, value));
             let named = level.filter(|level| level != NONE);
@@ -150,7 +150,7 @@ impl<'i> Reader<'_, '_> {
                 let help = "use a topology file, as in testbed = \"lab:FILE\"";
                 self.source.problem(place.clone(), "[[wire]] does not support `trace`", help);
             }
-            words.extend(named.map(|level| format!("{prefix}{level}")));
+            options.extend(named.map(|level| format!("{prefix}{level}")));
         }
         section.finish(self.source);
         let named = between.and_then(|value| value.get_ref().as_array());
@@ -180,7 +180,7 @@ impl<'i> Reader<'_, '_> {
             );
         }
         let between: [String; 2] = ends.try_into().ok()?;
-        Some(Wire { name, between, link, words: words.join(" ") })
+        Some(Wire { name, between, link, options: options.join(" ") })
     }
 
     /// Reads the `[[group]]`s. With a topology file the names of nodes are not checked here.
@@ -339,14 +339,14 @@ impl<'i> Reader<'_, '_> {
                 let _ = bus.iter().try_for_each(|bus| writeln!(text, "bus = '{bus}'"));
             }
         }
-        for Wire { name, between: [one, other], link, words } in wires {
+        for Wire { name, between: [one, other], link, options } in wires {
             let link = match link {
                 Link::Veth { mtu } => format!("mtu={mtu}"),
                 link => format!("link={link}"),
             };
             let _ = writeln!(
                 text,
-                "[links.{name}]\nbetween = ['{one}', '{other}']\nwords = '{link} {words}'"
+                "[links.{name}]\nbetween = ['{one}', '{other}']\noptions = '{link} {options}'"
             );
         }
         let end = |name: Option<&String>, role: Role| {

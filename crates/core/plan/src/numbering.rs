@@ -50,8 +50,8 @@ pub(crate) fn check(point: &Point) -> Result<(), Contradiction> {
 
 /// Whether the emulated link reorders packets.
 fn reorders(point: &Point) -> bool {
-    point.words().is_some_and(|words| {
-        let link = words.describe();
+    point.link_options().is_some_and(|options| {
+        let link = options.describe();
         link.reorder.is_some() || (link.jitter > Nanos(0) && link.order == Order::Free)
     })
 }

@@ -194,7 +194,7 @@ pub struct Wire {
     /// Technology of the wire.
     pub link: Link,
     /// Options of the emulated link besides its technology, such as `rtt=4ms queue=100p`.
-    pub words: String,
+    pub options: String,
 }
 
 /// A group of flows between two nodes.
@@ -402,9 +402,9 @@ impl Plan {
                            use --to for the host of each node";
             return Err(Invalid(message.to_owned()));
         }
-        if let Some(wire) = self.wires.iter().find(|wire| !wire.words.is_empty()) {
+        if let Some(wire) = self.wires.iter().find(|wire| !wire.options.is_empty()) {
             let [one, other] = &wire.between;
-            return Err(not_between_hosts(&format!("{} between {one} and {other}", wire.words)));
+            return Err(not_between_hosts(&format!("{} between {one} and {other}", wire.options)));
         }
         if let Some(group) = self.groups.iter().find(|group| group.via.is_some()) {
             let Group { name, via, .. } = group;

@@ -4,7 +4,7 @@
 //! stay open side by side, and the levels take turns in short slices, in random order: a longer disturbance
 //! affects all of them.
 
-use fabricmark_link::{LinkWords, TokenBucket};
+use fabricmark_link::{LinkOptions, TokenBucket};
 use fabricmark_units::Nanos;
 
 use crate::choice::{Direction, Pattern, Wait};
@@ -152,10 +152,10 @@ impl Point {
         let is_quiet = !matches!(self.wait, Wait::Spin | Wait::BusyPoll);
         let is_one_load = self.direction != Some(Direction::Both) && self.probe.is_none();
         // A retransmission timeout is longer than a slice, and would delay a few rounds instead of the whole run.
-        let words = self.words();
-        let is_lossless = !words.as_ref().is_some_and(LinkWords::needs_single_packets);
+        let options = self.link_options();
+        let is_lossless = !options.as_ref().is_some_and(LinkOptions::needs_single_packets);
         // Bursts and traces have periods of their own.
-        let is_steady = words.is_none_or(|words| words.files().next().is_none())
+        let is_steady = options.is_none_or(|options| options.files().next().is_none())
             && matches!(self.pace, Pace::Closed | Pace::Fixed(_) | Pace::Poisson(_));
         // The last bytes of a slice would not wake up its receiver.
         let wakes_up = self.receive_lowat.is_none();

@@ -92,8 +92,8 @@ fn the_wires_of_a_plan_are_a_topology() {
     assert_eq!(
         text,
         "[hosts.client]\n[hosts.server]\n[routers.router]\n\
-         [links.wire0]\nbetween = ['client', 'router']\nwords = 'link=ethernet:1G '\n\
-         [links.wire1]\nbetween = ['router', 'server']\nwords = 'link=ethernet:100M rtt=4ms queue=100p'\n"
+         [links.wire0]\nbetween = ['client', 'router']\noptions = 'link=ethernet:1G '\n\
+         [links.wire1]\nbetween = ['router', 'server']\noptions = 'link=ethernet:100M rtt=4ms queue=100p'\n"
     );
 }
 
@@ -159,8 +159,8 @@ fn a_group_leaves_its_node_by_the_wire_that_it_names() {
     assert_eq!(
         plan.topology.unwrap().text,
         "[hosts.client]\nbus = 'pcie:1x8'\n[hosts.server]\n\
-         [links.eth]\nbetween = ['client', 'server']\nwords = 'link=ethernet:10G '\n\
-         [links.ib]\nbetween = ['client', 'server']\nwords = 'link=ipoib:4X-DDR '\n"
+         [links.eth]\nbetween = ['client', 'server']\noptions = 'link=ethernet:10G '\n\
+         [links.ib]\nbetween = ['client', 'server']\noptions = 'link=ipoib:4X-DDR '\n"
     );
 }
 

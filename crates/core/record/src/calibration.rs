@@ -60,7 +60,8 @@ pub struct CalibrationRow {
     /// The property.
     pub what: Quantity,
     /// Options of the link.
-    pub words: String,
+    #[serde(alias = "words")]
+    pub options: String,
     /// Whether super-packets crossed the link unsegmented.
     pub offloaded: bool,
     /// Requested value; absent if none.
@@ -180,9 +181,10 @@ impl Calibration {
             let is_true = |row: &CalibrationRow| {
                 row.what == Quantity::Rate && row.offloaded == offloaded && row.holds == Some(true)
             };
-            let held = |words: &str| rows.iter().any(|row| row.words == words && is_true(row));
+            let held =
+                |options: &str| rows.iter().any(|row| row.options == options && is_true(row));
             let rates =
-                groups.iter().filter(|group| group.kind == Kind::Rate && held(&group.words));
+                groups.iter().filter(|group| group.kind == Kind::Rate && held(&group.options));
             rates.filter_map(Group::rate_bps).max_by(f64::total_cmp)
         };
         let largest_error = |quantities: &[Quantity]| {
@@ -251,7 +253,8 @@ pub const THE_EMULATOR: &str = "the emulator";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Emulation {
     /// Options of both directions.
-    pub words: String,
+    #[serde(alias = "words")]
+    pub options: String,
     /// Whether super-packets crossed the link unsegmented, so that no single frame was seen.
     pub offloaded: bool,
     /// CPU that the emulator's thread was bound to.
@@ -272,9 +275,11 @@ pub struct Emulation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_delay_ns: Option<u64>,
     /// Direction from the client.
-    pub there: EmulatedWay,
+    #[serde(alias = "there")]
+    pub forward: EmulatedWay,
     /// Direction to the client.
-    pub back: EmulatedWay,
+    #[serde(alias = "back")]
+    pub reverse: EmulatedWay,
 }
 
 /// One direction of an emulated link during a run, in IP packets.

@@ -19,10 +19,10 @@ fn run(place: u32, block: u32, levels: &str) -> Record {
     let point = point(levels);
     let late = EmulatedWay { late_p99_ns: Some(7_000), ..EmulatedWay::default() };
     let emulation = Emulation {
-        words: point.words().unwrap().to_string(),
+        options: point.link_options().unwrap().to_string(),
         offloaded: true,
-        there: late,
-        back: EmulatedWay { late_p99_ns: Some(9_000), ..late },
+        forward: late,
+        reverse: EmulatedWay { late_p99_ns: Some(9_000), ..late },
         ..Emulation::default()
     };
     let host = HostFacts {
@@ -268,4 +268,17 @@ fn no_interval_of_a_rate_reaches_below_zero_and_two_runs_have_none() {
     let (low, high) = (three.low.unwrap(), three.high.unwrap());
     assert!(0.0 < low && low < three.delivered && three.delivered < high, "{three:?}");
     assert!(near(three.delivered, (1.1e10_f64 * 2.1e10 * 0.4e10).cbrt()), "{three:?}");
+}
+
+#[test]
+fn the_options_and_directions_of_earlier_records_are_read() {
+    let emulation = run(0, 0, &format!("{STREAM}link=ethernet:1G")).emulation.unwrap();
+    let text = serde_json::to_string(&emulation).unwrap();
+    let earlier = [("options", "words"), ("forward", "there"), ("reverse", "back")];
+    let earlier = earlier.iter().fold(text, |text, (now, was)| {
+        let [now, was] = [now, was].map(|key| format!("\"{key}\":"));
+        assert!(text.contains(&now), "no {now} in {text}");
+        text.replace(&now, &was)
+    });
+    assert_eq!(serde_json::from_str::<Emulation>(&earlier).unwrap(), emulation);
 }

@@ -2,12 +2,12 @@
 //! beyond the capacity of this machine.
 //!
 //! ```
-//! use fabricmark_link::LinkWords;
+//! use fabricmark_link::LinkOptions;
 //! use fabricmark_tcpsim::{Path, Settings, simulate};
 //! use fabricmark_units::Nanos;
 //!
-//! let words: LinkWords = "rtt=100ms rate=100M".parse()?;
-//! let path = Path::new(words.build(1, "there")?, words.build(1, "back")?);
+//! let options: LinkOptions = "rtt=100ms rate=100M".parse()?;
+//! let path = Path::new(options.build(1, "there")?, options.build(1, "back")?);
 //! let outcome = simulate(&Settings::default(), path, Nanos::from_secs(10), Nanos::from_secs(1))?;
 //! // 1460 of 1500 bytes are payload.
 //! assert!((outcome.intervals[9].goodput_bps() / 97.3e6 - 1.0).abs() < 0.01);

@@ -39,7 +39,7 @@ pub struct Path {
 
 impl Path {
     /// `there` and `back` hold the elements in the order in which a packet passes them, as
-    /// [`LinkWords::build`](fabricmark_link::LinkWords::build) returns them for each direction.
+    /// [`LinkOptions::build`](fabricmark_link::LinkOptions::build) returns them for each direction.
     pub fn new(
         there: Vec<Box<dyn Element<Segment> + Send>>,
         back: Vec<Box<dyn Element<Segment> + Send>>,

@@ -1,7 +1,7 @@
 //! A simulated connection against the formulas of `fabricmark_wire`.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use fabricmark_link::{Invalid, LinkWords, Reason};
+use fabricmark_link::{Invalid, LinkOptions, Reason};
 use fabricmark_tcpsim::{Congestion, HyStart, Interval, Outcome, Path, Settings, simulate};
 use fabricmark_units::{BitRate, Nanos};
 use fabricmark_wire::lfn::{self, Acks, Connection, Fit, Law};
@@ -23,7 +23,7 @@ const CUBIC: Settings =
     Settings { congestion: Congestion::Cubic { hystart: None, fast_convergence: false }, ..RENO };
 
 fn path(there: &str, back: &str) -> Path {
-    let build = |text: &str, name| text.parse::<LinkWords>().unwrap().build(1, name).unwrap();
+    let build = |text: &str, name| text.parse::<LinkOptions>().unwrap().build(1, name).unwrap();
     Path::new(build(there, "there"), build(back, "back"))
 }
 

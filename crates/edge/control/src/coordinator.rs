@@ -96,7 +96,7 @@ impl Coordinator {
     pub(crate) fn relay(&mut self, id: &PairId, point: &Point) -> Result<&mut Node, PlanError> {
         if !self.relays.contains_key(id) {
             let worker = self.testbed.start_relay(point, &self.program)?;
-            let emulator_cpu = self.emulator_cpu.filter(|_| point.words().is_some());
+            let emulator_cpu = self.emulator_cpu.filter(|_| point.link_options().is_some());
             worker.run_on(self.cpus.iter().copied().filter(|&cpu| Some(cpu) != emulator_cpu))?;
             self.relays.insert(id.clone(), worker);
         }
@@ -184,6 +184,7 @@ impl Coordinator {
             && plan.amount.is_none();
         let client = self.testbed.attach(Role::Client, point)?;
         let mut from = vec![client.address];
+        from.extend(point.source);
         if point.relay.is_some() {
             from.extend(self.testbed.relay(point)?.sources);
         }
@@ -241,7 +242,8 @@ impl Coordinator {
     ) -> Result<Prepare, PlanError> {
         let address = self.testbed.relay(point)?.address;
         let client = self.testbed.attach(Role::Client, point)?.address;
-        Ok(Prepare { address, from: vec![client], port: 0, ..server.clone() })
+        let from = [client].into_iter().chain(point.source).collect();
+        Ok(Prepare { address, from, port: 0, ..server.clone() })
     }
 
     /// Sum of the RTTs of the control paths to a pair of workers; 0 for workers on this host.

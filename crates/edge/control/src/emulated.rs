@@ -6,38 +6,34 @@ use fabricmark_record::{Calibration, EmulatedWay, Emulation};
 use fabricmark_units::Nanos;
 
 use crate::coordinator::Coordinator;
-use crate::error::PlanError;
+use crate::testbed::PathTraffic;
 
-/// What the links between the ends of a point counted since `before`; `None` if they are not emulated. In slices this
-/// includes the traffic of other levels, and the times of the emulator's thread are left out.
+/// What the links between the ends of a point counted from before the run until after it; `None` if they are not
+/// emulated. In slices this includes the traffic of other levels, and the times of the emulator's thread are left out.
 pub(crate) fn emulation(
     coordinator: &Coordinator,
     point: &Point,
     is_slice: bool,
-    before: Option<&[Vec<Traffic>; 2]>,
+    [before, after]: [Option<&PathTraffic>; 2],
     calibration: Option<&Calibration>,
-) -> Result<Option<Emulation>, PlanError> {
-    let (Some(words), Some(before), Some(after)) =
-        (point.words(), before, coordinator.testbed().traffic(point)?)
-    else {
-        return Ok(None);
-    };
+) -> Option<Emulation> {
+    let (options, before, after) = (point.link_options()?, before?, after?);
     // Every direction reports the times of the emulator's thread.
     let grown = |time: fn(&Traffic) -> Option<Nanos>| {
         let (before, after) = (before[0].first()?, after[0].first()?);
         Some(time(after)?.0.saturating_sub(time(before)?.0))
     };
-    Ok(Some(Emulation {
-        words: words.to_string(),
+    Some(Emulation {
+        options: options.to_string(),
         offloaded: point.offload == Some(Offload::On),
         cpu: coordinator.emulator_cpu(),
         calibration: calibration.map(Calibration::in_short),
         busy_ns: grown(|traffic| Some(traffic.busy)).filter(|_| !is_slice),
         cpu_ns: grown(|traffic| Some(traffic.cpu_time)).filter(|_| !is_slice),
         run_delay_ns: grown(|traffic| traffic.run_delay).filter(|_| !is_slice),
-        there: since(&before[0], &after[0]),
-        back: since(&before[1], &after[1]),
-    }))
+        forward: since(&before[0], &after[0]),
+        reverse: since(&before[1], &after[1]),
+    })
 }
 
 /// Counts of a path of several links, in order. Packets of others may enter and leave it where links meet. What arrived

@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 use fabricmark_judge::{Part, Route, bottleneck, correlated, judge, missed, outcome, steady};
-use fabricmark_lab::Traffic;
-use fabricmark_plan::{Figure, Plan, Point, Step, Testbed, block};
+use fabricmark_plan::{Figure, Plan, Point, Role, Step, Testbed, block};
 use fabricmark_record::{
     Alignment, Calibration, Emulation, Figures, HostFacts, Limits, Outcome, Place, Provenance,
     Record, SCHEMA_VERSION, SliceRates, Sourced,
@@ -26,6 +25,7 @@ use crate::progress::{Position, Progress};
 use crate::run::{Run, RunResult};
 use crate::settings;
 use crate::skip;
+use crate::testbed::PathTraffic;
 use crate::tiers;
 
 /// Runs the rest of a plan.
@@ -215,8 +215,10 @@ impl Context<'_> {
         for point in points {
             coordinator.drain_link(point)?;
         }
-        let before: Vec<Before> =
-            points.iter().map(|point| Before::of(coordinator, point)).collect::<Result<_, _>>()?;
+        let before: Vec<Counters> = points
+            .iter()
+            .map(|point| Counters::of(coordinator, point))
+            .collect::<Result<_, _>>()?;
         // Points that are compared within a block have the same departures.
         let seed = Stream::new(plan.seed, &format!("runs of block {}", step.block)).next_u64();
         let run = Run { plan, points, duration, slice: step.slice, seed, interrupted };
@@ -240,15 +242,15 @@ impl Context<'_> {
         }
         for (place, before) in before.iter().enumerate() {
             let mut record = self.record(step, place, Outcome::Completed);
-            let link_drops = Before::drops(coordinator, &record.point)?;
-            let dropped = link_drops.saturating_sub(before.link_drops);
+            let after = Counters::of(coordinator, &record.point)?;
+            let dropped = after.dropped.saturating_sub(before.dropped);
             record.emulation = emulation(
                 coordinator,
                 &record.point,
                 step.slice.is_some(),
-                before.traffic.as_ref(),
+                [before.traffic.as_ref(), after.traffic.as_ref()],
                 self.calibration,
-            )?;
+            );
             record.duration_ns = duration;
             record.started.clone_from(&started);
             match &result {
@@ -341,6 +343,11 @@ impl Context<'_> {
             nodes: plan.nodes(&point),
             has_others: plan.at_once(record.place.point as usize).len() > 1
                 || record.slice_ns.is_some(),
+            is_one_machine: {
+                let [client, server] =
+                    [Role::Client, Role::Server].map(|role| coordinator.facts(role, &point).boot);
+                client == server
+            },
         };
         let found = judge(&point, parts, route, coordinator.provenance(&point), dropped);
         record.nodes = nodes(coordinator, &self.host, route.nodes, &point, parts)?;
@@ -348,8 +355,10 @@ impl Context<'_> {
         record.slice_rates =
             parts.first().and_then(|part| SliceRates::of(point.pattern, part.slice_rates.clone()));
         record.figures = found.figures;
-        if let (Some(Emulation { there, back, .. }), None) = (&record.emulation, record.slice_ns) {
-            let value = (there.dropped + back.dropped) as f64;
+        if let (Some(Emulation { forward, reverse, .. }), None) =
+            (&record.emulation, record.slice_ns)
+        {
+            let value = (forward.dropped + reverse.dropped) as f64;
             let drops = Sourced { value, provenance: Provenance::Emulated };
             record.figures.set(Figure::LinkDrops, Some(drops));
         }
@@ -363,23 +372,26 @@ impl Context<'_> {
     }
 }
 
-/// Counters before a run of a point.
-struct Before {
-    link_drops: u64,
-    traffic: Option<[Vec<Traffic>; 2]>,
+/// Counters of a lab before or after a run of a point. Reading those of the kernel's queues starts a program for each, so
+/// they are read only for points of whose records they are part.
+struct Counters {
+    /// Of the links.
+    traffic: Option<PathTraffic>,
+    /// Packets that the path has dropped, if the transport is lossy: only datagrams are lost for good.
+    dropped: u64,
 }
 
-impl Before {
+impl Counters {
     fn of(coordinator: &Coordinator, point: &Point) -> Result<Self, PlanError> {
-        let traffic = coordinator.testbed().traffic(point)?;
-        Ok(Self { link_drops: Self::drops(coordinator, point)?, traffic })
-    }
-
-    /// Packets dropped by the link of a point. Only datagrams are lost for good, and reading the counters of queues
-    /// starts a program for each.
-    fn drops(coordinator: &Coordinator, point: &Point) -> Result<u64, PlanError> {
-        let asks_queues = point.transport.is_lossy();
-        if asks_queues { coordinator.testbed().drops(point) } else { Ok(0) }
+        let testbed = coordinator.testbed();
+        let is_lossy = point.transport.is_lossy();
+        let traffic = match is_lossy || point.link_options().is_some() {
+            true => testbed.traffic(point)?,
+            false => None,
+        };
+        let lossy = traffic.as_ref().filter(|_| is_lossy);
+        let dropped = lossy.map(|traffic| testbed.drops(point, traffic)).transpose()?;
+        Ok(Self { traffic, dropped: dropped.unwrap_or(0) })
     }
 }
 

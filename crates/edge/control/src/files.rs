@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::Path;
 
 use fabricmark_lab::Topology;
-use fabricmark_link::LinkWords;
+use fabricmark_link::LinkOptions;
 use fabricmark_plan::{PathSpec, Plan, Point, Trace};
 
 use crate::testbed::way;
@@ -36,10 +36,15 @@ pub fn read_files(plan: &mut Plan, folder: &Path) -> Result<(), FileError> {
         let text = read("trace", &file, TRACE_MIB_MAX)?;
         plan.traces.insert(name, Trace::parse(&text).map_err(|error| broken(&file, error))?);
     }
-    let words: BTreeSet<String> =
-        plan.points.iter().filter_map(Point::words).map(|words| words.to_string()).collect();
-    for words in words {
-        let mut words: LinkWords = words.parse().map_err(|error| FileError(format!("{error}")))?;
+    let options: BTreeSet<String> = plan
+        .points
+        .iter()
+        .filter_map(Point::link_options)
+        .map(|options| options.to_string())
+        .collect();
+    for options in options {
+        let mut options: LinkOptions =
+            options.parse().map_err(|error| FileError(format!("{error}")))?;
         let texts = &mut plan.link_traces;
         let read = |name: &str| match texts.get(name) {
             Some(text) => Ok(text.clone()),
@@ -50,7 +55,7 @@ pub fn read_files(plan: &mut Plan, folder: &Path) -> Result<(), FileError> {
                 Ok(text)
             }
         };
-        words.read_files(read).map_err(FileError)?;
+        options.read_files(read).map_err(FileError)?;
     }
     Ok(())
 }

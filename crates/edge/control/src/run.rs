@@ -354,7 +354,7 @@ impl Talk {
         claims: &mut Claims,
     ) -> Result<Self, PlanError> {
         let duration = match purpose {
-            // The probe starts a little later than the load and has to end before it.
+            // The probe starts a little later than the load and has to end before it, whatever is omitted of both.
             Purpose::Probe => Nanos(run.duration.0 / 10 * 9),
             Purpose::Load | Purpose::ProbeIdle => run.duration,
         };
@@ -369,6 +369,14 @@ impl Talk {
         if purpose != Purpose::Load {
             (start.interval_ns, answer.interval_ns) = (None, None);
             start.amount = None;
+        }
+        if purpose == Purpose::Probe {
+            // It counts while the load does.
+            let omit = run.points.iter().map(|load| run.plan.omitted(load)).max();
+            let omit = omit.unwrap_or_default();
+            for prepare in [&mut start, &mut answer] {
+                (prepare.duration_ns, prepare.omit_ns) = (omit + duration, omit);
+            }
         }
         let waits_for_start = purpose == Purpose::Load && !is_alone && run.slice.is_none();
         (start.waits_for_start, answer.waits_for_start) = (waits_for_start, waits_for_start);

@@ -131,8 +131,11 @@ impl InForce {
         let holder = thread::spawn(hold);
         let all = is_made.recv().unwrap_or_else(|_| Err("the thread of settings ended".to_owned()));
         let this = Self { end: Some(end), holder: Some(holder) };
-        // A point whose settings are refused is skipped.
-        all.map(|()| Some(this)).map_err(Failure::Missing)
+        // A point whose settings are refused is skipped, unless that leaves the host changed.
+        match all {
+            Ok(()) => Ok(Some(this)),
+            Err(why) => this.end().and(Err(Failure::Missing(why))),
+        }
     }
 
     /// Puts the settings back.

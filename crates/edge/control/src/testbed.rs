@@ -27,6 +27,10 @@ use crate::pair::Pair;
 use crate::peer::{Iperf3Access, Peer};
 use crate::relay::RelayPlace;
 
+/// Counters of the links on the path from client to server, and on the reverse path, in the order in which packets cross
+/// them.
+pub(crate) type PathTraffic = [Vec<Traffic>; 2];
+
 /// A network in which the nodes of a plan are.
 pub(crate) trait Testbed {
     /// Network device and address of an end, on the link of a point.
@@ -83,15 +87,15 @@ pub(crate) trait Testbed {
         None
     }
 
-    /// Packets that a point's link has dropped so far.
-    fn drops(&self, _point: &Point) -> Result<u64, PlanError> {
-        Ok(0)
+    /// Counters of the links between the ends of a point; `None` without a lab.
+    fn traffic(&self, _point: &Point) -> Result<Option<PathTraffic>, PlanError> {
+        Ok(None)
     }
 
-    /// Counters of the emulator for the links between the ends of a point, in both directions, each in the order in
-    /// which packets cross the links; `None` without an emulator.
-    fn traffic(&self, _point: &Point) -> Result<Option<[Vec<Traffic>; 2]>, PlanError> {
-        Ok(None)
+    /// Packets that the path of a point has dropped so far: on its links, whose counters these are, and before the bus of
+    /// a host.
+    fn drops(&self, _point: &Point, _traffic: &PathTraffic) -> Result<u64, PlanError> {
+        Ok(0)
     }
 
     /// Waits until the emulated link of a point has delivered what an end sent, for at most two RTTs plus `within`.

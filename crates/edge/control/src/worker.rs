@@ -232,8 +232,14 @@ impl Hand {
         let shared = (Arc::clone(&control), Arc::clone(&voice));
         let carry = move || carry(prepare, &prepared, &begun, &shared.0, &shared.1);
         let thread = thread::spawn(carry);
-        let port =
-            port.recv().map_err(|_| Failure::System("a load thread panicked".to_owned()))??;
+        let panicked = |_| Failure::System("a load thread panicked".to_owned());
+        let port = match port.recv().map_err(panicked).flatten() {
+            Ok(port) => port,
+            Err(failure) => {
+                settings.map_or(Ok(()), InForce::end)?;
+                return Err(failure);
+            }
+        };
         self.run = Some(Run { load: Load::Flows { control, begin }, voice, settings, thread });
         Ok(port)
     }

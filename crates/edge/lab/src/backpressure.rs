@@ -4,21 +4,21 @@
 //! the sender's buffer at once); a network adapter would make its sender wait. A sender of fragmented datagrams
 //! that is faster than the wire would lose a fragment of each, and no datagram would arrive whole.
 
-use fabricmark_link::{Framing, LinkWords};
+use fabricmark_link::{Framing, LinkOptions};
 use fabricmark_units::Nanos;
 use fabricmark_wire::Link;
 
 /// Options for `tc qdisc add dev DEVICE root` of a token bucket at the rate of the wire. `None` without a wire, or
 /// if the link has a delay: other queues are then between the sender and the wire.
-pub(crate) fn words(link: Link, words: &LinkWords) -> Option<String> {
-    if words.delay() > Nanos(0) {
+pub(crate) fn queue(link: Link, options: &LinkOptions) -> Option<String> {
+    if options.delay() > Nanos(0) {
         return None;
     }
-    let (rate_bps, framing) = (words.rate_bps()?, Framing::of(link)?);
+    let (rate_bps, framing) = (options.rate_bps()?, Framing::of(link)?);
     let wire_bytes = |packet: u64| framing.wire_bytes(packet) + framing.gap_bytes();
     let overhead = wire_bytes(SINGLE) - SINGLE;
     // In connected mode an IP packet is several packets of InfiniBand, each with headers.
-    let mtu = u64::from(words.mtu());
+    let mtu = u64::from(options.mtu());
     let share = (mtu + overhead) as f64 / wire_bytes(mtu) as f64;
     let rate = (rate_bps * share.min(1.0)) as u64;
     let bucket = (rate_bps * BUCKET_SECONDS / 8.0) as u64;
@@ -32,8 +32,8 @@ pub(crate) fn words(link: Link, words: &LinkWords) -> Option<String> {
 /// Options of the link behind the token bucket: those asked for, and, unless these concern the queue, room for all
 /// that a sender hands over while the emulator's thread does not run. An adapter that is behind drops nothing
 /// either: its sender waits.
-pub(crate) fn words_behind(link: Link, asked: &LinkWords) -> LinkWords {
-    let is_held_back = words(link, asked).is_some();
+pub(crate) fn options_behind(link: Link, asked: &LinkOptions) -> LinkOptions {
+    let is_held_back = queue(link, asked).is_some();
     let behind = asked.clone();
     if is_held_back && asked.has_default_queue() { behind.with_queue(QUEUE) } else { behind }
 }
@@ -60,8 +60,8 @@ mod tests {
     use super::*;
 
     fn brake(link: &str, others: &str) -> Option<String> {
-        let all: LinkWords = format!("link={link} {others}").parse().unwrap();
-        words(link.parse().unwrap(), &all)
+        let all: LinkOptions = format!("link={link} {others}").parse().unwrap();
+        queue(link.parse().unwrap(), &all)
     }
 
     #[test]
@@ -88,7 +88,7 @@ mod tests {
             ("link=ethernet:1G up=1s down=1s", "link=ethernet:1G up=1s down=1s"),
             ("link=ethernet:1G rtt=10ms", "link=ethernet:1G rtt=10ms"),
         ] {
-            let behind = words_behind(link, &asked.parse().unwrap());
+            let behind = options_behind(link, &asked.parse().unwrap());
             assert_eq!(behind, expected.parse().unwrap(), "{asked}");
         }
     }
@@ -96,6 +96,6 @@ mod tests {
     #[test]
     fn a_wire_that_is_far_away_or_none_lets_nobody_wait() {
         assert_eq!(brake("ethernet:1G", "rtt=10ms"), None);
-        assert_eq!(words("veth".parse().unwrap(), &LinkWords::default()), None);
+        assert_eq!(queue("veth".parse().unwrap(), &LinkOptions::default()), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Settings of the device at one end of a link, and which of them follow from link options.
 
-use fabricmark_link::LinkWords;
+use fabricmark_link::LinkOptions;
 
 use crate::topology::{Topology, Wire};
 
@@ -16,18 +16,18 @@ pub(crate) const QUEUE_OF_PAUSED: usize = 200_000;
 /// Largest number of segments of a super-packet if it is not limited (`GSO_MAX_SEGS` in `linux/netdevice.h`).
 const SEGMENTS_MAX: u16 = u16::MAX;
 
-/// A line for `ip -batch` with the settings of a device: `words` are the options of the link for what it sends, and
+/// A line for `ip -batch` with the settings of a device: `options` are the options of the link for what it sends, and
 /// `is_single` says whether it sends single packets.
-pub(crate) fn line(name: &str, words: &LinkWords, is_single: bool) -> String {
-    let mtu = words.mtu();
+pub(crate) fn line(name: &str, options: &LinkOptions, is_single: bool) -> String {
+    let mtu = options.mtu();
     let segments = if is_single { 1 } else { SEGMENTS_MAX };
-    let queue = if words.pauses() { QUEUE_OF_PAUSED } else { QUEUE };
+    let queue = if options.pauses() { QUEUE_OF_PAUSED } else { QUEUE };
     format!("link set dev {name} mtu {mtu} txqueuelen {queue} gso_max_segs {segments}\n")
 }
 
 /// The same as [`line`] for a new device, which gets no address from the kernel and therefore solicits no routers.
-pub(crate) fn set_up(name: &str, words: &LinkWords, is_single: bool) -> String {
-    format!("link set dev {name} addrgenmode none\n{}", line(name, words, is_single))
+pub(crate) fn set_up(name: &str, options: &LinkOptions, is_single: bool) -> String {
+    format!("link set dev {name} addrgenmode none\n{}", line(name, options, is_single))
 }
 
 /// Settings that differ after links have changed: lines for `ip -batch`, by node.
@@ -35,8 +35,8 @@ pub(crate) fn changes<'a>(before: &Topology, after: &'a Topology) -> Vec<(&'a st
     let nodes = after.nodes.keys().map(|node| {
         let lines = after.ends(node).map(|(link, end)| {
             let [old, new] = [before, after].map(|topology| {
-                let Wire { name, words, .. } = &topology.links[link];
-                line(name, &words[end], topology.is_single(link, end))
+                let Wire { name, options, .. } = &topology.links[link];
+                line(name, &options[end], topology.is_single(link, end))
             });
             if new == old { String::new() } else { new }
         });

@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fabricmark_link::{Invalid, LinkWords};
+use fabricmark_link::{Invalid, LinkOptions};
 use fabricmark_telemetry::clock::{machine_ns, thread_cpu_ns, thread_run_delay_ns};
 use fabricmark_units::{Instant, Nanos};
 use rustix::buffer::spare_capacity;
@@ -85,8 +85,8 @@ impl Emulator {
     }
 
     /// Changes the link options of a direction; options that are not named stay as they are.
-    pub fn change(&self, direction: usize, words: LinkWords) -> Result<(), LabError> {
-        Ok(self.ask(move |worker| worker.change(direction, &words))??)
+    pub fn change(&self, direction: usize, options: LinkOptions) -> Result<(), LabError> {
+        Ok(self.ask(move |worker| worker.change(direction, &options))??)
     }
 
     /// Sets whether the adapter at which a direction begins segments super-packets.
@@ -232,13 +232,13 @@ impl Worker {
         let (mut devices, mut paths) = (Vec::new(), Vec::new());
         let shared = Shared::new(topology, directions.len())?;
         for (number, end) in directions.into_iter().enumerate() {
-            let LinkEnd { tun, name, words, does_segment } = end;
+            let LinkEnd { tun, name, options, does_segment } = end;
             if let Some(tun) = &tun {
                 watch(&ready, tun, number as u64)?;
             }
             let device = |tun| Device { tun, pool: Pool::default(), awake_until: None };
             devices.push(tun.map(device));
-            paths.push(Path::new(name, words, shared.port(number)?, seed, does_segment)?);
+            paths.push(Path::new(name, options, shared.port(number)?, seed, does_segment)?);
         }
         shared.connect(&mut paths)?;
         Ok(Self {
@@ -457,8 +457,8 @@ impl Worker {
         }
     }
 
-    fn change(&mut self, direction: usize, words: &LinkWords) -> Result<(), Invalid> {
-        let changed = self.paths.get_mut(direction).map_or(Ok(()), |path| path.change(words));
+    fn change(&mut self, direction: usize, options: &LinkOptions) -> Result<(), Invalid> {
+        let changed = self.paths.get_mut(direction).map_or(Ok(()), |path| path.change(options));
         // The new queue may accept packets while the old one did not.
         self.shared.press(clock(), direction, &self.paths);
         changed?;

@@ -4,7 +4,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use fabricmark_link::{Count, LinkWords, Reason};
+use fabricmark_link::{Count, LinkOptions, Reason};
 use fabricmark_wire::Link;
 use serde_json::Value;
 
@@ -44,12 +44,12 @@ pub(crate) fn build(wire: &Wire, ends: [&Namespace; 2]) -> Result<(), LabError> 
 ///
 /// The kernel does not support the framing of the link.
 pub fn wire_of(link: Link, devices: [&str; 2]) -> Result<String, String> {
-    let words: LinkWords =
-        format!("link={link}").parse().expect("a link is what a word of links may be");
-    let queue = Qdiscs::of(Backend::Netem, &words)?;
+    let options: LinkOptions =
+        format!("link={link}").parse().map_err(|error| format!("{error}"))?;
+    let queue = Qdiscs::of(Backend::Netem, &options)?;
     let mut script = String::new();
     for name in devices {
-        script += &format!("ip {}", device::line(name, &words, true));
+        script += &format!("ip {}", device::line(name, &options, true));
         for command in queue.iter().flat_map(|queue| queue.commands(name, true)) {
             script += &format!("tc {}\n", command.words);
         }
@@ -108,7 +108,7 @@ pub(crate) fn change(old: &Wire, new: &Wire, ends: [&Namespace; 2]) -> Result<()
 }
 
 fn wanted(wire: &Wire, end: usize) -> Result<Option<Qdiscs>, LabError> {
-    Qdiscs::of(wire.backend, &wire.words[end])
+    Qdiscs::of(wire.backend, &wire.options[end])
         .map_err(|error| LabError::Backend(format!("link `{}`: {error}", wire.name)))
 }
 
@@ -175,7 +175,7 @@ fn counted(queues: &[Value], header: u64, reason: Reason, sent: Sent) -> Traffic
 
 /// Reason of most drops: the kernel has a single counter for all of them.
 fn reason(wire: &Wire, end: usize) -> Reason {
-    let asked = wire.words[end].describe();
+    let asked = wire.options[end].describe();
     let is_managed =
         asked.wire.is_some_and(|wire| wire.discipline != fabricmark_link::Discipline::DropTail);
     match asked.loss {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fabricmark_link::LinkWords;
+use fabricmark_link::LinkOptions;
 use fabricmark_plan::Offload;
 use fabricmark_wire::Family;
 
@@ -61,7 +61,7 @@ impl Lab {
                     does_segment: tun.is_some() && offload == Offload::Hosts,
                     tun,
                     name: format!("{}:{node}>{other}", link.name),
-                    words: link.words[end].clone(),
+                    options: link.options[end].clone(),
                 });
             }
         }
@@ -103,12 +103,12 @@ impl Lab {
         &mut self,
         link: usize,
         from: Option<usize>,
-        change: &LinkWords,
+        change: &LinkOptions,
     ) -> Result<(), LabError> {
         let mut topology = self.topology.clone();
         let changed = from.map_or([0, 1].as_slice(), |end| if end == 0 { &[0] } else { &[1] });
         for &end in changed {
-            topology.links[link].words[end].merge(change);
+            topology.links[link].options[end].merge(change);
         }
         // Refused before anything is changed.
         let name = &topology.links[link].name;
@@ -232,8 +232,8 @@ fn set_up(topology: &Topology, node: &str) -> String {
     let families = [Family::V4, Family::V6];
     let mut text = String::from("link set lo up\n");
     for (link, end) in topology.ends(node) {
-        let Wire { name, words, adapter, .. } = &topology.links[link];
-        text += &device::set_up(name, &words[end], topology.is_single(link, end));
+        let Wire { name, options, adapter, .. } = &topology.links[link];
+        text += &device::set_up(name, &options[end], topology.is_single(link, end));
         if adapter.as_ref().is_some_and(|adapter| adapter.offload == Offload::Off) {
             // A window of 1 GiB arrives in bursts of its segments, for which a queue of 20,000 had no room at 400 ms.
             text += &format!("link set dev {name} txqueuelen {}\n", device::QUEUE_OF_PAUSED);
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn a_host_knows_the_way_over_its_router() {
         let text = "[hosts.a]\n[hosts.b]\n[routers.r]\n\
-                    [links.l0]\nbetween = ['a', 'r']\nwords = 'mtu=9000'\nsingle = true\n\
+                    [links.l0]\nbetween = ['a', 'r']\noptions = 'mtu=9000'\noffload = 'off'\n\
                     [links.l1]\nbetween = ['r', 'b']\n";
         let topology = Topology::parse(text).unwrap();
         assert_eq!(
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn a_link_too_small_for_ipv6_has_no_routes_of_it() {
         let text = "[hosts.a]\n[hosts.b]\n[routers.r]\n\
-                    [links.l0]\nbetween = ['a', 'r']\nwords = 'link=ipoib:4X-SDR,mtu=1000'\n\
+                    [links.l0]\nbetween = ['a', 'r']\noptions = 'link=ipoib:4X-SDR,mtu=1000'\n\
                     [links.l1]\nbetween = ['a', 'b']\n[links.l2]\nbetween = ['r', 'b']\n";
         let topology = Topology::parse(text).unwrap();
         let rules = |family| route::rules(&topology, "a", family);

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use fabricmark_link::{
-    Count, Counters, Delay, Departure, Element, Id, Input, Invalid, LinkWords, Net, Output, Packet,
-    Reason,
+    Count, Counters, Delay, Departure, Element, Id, Input, Invalid, LinkOptions, Net, Output,
+    Packet, Port, Reason,
 };
 use fabricmark_stats::Histogram;
 use fabricmark_units::{Instant, Nanos};
@@ -25,7 +25,7 @@ pub struct LinkEnd {
     /// after it.
     pub name: String,
     /// Options of the link for packets that the device sends.
-    pub words: LinkWords,
+    pub options: LinkOptions,
     /// Whether the adapter segments super-packets before the link.
     pub does_segment: bool,
 }
@@ -108,7 +108,7 @@ impl Traffic {
 /// A direction in operation.
 pub(crate) struct Path {
     name: String,
-    pub(crate) words: LinkWords,
+    pub(crate) options: LinkOptions,
     seed: u64,
     /// How often its elements were built anew.
     changes: u64,
@@ -126,6 +126,10 @@ pub(crate) struct Path {
 struct Way {
     net: Net<Slice>,
     elements: Vec<Id>,
+    /// The output of its wire, if it has one.
+    wire: Option<Port>,
+    /// Whether its wire waits until those from before the change are empty.
+    is_held: bool,
     /// Pauses that its queue requests, if the options ask for them.
     pauses: Option<Pauses>,
 }
@@ -133,35 +137,39 @@ struct Way {
 impl Path {
     pub(crate) fn new(
         name: String,
-        words: LinkWords,
+        options: LinkOptions,
         port: Option<SwitchPort>,
         seed: u64,
         does_segment: bool,
     ) -> Result<Self, Invalid> {
-        let way = Way::build(&words, port.as_ref(), seed, &name)?;
+        let way = Way::build(&options, port.as_ref(), seed, &name)?;
         let traffic = Traffic { name: name.clone(), ..Traffic::default() };
         let (before, writer) = (Vec::new(), Writer::default());
         let changes = 0;
-        Ok(Self { name, words, seed, changes, port, does_segment, way, before, traffic, writer })
+        Ok(Self { name, options, seed, changes, port, does_segment, way, before, traffic, writer })
     }
 
     /// Changes the options for packets that arrive from now on; packets in flight are not affected.
-    pub(crate) fn change(&mut self, change: &LinkWords) -> Result<(), Invalid> {
-        self.words.merge(change);
+    pub(crate) fn change(&mut self, change: &LinkOptions) -> Result<(), Invalid> {
+        self.options.merge(change);
         self.rebuild()
     }
 
     /// Tells that another wire leads to a port of the switch at which this direction begins.
-    pub(crate) fn change_wire(&mut self, from: u16, words: &LinkWords) -> Result<(), Invalid> {
+    pub(crate) fn change_wire(&mut self, from: u16, options: &LinkOptions) -> Result<(), Invalid> {
         let Some(port) = &mut self.port else { return Ok(()) };
-        if port.set_wire(from, words)? { self.rebuild() } else { Ok(()) }
+        if port.set_wire(from, options)? { self.rebuild() } else { Ok(()) }
     }
 
     fn rebuild(&mut self) -> Result<(), Invalid> {
         self.changes += 1;
         // With the same name the random numbers would begin again.
         let name = format!("{} {}", self.name, self.changes);
-        let way = Way::build(&self.words, self.port.as_ref(), self.seed, &name)?;
+        let mut way = Way::build(&self.options, self.port.as_ref(), self.seed, &name)?;
+        // There is one wire: what waits before it leaves first.
+        if self.before.iter().chain([&self.way]).any(Way::is_busy) {
+            way.hold(self.way.net.now());
+        }
         self.before.push(std::mem::replace(&mut self.way, way));
         Ok(())
     }
@@ -186,15 +194,21 @@ impl Path {
 
     /// The next packet that leaves no later than `until`, to be handed on.
     pub(crate) fn next(&mut self, until: Instant) -> Option<Departure<Slice>> {
-        let nets = self.before.iter_mut().map(|way| &mut way.net).chain([&mut self.way.net]);
-        let departure = nets.filter_map(|net| net.next(until)).next();
-        if departure.is_none() {
-            // Nets from before a change are done when they are empty.
-            for way in self.before.extract_if(.., |way| way.net.deadline().is_none()) {
-                way.add_to(&mut self.traffic);
+        let mut is_free = true;
+        for way in self.before.iter_mut().chain([&mut self.way]) {
+            if is_free {
+                way.go_on(until);
             }
+            if let Some(departure) = way.net.next(until) {
+                return Some(departure);
+            }
+            is_free &= !way.is_busy();
         }
-        departure
+        // Nets from before a change are done when they are empty.
+        for way in self.before.extract_if(.., |way| way.net.deadline().is_none()) {
+            way.add_to(&mut self.traffic);
+        }
+        None
     }
 
     /// Writes a packet that has left to the device behind the link, at [`Self::flush`] at the latest.
@@ -251,14 +265,14 @@ impl Path {
 
 impl Way {
     fn build(
-        words: &LinkWords,
+        options: &LinkOptions,
         port: Option<&SwitchPort>,
         seed: u64,
         name: &str,
     ) -> Result<Self, Invalid> {
         let (mut elements, exit) = match port {
-            Some(port) => port.build(words, seed, name)?,
-            None => (words.build(seed, name)?, 0),
+            Some(port) => port.build(options, seed, name)?,
+            None => (options.build(seed, name)?, 0),
         };
         if elements.is_empty() {
             elements.push(Box::new(Delay::fixed(Nanos(0))));
@@ -269,12 +283,34 @@ impl Way {
         if let [first, second, ..] = elements[..] {
             net.connect((first, exit), (second, 0));
         }
-        let pauses = words.pauses().then(Pauses::default);
+        let wire = options.is_paced().then_some((elements[0], exit));
+        let pauses = options.pauses().then(Pauses::default);
         if let Some(pauses) = &pauses {
             let signal = net.add(pauses.clone());
             net.connect((elements[0], 1), (signal, 0));
         }
-        Ok(Self { net, elements, pauses })
+        Ok(Self { net, elements, wire, is_held: false, pauses })
+    }
+
+    /// Whether packets are on its wire, or wait for it.
+    fn is_busy(&self) -> bool {
+        self.wire.is_some_and(|(element, _)| self.net.counters(element).held().packets > 0)
+    }
+
+    /// Lets nothing onto its wire until [`Self::go_on`]; a schedule or a trace does not stop.
+    fn hold(&mut self, now: Instant) {
+        /// Longer than any queue takes to empty.
+        const YEAR: Nanos = Nanos::from_secs(365 * 86_400);
+        if let Some(wire) = self.wire {
+            self.net.pause(now, wire, YEAR);
+            self.is_held = true;
+        }
+    }
+
+    fn go_on(&mut self, now: Instant) {
+        if let (true, Some(wire)) = (std::mem::take(&mut self.is_held), self.wire) {
+            self.net.pause(now, wire, Nanos(0));
+        }
     }
 
     fn counters(&self) -> impl Iterator<Item = &Counters> {
@@ -364,14 +400,36 @@ pub(crate) mod tests {
     #[test]
     fn super_packets_are_segmented_whether_a_device_or_a_bus_hands_them_over() {
         for (does_segment, expected) in [(false, vec![3]), (true, vec![1, 1, 1])] {
-            let words = LinkWords::default();
-            let mut path = Path::new("p".to_owned(), words, None, 1, does_segment).unwrap();
+            let options = LinkOptions::default();
+            let mut path = Path::new("p".to_owned(), options, None, 1, does_segment).unwrap();
             path.pass(Instant(5), 0, train());
             let left = from_fn(|| path.next(Instant(5)));
             let segments: Vec<u32> = left.map(|one| one.packet.length.segments()).collect();
             assert_eq!(segments, expected);
             assert_eq!((path.traffic.arrived.packets, path.traffic.trains), (3, 1));
         }
+    }
+
+    #[test]
+    fn packets_that_wait_when_a_link_changes_leave_first_at_the_former_rate() {
+        let packet = || {
+            let slice = Pool::default().fill(|_| Ok(Some(100))).unwrap().unwrap();
+            Packet::new(slice, Length::packet(1500))
+        };
+        // 1,500 bytes take 1 ms, and then 0.5 ms.
+        let options = "rate=12M queue=100p".parse().unwrap();
+        let mut path = Path::new("p".to_owned(), options, None, 1, false).unwrap();
+        (0..4).for_each(|_| path.pass(Instant(0), 0, packet()));
+        for change in ["rate=48M", "rate=24M"] {
+            path.change(&change.parse().unwrap()).unwrap();
+        }
+        (0..2).for_each(|_| path.pass(Instant(1), 0, packet()));
+        let mut left_ns = Vec::new();
+        for at in (0..10_000_000).step_by(1000).map(Instant) {
+            left_ns.extend(from_fn(|| path.next(at)).map(|one| one.at.0));
+        }
+        let expected = [1_000_000, 2_000_000, 3_000_000, 4_000_000, 4_500_000, 5_000_000];
+        assert_eq!(left_ns, expected);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The port of a switch at which a direction begins.
 
 use fabricmark_link::{
-    Delay, Element, Forwarding, Framing, Invalid, Limit, Line, LinkWords, Queue, Switch,
+    Delay, Element, Forwarding, Framing, Invalid, Limit, Line, LinkOptions, Queue, Switch,
 };
 use fabricmark_units::{BitRate, Nanos};
 
@@ -25,8 +25,8 @@ impl SwitchPort {
     }
 
     /// Sets the options of the link by which packets arrive at another port; true if this matters here.
-    pub fn set_wire(&mut self, from: u16, words: &LinkWords) -> Result<bool, Invalid> {
-        let wire = words.build_line::<()>(0, "")?.map_or_else(no_wire, |(wire, _)| Ok(wire))?;
+    pub fn set_wire(&mut self, from: u16, options: &LinkOptions) -> Result<bool, Invalid> {
+        let wire = options.build_line::<()>(0, "")?.map_or_else(no_wire, |(wire, _)| Ok(wire))?;
         let Some(place) = self.wires.get_mut(usize::from(from)) else { return Ok(false) };
         let is_other = std::mem::replace(place, wire) != wire;
         Ok(is_other && matches!(self.forwarding, Forwarding::CutThrough { .. }))
@@ -34,13 +34,13 @@ impl SwitchPort {
 
     /// The switch with the wire of these options, and the elements behind the wire. Without a wire in the options
     /// there is nothing to cut through to.
-    pub fn build(&self, words: &LinkWords, seed: u64, name: &str) -> Result<Elements, Invalid> {
+    pub fn build(&self, options: &LinkOptions, seed: u64, name: &str) -> Result<Elements, Invalid> {
         let mut elements: Vec<Box<dyn Element<Slice> + Send>> = Vec::new();
-        let Some(out) = words.build_line(seed, name)? else {
+        let Some(out) = options.build_line(seed, name)? else {
             if self.delay > Nanos(0) {
                 elements.push(Box::new(Delay::fixed(self.delay)));
             }
-            elements.extend(words.build(seed, name)?);
+            elements.extend(options.build(seed, name)?);
             return Ok((elements, 0));
         };
         let exit = u16::try_from(self.wires.len()).unwrap_or(u16::MAX);
@@ -48,7 +48,7 @@ impl SwitchPort {
         let ports = self.wires.iter().map(|&wire| (wire, Queue::drop_tail(Limit::Packets(0))));
         let ports = ports.chain([out]).collect();
         elements.push(Box::new(Switch::new(ports, vec![exit], self.forwarding, self.delay)));
-        elements.extend(words.build_behind(seed, name)?);
+        elements.extend(options.build_behind(seed, name)?);
         Ok((elements, exit))
     }
 }

@@ -4,7 +4,7 @@
 
 mod netem;
 
-use fabricmark_link::{Description, Discipline, Limit, LinkWords, TokenBucket, WireDescription};
+use fabricmark_link::{Description, Discipline, Limit, LinkOptions, TokenBucket, WireDescription};
 use fabricmark_units::BitRate;
 use fabricmark_wire::{Link, frame};
 use schemars::JsonSchema;
@@ -59,11 +59,12 @@ const WITHOUT_HEADER: &str = "stab overhead -14 ";
 impl Qdiscs {
     /// The queueing disciplines that carry out these link options; `None` if the emulator does. An error names the
     /// option that the backend does not support, and one that does.
-    pub(crate) fn of(backend: Backend, words: &LinkWords) -> Result<Option<Self>, String> {
+    pub(crate) fn of(backend: Backend, options: &LinkOptions) -> Result<Option<Self>, String> {
         if backend == Backend::Emulator {
             return Ok(None);
         }
-        let ask = Ask { backend, words, asked: words.describe(), mtu: u64::from(words.mtu()) };
+        let ask =
+            Ask { backend, options, asked: options.describe(), mtu: u64::from(options.mtu()) };
         for key in ["schedule", "trace", "pause", "up", "down", "coalesce"] {
             if ask.said(key).is_some() {
                 return Err(ask.refusal(key, "", "`emulator`"));
@@ -77,7 +78,7 @@ impl Qdiscs {
             return Err(ask.refusal(key, "", "`emulator`"));
         }
         if backend == Backend::Veth {
-            let text = words.to_string();
+            let text = options.to_string();
             let mut others =
                 text.split(' ').filter(|word| !word.is_empty() && !word.starts_with("mtu="));
             let key = others.next().map(|word| word.split('=').next().unwrap_or(word));
@@ -143,7 +144,7 @@ pub(crate) struct Command {
 /// Options of one direction of a link, and the backend that has to support them.
 struct Ask<'a> {
     backend: Backend,
-    words: &'a LinkWords,
+    options: &'a LinkOptions,
     asked: Description,
     mtu: u64,
 }
@@ -152,7 +153,7 @@ impl Ask<'_> {
     /// A tbf or htb, with a queue below it.
     fn shaped(&self, wire: WireDescription) -> Result<Qdiscs, String> {
         let (rate, vlan) = self.framed(wire)?;
-        let token_bucket = TokenBucket::new(rate, self.words.mtu(), vlan);
+        let token_bucket = TokenBucket::new(rate, self.options.mtu(), vlan);
         let waiting = match wire.queue {
             // The queue counts packets with the Ethernet header, unless the header is not to be counted.
             Limit::Bytes(bytes) if vlan.is_some() => {
@@ -242,7 +243,7 @@ impl Ask<'_> {
 
     /// The option with this key as it is printed; `None` if it is absent or `none`.
     fn said(&self, key: &str) -> Option<String> {
-        let text = self.words.to_string();
+        let text = self.options.to_string();
         let word = text.split(' ').find(|word| word.split('=').next() == Some(key));
         word.filter(|word| !word.ends_with("=none")).map(str::to_owned)
     }

@@ -28,8 +28,8 @@ impl Step {
 
 /// Whether the ends of a link have addresses of a family. IPv6 needs an MTU of 1280 bytes (RFC 8200, section 5).
 pub(crate) fn carries(topology: &Topology, link: usize, family: Family) -> bool {
-    let words = &topology.links[link].words;
-    family == Family::V4 || words.iter().all(|words| words.mtu() >= MTU_MIN)
+    let options = &topology.links[link].options;
+    family == Family::V4 || options.iter().all(|options| options.mtu() >= MTU_MIN)
 }
 
 /// Metric of the routes that the kernel makes with an IPv6 address (IP6_RT_PRIO_ADDRCONF of linux/ipv6_route.h).

@@ -4,7 +4,7 @@
 //! a path at a switch, a hub or a bus is handed on at the instant at which it left. Of all events that are due, on
 //! any link, the earliest is handled first.
 
-use fabricmark_link::{Departure, Id, Invalid, LinkWords, Medium, Net, Packet, Reason};
+use fabricmark_link::{Departure, Id, Invalid, LinkOptions, Medium, Net, Packet, Reason};
 use fabricmark_units::Instant;
 
 use crate::bus::{Bus, Crossed};
@@ -112,9 +112,9 @@ impl Shared {
     /// The same for one wire that has changed.
     pub fn connect_from(&self, from: usize, paths: &mut [Path]) -> Result<(), Invalid> {
         let Some((place, port)) = self.ends[from][END] else { return Ok(()) };
-        let words = paths[from].words.clone();
+        let options = paths[from].options.clone();
         let inward = self.places[place].inward.iter().filter(|&&inward| inward != from);
-        inward.map(|inward| inward ^ 1).try_for_each(|out| paths[out].change_wire(port, &words))
+        inward.map(|inward| inward ^ 1).try_for_each(|out| paths[out].change_wire(port, &options))
     }
 
     /// When a hub or a bus is due next; paths have deadlines of their own.
@@ -214,13 +214,13 @@ impl Place {
             Junction::Hub { link } => {
                 // A queue for each station. Stations ignore packets for others, so that a packet leaves by the port
                 // by which it came and is handed to the port of its destination from there.
-                let mut words = LinkWords::default();
+                let mut options = LinkOptions::default();
                 // The link of a checked hub is one that options accept.
-                let _ = words.set("link", &link.to_string());
+                let _ = options.set("link", &link.to_string());
                 let mut queues = Vec::new();
                 let mut wire = None;
                 for _ in &inward {
-                    let Some((line, queue)) = words.build_line(0, name)? else { continue };
+                    let Some((line, queue)) = options.build_line(0, name)? else { continue };
                     wire = Some(line);
                     queues.push(queue);
                 }

@@ -13,7 +13,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
 
-use fabricmark_link::{HostBus, Invalid, LinkWords, SUPER_PACKET_MAX};
+use fabricmark_link::{HostBus, Invalid, LinkOptions, SUPER_PACKET_MAX};
 use fabricmark_plan::Offload;
 use fabricmark_wire::Family;
 use serde::{Deserialize, Serialize};
@@ -62,10 +62,9 @@ pub struct Wire {
     /// Names of the nodes, switches or hubs at its ends.
     pub between: [String; 2],
     /// Link options for packets from each end.
-    pub words: [LinkWords; 2],
-    /// Whether senders hand over single packets instead of super-packets of up to 64 KiB, which cross the link whole.
-    /// `None`: as the options need; see [`Topology::offload`].
-    pub single: Option<bool>,
+    pub options: [LinkOptions; 2],
+    /// Where super-packets are segmented. `None`: where the options need it; see [`Topology::offload`].
+    pub offload: Option<Offload>,
     /// What carries its packets.
     pub backend: Backend,
     /// How the devices of a plan's emulated link differ from those of a topology file.
@@ -129,8 +128,8 @@ impl Topology {
         2 * before.filter(|wire| wire.backend == Backend::Emulator).count() + end
     }
 
-    /// Where the super-packets of the device at one end of a link are segmented. `single` decides if it is set, otherwise
-    /// the options that its packets meet. Devices hand over single packets if a link of the lab needs that from all
+    /// Where the super-packets of the device at one end of a link are segmented: as the link says, otherwise as the options
+    /// that its packets meet need. Devices hand over single packets if a link of the lab needs that from all
     /// senders.
     pub(crate) fn offload(&self, link: usize, end: usize) -> Offload {
         if self.links.iter().any(|wire| wire.backend.needs_single_packets()) {
@@ -140,20 +139,24 @@ impl Topology {
         if let Some(adapter) = &wire.adapter {
             return adapter.offload;
         }
-        match wire.single {
-            Some(true) => Offload::Off,
-            Some(false) => Offload::On,
+        match wire.offload {
+            Some(Offload::Hosts) if self.has_single() => Offload::Off,
+            Some(offload) => offload,
             None if self.takes_single(link, end) => Offload::Off,
-            None if wire.words[end].needs_single_packets() || self.needs_behind(link) => {
-                // A router forwards what was joined for it.
-                let mut ends = (0..self.links.len()).flat_map(|link| [(link, 0), (link, 1)]);
-                let has_single = |(link, end): (usize, usize)| {
-                    self.links[link].single.unwrap_or_else(|| self.takes_single(link, end))
-                };
-                if ends.any(has_single) { Offload::Off } else { Offload::Hosts }
+            None if wire.options[end].needs_single_packets() || self.needs_behind(link) => {
+                if self.has_single() { Offload::Off } else { Offload::Hosts }
             }
             None => Offload::On,
         }
+    }
+
+    /// Whether a device hands over single packets, so that no other may get joined ones: a router would forward them.
+    fn has_single(&self) -> bool {
+        let mut ends = (0..self.links.len()).flat_map(|link| [(link, 0), (link, 1)]);
+        ends.any(|(link, end)| match self.links[link].offload {
+            Some(offload) => offload == Offload::Off,
+            None => self.takes_single(link, end),
+        })
     }
 
     /// Whether the device at one end of a link has to hand over single packets: super-packets cost more there, or have no
@@ -166,7 +169,7 @@ impl Topology {
         let is_cut = wire.backend.shapes();
         // A super-packet that arrives when the queue requests a pause must have room.
         let most = SUPER_PACKET_MAX * self.packets_beyond(link, end);
-        let is_narrow = wire.words[end].pause_room_bytes().is_some_and(|room| room < most);
+        let is_narrow = wire.options[end].pause_room_bytes().is_some_and(|room| room < most);
         is_cut || is_narrow
     }
 
@@ -188,13 +191,13 @@ impl Topology {
             .filter(|&other| other != link && self.networks.of_link(other) == network);
         let mut ends = others.flat_map(|link| [(link, 0), (link, 1)]);
         ends.any(|(link, end)| {
-            self.is_at_junction(link, end) && self.links[link].words[end].needs_single_packets()
+            self.is_at_junction(link, end) && self.links[link].options[end].needs_single_packets()
         })
     }
 
     /// Rejects a link that cannot carry out its options.
     pub(crate) fn check_link(&self, link: usize) -> Result<(), String> {
-        let Wire { between, words, backend, .. } = &self.links[link];
+        let Wire { between, options, offload, backend, .. } = &self.links[link];
         let has_bus = |name: &String| self.nodes.get(name).is_some_and(|node| node.bus.is_some());
         let shared = |name: &&String| self.junctions.contains_key(*name) || has_bus(name);
         if let Some(name) = between.iter().find(shared).filter(|_| *backend != Backend::Emulator) {
@@ -203,24 +206,34 @@ impl Topology {
                 "{what} `{name}` needs backend `emulator`, not `{backend}`: leave out `backend`"
             ));
         }
+        let is_by_hosts = |end| {
+            *backend == Backend::Emulator
+                && !self.takes_single(link, end)
+                && self.offload(link, end) == Offload::Hosts
+        };
+        if *offload == Some(Offload::Hosts) && ![0, 1].into_iter().all(is_by_hosts) {
+            return Err("`offload = \"hosts\"` needs backend `emulator`, room for super-packets, and no other link of the \
+                        lab with single packets: leave out `offload`"
+                .to_owned());
+        }
         let is_hub =
             |name: &&String| matches!(self.junctions.get(*name), Some(Junction::Hub { .. }));
-        for (end, words) in words.iter().enumerate() {
-            if let (Some(hub), true) = (between.iter().find(is_hub), words.is_paced()) {
+        for (end, options) in options.iter().enumerate() {
+            if let (Some(hub), true) = (between.iter().find(is_hub), options.is_paced()) {
                 return Err(format!(
                     "the hub `{hub}` sets the rate: leave out rate, link, schedule and trace"
                 ));
             }
-            words.build::<()>(0, "").map_err(|error| error.to_string())?;
-            if words.pauses() && self.is_at_junction(link, end) {
+            options.build::<()>(0, "").map_err(|error| error.to_string())?;
+            if options.pauses() && self.is_at_junction(link, end) {
                 return Err(format!(
                     "`pause` would stop all traffic through `{}`: set it for the other direction \
-                     only, with `there` or `back`",
+                     only, with `forward` or `reverse`",
                     between[end]
                 ));
             }
-            let least = u64::from(words.mtu()) * self.packets_beyond(link, end);
-            if words.pause_room_bytes().is_some_and(|room| room < least) {
+            let least = u64::from(options.mtu()) * self.packets_beyond(link, end);
+            if options.pause_room_bytes().is_some_and(|room| room < least) {
                 return Err(Invalid::Narrow.to_string());
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabricmark_link::{HostBus, LinkWords};
+use fabricmark_link::{HostBus, LinkOptions};
 use fabricmark_plan::{Offload, Point, Role};
 use fabricmark_units::Nanos;
 use fabricmark_wire::Link;
@@ -20,7 +20,7 @@ pub struct Wiring {
     pub link: Link,
     /// Options of the emulated link in both directions. `None`: a veth pair, behind a token bucket if the
     /// technology has a rate.
-    pub words: Option<LinkWords>,
+    pub options: Option<LinkOptions>,
     /// Where super-packets of up to 64 KiB are segmented, and whether they are.
     pub offload: Offload,
     /// Host bus of the client; `None` without one.
@@ -31,7 +31,7 @@ impl Wiring {
     /// The link of a point.
     pub fn of(point: &Point) -> Self {
         let offload = point.offload.unwrap_or(Offload::On);
-        Self { link: point.link, words: point.words(), offload, bus: point.host_bus() }
+        Self { link: point.link, options: point.link_options(), offload, bus: point.host_bus() }
     }
 
     /// The topology of this link; `name` is that of the link and of its devices.
@@ -40,19 +40,19 @@ impl Wiring {
     ///
     /// A technology that neither veth devices nor the emulator imitate.
     pub fn topology(&self, name: &str) -> Result<Topology, LabError> {
-        let (backend, words, adapter) = match &self.words {
-            Some(words) => {
-                let queue = backpressure::words(self.link, words);
+        let (backend, options, adapter) = match &self.options {
+            Some(options) => {
+                let queue = backpressure::queue(self.link, options);
                 let adapter = Adapter { offload: self.offload, queue };
-                (Backend::Emulator, backpressure::words_behind(self.link, words), Some(adapter))
+                (Backend::Emulator, backpressure::options_behind(self.link, options), Some(adapter))
             }
             None => {
-                let (backend, words) = kernel_words(self.link)?;
-                (backend, words, None)
+                let (backend, options) = kernel_options(self.link)?;
+                (backend, options, None)
             }
         };
         let mut sysctl = BTreeMap::new();
-        if words.delay() > Nanos(0) {
+        if options.delay() > Nanos(0) {
             let buffers = TCP_BUFFERS.map(|(key, value)| (key.to_owned(), value.to_owned()));
             sysctl.extend(buffers);
         }
@@ -62,8 +62,8 @@ impl Wiring {
         let links = vec![Wire {
             name: name.to_owned(),
             between,
-            words: [words.clone(), words],
-            single: None,
+            options: [options.clone(), options],
+            offload: None,
             backend,
             adapter,
         }];
@@ -76,7 +76,7 @@ impl Wiring {
 
 impl From<Link> for Wiring {
     fn from(link: Link) -> Self {
-        Self { link, words: None, offload: Offload::On, bus: None }
+        Self { link, options: None, offload: Offload::On, bus: None }
     }
 }
 
@@ -92,8 +92,8 @@ const TCP_BUFFERS: [(&str, &str); 2] = [
 const QUEUE: &str = "8MiB";
 
 /// Backend and link options of a link without the emulator.
-fn kernel_words(link: Link) -> Result<(Backend, LinkWords), LabError> {
-    let (backend, words) = match link {
+fn kernel_options(link: Link) -> Result<(Backend, LinkOptions), LabError> {
+    let (backend, options) = match link {
         Link::Loopback | Link::Veth { .. } => (Backend::Veth, format!("mtu={}", link.mtu())),
         Link::Ethernet { .. } => (Backend::Tbf, format!("link={link} queue={QUEUE}")),
         Link::Ipoib(_) => return Err(refusal(link, "IPoIB by a token bucket")),
@@ -102,8 +102,8 @@ fn kernel_words(link: Link) -> Result<(Backend, LinkWords), LabError> {
             return Err(refusal(link, "RDMA over Ethernet"));
         }
     };
-    let words = words.parse().map_err(|error| LabError::Input(format!("`{link}`: {error}")))?;
-    Ok((backend, words))
+    let options = options.parse().map_err(|error| LabError::Input(format!("`{link}`: {error}")))?;
+    Ok((backend, options))
 }
 
 fn refusal(link: Link, technology: &str) -> LabError {
@@ -143,7 +143,7 @@ mod tests {
         let of = |link: &str| {
             let topology = topology(link).unwrap();
             let wire = &topology.links[0];
-            Qdiscs::of(wire.backend, &wire.words[0]).unwrap()
+            Qdiscs::of(wire.backend, &wire.options[0]).unwrap()
         };
         let commands = of("ethernet:1G").unwrap().commands("link0", true);
         assert_eq!(
@@ -152,6 +152,6 @@ mod tests {
              overhead 24 mpu 84 peakrate 1000gbit mtu 1600"
         );
         assert_eq!(of("veth,mtu=9000"), None);
-        assert_eq!(topology("veth,mtu=9000").unwrap().links[0].words[1].mtu(), 9000);
+        assert_eq!(topology("veth,mtu=9000").unwrap().links[0].options[1].mtu(), 9000);
     }
 }

@@ -108,7 +108,7 @@ fn joined_length(packet: &Packet<Slice>, next: &Packet<Slice>) -> Option<Length>
 mod tests {
     use std::iter::from_fn;
 
-    use fabricmark_link::{Ecn, LinkWords};
+    use fabricmark_link::{Ecn, LinkOptions};
 
     use super::*;
     use crate::offload::Transport;
@@ -142,7 +142,7 @@ mod tests {
         };
         let slice = Pool::default().fill(read).unwrap().unwrap();
         let at = Instant(1_000);
-        let mut path = Path::new("p".to_owned(), LinkWords::default(), None, 1, true).unwrap();
+        let mut path = Path::new("p".to_owned(), LinkOptions::default(), None, 1, true).unwrap();
         path.arrive(at, slice);
         let segments: Vec<_> = from_fn(|| path.next(at)).collect();
         assert_eq!(segments.len(), 3);

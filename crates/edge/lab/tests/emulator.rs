@@ -31,20 +31,20 @@ struct Pair {
 }
 
 /// Two hosts and a link with the same options in both directions.
-fn pair(test: &str, words: &str, mtu: u16) -> Option<Pair> {
-    both_ways(test, [words, words], mtu)
+fn pair(test: &str, options: &str, mtu: u16) -> Option<Pair> {
+    both_ways(test, [options, options], mtu)
 }
 
-fn both_ways(test: &str, words: [&str; 2], mtu: u16) -> Option<Pair> {
-    between(test, words, mtu, false)
+fn both_ways(test: &str, options: [&str; 2], mtu: u16) -> Option<Pair> {
+    between(test, options, mtu, false)
 }
 
 /// As [`pair`], with adapters that segment and join super-packets.
-fn segmented(test: &str, words: &str) -> Option<Pair> {
-    between(test, [words, words], 1500, true)
+fn segmented(test: &str, options: &str) -> Option<Pair> {
+    between(test, [options, options], 1500, true)
 }
 
-fn between(test: &str, words: [&str; 2], mtu: u16, does_segment: bool) -> Option<Pair> {
+fn between(test: &str, options: [&str; 2], mtu: u16, does_segment: bool) -> Option<Pair> {
     if !namespaces::may_make(test) {
         return None;
     }
@@ -64,7 +64,7 @@ fn between(test: &str, words: [&str; 2], mtu: u16, does_segment: bool) -> Option
         child.stdin.take().unwrap().write_all(commands.as_bytes()).unwrap();
         assert!(child.wait().unwrap().success());
         let name = format!("wan:{end}");
-        LinkEnd { tun: Some(tun), name, words: words[end].parse().unwrap(), does_segment }
+        LinkEnd { tun: Some(tun), name, options: options[end].parse().unwrap(), does_segment }
     });
     let emulator = Emulator::start(ends.into(), Topology::default(), 1, None).unwrap();
     Some(Pair { namespaces, emulator, _alone: alone })
@@ -176,14 +176,14 @@ fn super_packets_that_hosts_segment_cross_as_single_packets() {
 
 #[test]
 fn what_hosts_segment_survives_losses_jitter_copies_and_wrong_bits() {
-    for words in ["loss=every:97", "delay=1ms jitter=200us", "duplicate=0.01", "corrupt=0.01"] {
-        let Some(pair) = segmented("segmentation by hosts", words) else { return };
+    for options in ["loss=every:97", "delay=1ms jitter=200us", "duplicate=0.01", "corrupt=0.01"] {
+        let Some(pair) = segmented("segmentation by hosts", options) else { return };
         for family in [4, 6] {
             pair.stream(family, 1 << 20);
         }
         pair.assert_conservation();
         let way = &pair.emulator.traffic().unwrap()[0];
-        assert!(way.trains > 0 && way.refused.packets == 0, "{words}: {way:?}");
+        assert!(way.trains > 0 && way.refused.packets == 0, "{options}: {way:?}");
     }
 }
 
@@ -194,7 +194,7 @@ fn hosts_segment_as_long_as_a_link_of_a_lab_loses_packets() {
     }
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let text = "[hosts.left]\n[hosts.right]\n[links.wan]\nbetween = ['left', 'right']\n\
-                words = 'rtt=1ms'\n";
+                options = 'rtt=1ms'\n";
     let mut lab = Lab::build(Topology::parse(text).unwrap(), 1, None).unwrap();
     // Packets that left the link, and times at which one or a super-packet of them was due.
     let mut counted = (0, 0);
@@ -267,8 +267,8 @@ fn a_wrong_bit_is_found_by_the_receiver() {
 
 #[test]
 fn a_queue_that_pauses_its_sender_loses_nothing() {
-    let words = ["rate=50M queue=100p pause", ""];
-    let Some(pair) = both_ways("a pause", words, 1500) else { return };
+    let options = ["rate=50M queue=100p pause", ""];
+    let Some(pair) = both_ways("a pause", options, 1500) else { return };
     let (left, right) = (pair.udp(LEFT, 4), pair.udp(RIGHT, 4));
     let to = right.local_addr().unwrap();
     // Six times the queue, as fast as possible.

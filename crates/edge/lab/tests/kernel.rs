@@ -18,10 +18,10 @@ use fabricmark_wire::Family;
 
 mod namespaces;
 
-fn topology(backend: &str, words: &str) -> Topology {
+fn topology(backend: &str, options: &str) -> Topology {
     Topology::parse(&format!(
         "[hosts.client]\n[hosts.server]\n[links.wan]\nbetween = ['client', 'server']\n\
-         backend = '{backend}'\nwords = '{words}'"
+         backend = '{backend}'\noptions = '{options}'"
     ))
     .unwrap()
 }
@@ -92,7 +92,7 @@ fn shapers_of_the_kernel_carry_packets_at_the_rate_of_the_wire_and_count_them() 
             assert!(ratio < 1.01, "{backend}, {family:?}: {ratio}");
         }
         lab.change(0, Some(0), &"link=ethernet:1G".parse().unwrap()).unwrap();
-        assert_eq!(lab.topology().links[0].words[0].to_string(), "link=ethernet:1G queue=1000p");
+        assert_eq!(lab.topology().links[0].options[0].to_string(), "link=ethernet:1G queue=1000p");
         round_trip(&lab, Family::V6);
         // IPv6 may send packets of its own between the two.
         let sent = || ["client", "server"].map(|node| sent_by(&lab, node));
@@ -145,14 +145,14 @@ fn a_change_that_a_queue_cannot_do_leaves_the_link_as_it_was() {
     }
     let mut lab = Lab::build(topology("htb", "link=ethernet:100M"), 1, None).unwrap();
     let mut refused =
-        |words: &str| lab.change(0, None, &words.parse().unwrap()).unwrap_err().to_string();
+        |options: &str| lab.change(0, None, &options.parse().unwrap()).unwrap_err().to_string();
     assert_eq!(
         refused("loss=every:10"),
         "link `wan`: backend `htb` does not support `loss=every:10`: use backend `emulator`, or leave it out"
     );
     assert!(refused("framing=none").contains("the framing of an htb qdisc cannot change"));
     assert!(refused("jitter=1ms").contains("`jitter` has no effect without delay"));
-    assert_eq!(lab.topology().links[0].words[0].to_string(), "link=ethernet:100M");
+    assert_eq!(lab.topology().links[0].options[0].to_string(), "link=ethernet:100M");
     round_trip(&lab, Family::V4);
 }
 
@@ -173,7 +173,7 @@ fn every_queue_is_built_or_its_absence_is_named_with_the_remedy() {
     let codel = ("codel", "codel limit 1");
     let red = ("red", "red limit 900000 min 75000 max 225000 avpkt 1500 burst 85 bandwidth 1gbit");
     let netem = ("netem", "netem limit 1");
-    for ((kind, probe), backend, words) in [
+    for ((kind, probe), backend, options) in [
         (codel, "tbf", "rate=1G discipline=codel queue=50ms"),
         (codel, "htb", "rate=1G discipline=codel:1ms,20ms ecn"),
         (red, "tbf", "rate=1G discipline=red queue=600p"),
@@ -187,7 +187,7 @@ fn every_queue_is_built_or_its_absence_is_named_with_the_remedy() {
         (netem, "tbf", "rate=100M rtt=20ms jitter=1ms"),
         (netem, "htb", "rate=100M rtt=20ms loss=1%"),
     ] {
-        let built = Lab::build(topology(backend, words), 1, None);
+        let built = Lab::build(topology(backend, options), 1, None);
         if kernel_has(probe) {
             let lab = built.unwrap();
             let has = lab.topology().address(0, 0, Family::V4);
@@ -195,7 +195,7 @@ fn every_queue_is_built_or_its_absence_is_named_with_the_remedy() {
             continue;
         }
         let error = built.unwrap_err();
-        assert!(error.is_missing(), "{words}: {error}");
+        assert!(error.is_missing(), "{options}: {error}");
         assert_eq!(
             error.to_string(),
             format!(
@@ -216,11 +216,12 @@ fn netem_delays_and_loses_or_the_link_stays_as_it_was() {
         let error = lab.change(0, None, &"rtt=10ms rate=1G".parse().unwrap()).unwrap_err();
         assert!(matches!(error, LabError::NoQdisc { kind: "netem", .. }), "{error}");
         round_trip(&lab, Family::V6);
-        assert_eq!(lab.topology().links[0].words[0].to_string(), "rate=100M");
+        assert_eq!(lab.topology().links[0].options[0].to_string(), "rate=100M");
         return;
     }
-    for (backend, words) in [("netem", "rtt=20ms"), ("netem", BOTH), ("tbf", BOTH), ("htb", BOTH)] {
-        let mut lab = Lab::build(topology(backend, words), 1, None).unwrap();
+    for (backend, options) in [("netem", "rtt=20ms"), ("netem", BOTH), ("tbf", BOTH), ("htb", BOTH)]
+    {
+        let mut lab = Lab::build(topology(backend, options), 1, None).unwrap();
         for family in [Family::V4, Family::V6] {
             assert!(round_trip(&lab, family) >= Duration::from_millis(20));
         }
@@ -234,11 +235,11 @@ fn netem_delays_and_loses_or_the_link_stays_as_it_was() {
         assert_sum(way);
         assert_eq!(way.dropped[Reason::Loss as usize].packets, 10, "{way:?}");
     }
-    for (words, is_kept) in [("", true), ("order=free", false)] {
-        let words = format!("delay=20ms jitter=4ms duplicate=1 {words}");
-        let lab = Lab::build(topology("netem", &words), 1, None).unwrap();
+    for (options, is_kept) in [("", true), ("order=free", false)] {
+        let options = format!("delay=20ms jitter=4ms duplicate=1 {options}");
+        let lab = Lab::build(topology("netem", &options), 1, None).unwrap();
         let numbers = numbers(&lab, 100);
-        assert_eq!(numbers.is_sorted(), is_kept, "{words}: {numbers:?}");
+        assert_eq!(numbers.is_sorted(), is_kept, "{options}: {numbers:?}");
         let way = &lab.traffic().unwrap()[0];
         assert_sum(way);
         assert!(way.departed.packets >= 200, "a copy arrives like others: {way:?}");

@@ -88,15 +88,9 @@ pub enum Command {
     /// Hold a lab (started by `lab up`, not by people)
     #[command(hide = true)]
     LabHolder,
-    /// Give this network a user EID of SMC (started by the guest of `lab guest`, not by people)
+    /// Prepare the kernel of a guest (started by the guest of `lab guest`, not by people)
     #[command(hide = true)]
-    SmcEid {
-        /// The name
-        name: String,
-    },
-    /// Keep the kernel counting events and stamping packets (started by the guest of `lab guest`, not by people)
-    #[command(hide = true)]
-    KeepCounting,
+    PrepareGuest,
 }
 
 /// Where records are and reports go.

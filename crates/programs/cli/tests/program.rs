@@ -58,6 +58,10 @@ fn wrong_input_is_refused_before_anything_runs() {
             ],
         ),
         (&["run"], &["PLAN"]),
+        (
+            &["lab", "guest", "--writable", "nowhere", "--", "true"],
+            &["--writable nowhere: no such folder"],
+        ),
         (&["pair", "node2", "12", "--key-file", "key.pem"], &["8 letters and digits"]),
         (
             &["pair", "node2:99999", "K7QM-2XVD", "--key-file", "key.pem"],

@@ -96,13 +96,14 @@ fn what_is_delivered_was_sent_and_stands_in_the_intervals() {
 #[test]
 fn a_run_in_json_says_what_was_asked_and_found() {
     let words = ["rtt=400ms", "link=ethernet:100G,mtu=9000", "--duration", "12s", "--interval"];
-    let runs = runs(&[&words[..], &["500ms", "--family", "6", "--back", "delay=100ms"]].concat());
+    let runs =
+        runs(&[&words[..], &["500ms", "--family", "6", "--reverse", "delay=100ms"]].concat());
     let [run] = runs.as_slice() else { panic!("{runs:?}") };
     // 9000 bytes minus 40 of IPv6, 20 of TCP and 12 of timestamps.
     assert_eq!((&run["mss_bytes"], &run["header_bytes"]), (&8928.into(), &72.into()));
     assert_eq!(run["rtt_ns"], 300_000_000);
     assert_eq!(run["window_bytes"], 1_073_725_440);
-    assert_eq!(run["back"], "delay=100ms link=ethernet:100G,mtu=9000");
+    assert_eq!(run["reverse"], "delay=100ms link=ethernet:100G,mtu=9000");
     assert_eq!((&run["hystart"], &run["limited_by"]), (&"linux".into(), &"window".into()));
     assert_eq!(run["intervals"].as_array().unwrap().len(), 24);
     assert_eq!((&run["timeouts"], &run["reductions"]), (&0.into(), &0.into()));
@@ -149,7 +150,8 @@ fn what_cannot_be_simulated_is_refused_with_the_reason() {
         (&["rtt=1ms", "rate=1G", "--duration", "0s"], "must be above 0"),
         (&["rtt=1ms", "rate=1G", "--interval", "1us"], "give a longer --interval"),
         (&["rtt=1ms", "rate=1G", "--congestion", "bbr"], "reno, cubic"),
-        (&["rtt=1ms", "rate=1G", "--back", "rtt"], "400ms"),
+        (&["rtt=1ms", "rate=1G", "--reverse", "rtt"], "400ms"),
+        (&["rtt=1ms", "rate=1G", "--ecn"], "--ecn has no effect"),
         (&["trace=nowhere"], "cannot read the trace nowhere"),
         (&["--against", "nowhere", "rtt=1ms"], "cannot be used with"),
         (&["--against", "nowhere"], "no such file"),

@@ -18,7 +18,7 @@ const TICK_NS: f64 = 10e6;
 
 /// Packets that leave the emulator arrived or are duplicates; missed packets cause a warning.
 fn emulator_balances(record: &Record, found: &mut Found) {
-    for way in ["there", "back"] {
+    for way in ["forward", "reverse"] {
         let number = |name: &str| record.number(&format!("/emulation/{way}/{name}"));
         let (Some(arrived), Some(departed)) = (number("arrived"), number("departed")) else {
             continue;
@@ -52,8 +52,8 @@ fn emulator_carried(record: &Record, found: &mut Found) {
     let Some(wire) = record.wire().filter(|_| record.is_emulated()) else { return };
     for flow in record.loads() {
         let (out, home) = match flow.text("/from") {
-            "client" => ("there", "back"),
-            _ => ("back", "there"),
+            "client" => ("forward", "reverse"),
+            _ => ("reverse", "forward"),
         };
         let moved = match record.pattern() {
             "stream" => vec![(out, flow.count("received", "bytes"), record.payload())],
@@ -95,7 +95,7 @@ fn emulator_within_wire(record: &Record, found: &mut Found) {
     // Even if the load ends early, the probe runs for the whole duration, both before the load and from its begin on.
     let probed_ns = |group| record.flows(group).map(|flow| 1e9 * flow.seconds("sent")).sum::<f64>();
     let watched_ns = watched_ns.max(probed_ns("probe")) + probed_ns("probe-idle");
-    for way in ["there", "back"] {
+    for way in ["forward", "reverse"] {
         let Some(departed) = record.number(&format!("/emulation/{way}/departed")) else { continue };
         let least = wire.frame(0.0);
         let (taken, room) = (8.0 * least * departed, wire.rate_bps * watched_ns / 1e9);

@@ -144,7 +144,7 @@ fn achieved_is_offered(record: &Record, found: &mut Found) {
     };
     let is_udp = record.transport() == "udp";
     let lost = flow.number("/drops/lost").unwrap_or(0.0);
-    let dropped = ["there", "back"]
+    let dropped = ["forward", "reverse"]
         .iter()
         .filter_map(|way| record.number(&format!("/emulation/{way}/dropped")))
         .sum::<f64>();

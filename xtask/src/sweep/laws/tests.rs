@@ -66,7 +66,7 @@ fn stream() -> Value {
             "pattern": "stream", "transport": "udp", "family": 4, "payload_bytes": 1000, "link": "ethernet:10M",
             "rtt_ns": 20_000_000, "emulate": null, "pace": "fixed:500/s", "flows": 1, "direction": "forward",
         },
-        "emulation": { "there": way(500), "back": way(0) },
+        "emulation": { "forward": way(500), "reverse": way(0) },
         "nodes": [node("client"), node("server")],
         "flows": [{
             "group": "load", "from": "client", "to": "server",
@@ -102,7 +102,7 @@ fn exchange() -> Value {
             "pattern": "rr", "transport": "tcp", "family": 4, "payload_bytes": 100, "response_bytes": 100,
             "outstanding": 1, "link": "ethernet:10M", "rtt_ns": 20_000_000, "pace": "closed", "flows": 1,
         },
-        "emulation": { "there": way(60), "back": way(60) },
+        "emulation": { "forward": way(60), "reverse": way(60) },
         "nodes": [node("client"), node("server")],
         "flows": [{
             "group": "load", "from": "client", "to": "server",
@@ -136,7 +136,7 @@ fn both() -> Value {
     record["point"]["transport"] = json!("tcp");
     record["point"]["direction"] = json!("both");
     record["point"]["pace"] = json!("closed");
-    record["emulation"] = json!({ "there": way(700), "back": way(700) });
+    record["emulation"] = json!({ "forward": way(700), "reverse": way(700) });
     let metres = 299_792_458.0 / 1.468 * 0.01;
     record["figures"] = json!({
         "goodput_bps": value(8e6), "forward_goodput_bps": value(4e6), "reverse_goodput_bps": value(4e6),
@@ -207,13 +207,13 @@ fn what_is_faster_than_its_wire_breaks_a_law() {
         &[("/limits/ceilings/0/goodput_bps/value", json!(9.5e6))],
     );
     breaks("limit-is-the-wire", stream(), &[("/limits/ceilings", json!([]))]);
-    breaks("emulator-within-wire", stream(), &[("/emulation/there/departed", json!(30_000))]);
+    breaks("emulator-within-wire", stream(), &[("/emulation/forward/departed", json!(30_000))]);
 }
 
 #[test]
 fn an_emulator_passes_the_packets_of_probes_for_as_long_as_these_last() {
     let probe = |group: &str, ns: u64| json!({ "group": group, "from": "client", "to": "server", "sent": counts(9_000, 576_000, ns, 0) });
-    let mut record = with(exchange(), &[("/emulation/there/departed", json!(30_000))]);
+    let mut record = with(exchange(), &[("/emulation/forward/departed", json!(30_000))]);
     assert!(broken(&record).contains(&"emulator-within-wire"));
     // 30,000 packets of 84 bytes take 2.016 s.
     let flows = record["flows"].as_array_mut().unwrap();
@@ -403,12 +403,20 @@ fn a_burst_is_offered_over_its_whole_period() {
 
 #[test]
 fn packets_and_processors_that_cannot_be_break_a_law() {
-    breaks("emulator-balances", stream(), &[("/emulation/there/departed", json!(540))]);
-    breaks("emulator-balances", stream(), &[("/emulation/there/missed", json!(1))]);
-    let flood = [("/emulation/there/missed", json!(1)), (GOODPUT, json!(1e7 * 1000.0 / 1066.0))];
+    breaks("emulator-balances", stream(), &[("/emulation/forward/departed", json!(540))]);
+    breaks("emulator-balances", stream(), &[("/emulation/forward/missed", json!(1))]);
+    let flood = [("/emulation/forward/missed", json!(1)), (GOODPUT, json!(1e7 * 1000.0 / 1066.0))];
     assert!(!broken(&with(stream(), &flood)).contains(&"emulator-balances"));
-    breaks("emulator-carried-what-arrived", stream(), &[("/emulation/there/departed", json!(499))]);
-    breaks("emulator-carried-what-arrived", exchange(), &[("/emulation/back/departed", json!(3))]);
+    breaks(
+        "emulator-carried-what-arrived",
+        stream(),
+        &[("/emulation/forward/departed", json!(499))],
+    );
+    breaks(
+        "emulator-carried-what-arrived",
+        exchange(),
+        &[("/emulation/reverse/departed", json!(3))],
+    );
     breaks(
         "cpu-within-machine",
         stream(),

@@ -32,7 +32,7 @@ pub(super) enum Kind {
 pub(super) struct Group<'a> {
     pub(super) kind: Kind,
     pub(super) point: &'a Point,
-    pub(super) words: String,
+    pub(super) options: String,
     pub(super) runs: Vec<&'a Record>,
 }
 
@@ -44,7 +44,7 @@ impl Group<'_> {
 
     /// Rate of the wire in bit/s.
     pub(super) fn rate_bps(&self) -> Option<f64> {
-        self.point.words()?.rate_bps()
+        self.point.link_options()?.rate_bps()
     }
 
     pub(super) fn is_offloaded(&self) -> bool {
@@ -66,8 +66,12 @@ pub(super) fn groups(records: &[Record]) -> Vec<Group<'_>> {
             Some((_, group)) => group.runs.push(record),
             None => {
                 let plan = plans.iter().position(|plan| *plan == digest).unwrap_or_default();
-                let words = record.point.words().map(|words| words.to_string()).unwrap_or_default();
-                let group = Group { kind, point: &record.point, words, runs: vec![record] };
+                let options = record
+                    .point
+                    .link_options()
+                    .map(|options| options.to_string())
+                    .unwrap_or_default();
+                let group = Group { kind, point: &record.point, options, runs: vec![record] };
                 groups.push(((plan, record.place.point), group));
             }
         }
@@ -87,12 +91,12 @@ fn counts(record: &Record) -> bool {
 }
 
 fn kind(point: &Point) -> Option<Kind> {
-    let words = point.words()?;
+    let options = point.link_options()?;
     Some(match point.pattern {
-        _ if words.losses().is_some() => Kind::Loss,
-        _ if words.jitter().is_some() => Kind::Jitter,
+        _ if options.losses().is_some() => Kind::Loss,
+        _ if options.jitter().is_some() => Kind::Jitter,
         Pattern::Stream if point.probe.is_some() => Kind::Loaded,
-        Pattern::Stream if words.rate_bps().is_some() => Kind::Rate,
+        Pattern::Stream if options.rate_bps().is_some() => Kind::Rate,
         Pattern::Stream => Kind::Highest,
         Pattern::Rr | Pattern::PingPong => Kind::Delay,
         Pattern::PingPing | Pattern::Crr | Pattern::Burst | Pattern::Mpi | Pattern::Shop => {
@@ -152,7 +156,7 @@ fn row(
     });
     CalibrationRow {
         what,
-        words: group.words.clone(),
+        options: group.options.clone(),
         offloaded: group.is_offloaded(),
         asked,
         delivered: found.value,
@@ -213,7 +217,7 @@ fn delay(group: &Group<'_>, host_ns: &BTreeMap<u32, f64>, confidence: f64) -> Ve
 fn late_ns(run: &Record) -> Option<f64> {
     let emulation = run.emulation.as_ref()?;
     let late = |way: &EmulatedWay| way.late_p99_ns;
-    let latest = [&emulation.there, &emulation.back].into_iter().filter_map(late).max()?;
+    let latest = [&emulation.forward, &emulation.reverse].into_iter().filter_map(late).max()?;
     Some(latest as f64)
 }
 
@@ -247,7 +251,7 @@ fn rate(group: &Group<'_>, confidence: f64) -> Option<CalibrationRow> {
 /// Share lost on the path, without drops of sockets. Binomial if losses are independent; otherwise the runs are the
 /// samples.
 fn loss(group: &Group<'_>, confidence: f64) -> Option<CalibrationRow> {
-    let losses = group.point.words()?.losses()?;
+    let losses = group.point.link_options()?.losses()?;
     let counts = |run: &Record| {
         let flow = run.load().next()?;
         Some((flow.drops.lost.saturating_sub(flow.drops.socket), flow.sent.calls))
@@ -267,7 +271,7 @@ fn loss(group: &Group<'_>, confidence: f64) -> Option<CalibrationRow> {
 
 /// Standard deviation of the RTT over the square root of two: its two delays are independent and equally distributed.
 fn jitter(group: &Group<'_>, confidence: f64) -> Option<CalibrationRow> {
-    let asked = group.point.words()?.jitter()?.0 as f64;
+    let asked = group.point.link_options()?.jitter()?.0 as f64;
     let one_way = |run: &Record| {
         let rtt_ns = run.load().next()?.rtt_ns.as_ref()?.deviation_ns()?;
         Some(rtt_ns / std::f64::consts::SQRT_2)

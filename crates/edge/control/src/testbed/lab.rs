@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use fabricmark_host::allow_files;
 use fabricmark_lab::{Backend, Lab, Traffic, Way, Wiring};
-use fabricmark_link::{HostBus, LinkWords};
+use fabricmark_link::{HostBus, LinkOptions};
 use fabricmark_plan::{Plan, Point, RELAY, Role};
 use fabricmark_units::Nanos;
 use fabricmark_wire::{self as wire, Link};
 
 use super::local::Loopback;
 use super::paths::{Ways, parse, ways};
-use super::{Testbed, on_one_machine};
+use super::{PathTraffic, Testbed, on_one_machine};
 use crate::attachment::{Attachment, NodeFacts};
 use crate::error::PlanError;
 use crate::node::Node;
@@ -61,8 +61,8 @@ impl InLab {
             }
             for (number, wiring) in wirings.into_iter().enumerate() {
                 let mut topology = wiring.topology(&format!("link{number}"))?;
-                for words in topology.links.iter_mut().flat_map(|wire| &mut wire.words) {
-                    set_traces(words, plan);
+                for options in topology.links.iter_mut().flat_map(|wire| &mut wire.options) {
+                    set_traces(options, plan);
                 }
                 topologies.push((Some(wiring), topology));
             }
@@ -107,9 +107,9 @@ impl InLab {
 }
 
 /// Gives link options that name traces their texts, which were checked when they were read.
-fn set_traces(words: &mut LinkWords, plan: &Plan) {
+fn set_traces(options: &mut LinkOptions, plan: &Plan) {
     let read = |file: &str| plan.link_traces.get(file).cloned().ok_or_else(String::new);
-    let _ = words.read_files(read);
+    let _ = options.read_files(read);
 }
 
 /// Whether two addresses of a lab are in one network.
@@ -205,17 +205,17 @@ impl Testbed for InLab {
         Some(way.filter(|way| !way.has_jitter).map_or(Nanos(0), |way| way.rtt))
     }
 
-    fn drops(&self, point: &Point) -> Result<u64, PlanError> {
+    fn drops(&self, point: &Point, traffic: &PathTraffic) -> Result<u64, PlanError> {
         let Some(network) = self.network(point) else { return Ok(0) };
         let ends = [Role::Client, Role::Server].map(|role| self.name(role, point));
         // What left the links and found no room before the bus of a host.
         let buses = network.lab.shared_traffic()?.into_iter();
         let buses = buses.filter(|shared| ends.contains(&shared.name.as_str()));
-        let links = self.traffic(point)?.into_iter().flatten().flatten();
-        Ok(links.chain(buses).map(|traffic| traffic.lost_packets()).sum())
+        let links = traffic.iter().flatten().map(Traffic::lost_packets);
+        Ok(links.chain(buses.map(|traffic| traffic.lost_packets())).sum())
     }
 
-    fn traffic(&self, point: &Point) -> Result<Option<[Vec<Traffic>; 2]>, PlanError> {
+    fn traffic(&self, point: &Point) -> Result<Option<PathTraffic>, PlanError> {
         let Some(network) = self.network(point) else { return Ok(None) };
         let traffic = network.lab.traffic()?;
         let of_link = |(link, end): (usize, usize)| traffic[2 * link + end].clone();

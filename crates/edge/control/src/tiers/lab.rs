@@ -54,13 +54,13 @@ fn topology(links: &[Vec<Link>; 3]) -> String {
     for (segment, links) in links.iter().enumerate() {
         let [before, after] = [Tier::ALL[segment], Tier::ALL[segment + 1]].map(Tier::name);
         for (number, link) in links.iter().enumerate() {
-            let words = match link {
+            let options = match link {
                 Link::Veth { mtu } => format!("mtu={mtu}"),
                 link => format!("link={link}"),
             };
             let _ = writeln!(
                 text,
-                "[links.{}]\nbetween = ['{before}', '{after}']\nwords = '{words}'",
+                "[links.{}]\nbetween = ['{before}', '{after}']\noptions = '{options}'",
                 name(segment, number)
             );
         }
@@ -126,6 +126,6 @@ mod tests {
         let app_db = ["app-db0", "app-db1", "app-db2"];
         assert_eq!(names[..4], [&app_db[..], &["client-web0"]].concat());
         assert_eq!(names[4..], ["web-app0", "web-app1", "web-app2"]);
-        assert!(text.contains("words = 'link=ipoib:4X-DDR'"), "{text}");
+        assert!(text.contains("options = 'link=ipoib:4X-DDR'"), "{text}");
     }
 }

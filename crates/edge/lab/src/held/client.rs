@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use fabricmark_link::LinkWords;
+use fabricmark_link::LinkOptions;
 use rustix::fs::{FlockOperation, flock, fstat};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -101,17 +101,17 @@ impl Lab {
     }
 
     /// Changes the options of a link for packets from one of its ends, or from both. Traces are read here, relative to the current folder of this process.
-    pub fn change(&self, link: &str, from: Option<&str>, words: &str) -> Result<(), HeldError> {
+    pub fn change(&self, link: &str, from: Option<&str>, options: &str) -> Result<(), HeldError> {
         // The holder rejects options that cannot be parsed.
-        let parsed = words.parse::<LinkWords>().unwrap_or_default();
+        let parsed = options.parse::<LinkOptions>().unwrap_or_default();
         let read = |file: &str| {
             let refused =
                 |error| HeldError::Refused(format!("cannot read the trace {file}: {error}"));
             Ok((file.to_owned(), fs::read_to_string(file).map_err(refused)?))
         };
         let traces = parsed.files().map(read).collect::<Result<_, HeldError>>()?;
-        let (link, from, words) = (link.to_owned(), from.map(str::to_owned), words.to_owned());
-        let request = Request::Change { link, from, words, traces };
+        let (link, from, options) = (link.to_owned(), from.map(str::to_owned), options.to_owned());
+        let request = Request::Change { link, from, options, traces };
         message::check_length(&request)?;
         self.ask(&request).map(|_| ())
     }

@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 use fabricmark_host::allow_files;
-use fabricmark_link::LinkWords;
+use fabricmark_link::LinkOptions;
 use fabricmark_wire::Family;
 
 use super::HeldError;
@@ -16,6 +16,7 @@ use super::place::{Named, Place, unusable};
 use super::remnant;
 use crate::network::Lab;
 use crate::privilege;
+use crate::route::carries;
 
 /// Time for a client to send its request and to read the answer; others wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -48,7 +49,12 @@ fn build(order: &Order) -> Result<(Place, UnixListener, Lab), HeldError> {
     let network = Lab::build(topology, order.seed, None)?;
     let place = Place::in_folder(order.folder.clone())?;
     let path = place.socket(&order.lab);
-    let listener = UnixListener::bind(&path).map_err(unusable(&path))?;
+    // A socket that refuses connections is that of a lab that is gone, so it gets its name once it listens.
+    let unfinished = path.with_extension("new");
+    let listener = UnixListener::bind(&unfinished).map_err(unusable(&unfinished))?;
+    fs::rename(&unfinished, &path)
+        .inspect_err(|_| drop(fs::remove_file(&unfinished)))
+        .map_err(unusable(&path))?;
     Ok((place, listener, network))
 }
 
@@ -85,8 +91,8 @@ impl Holder {
                 Ok(()) => return,
                 Err(error) => Err(error),
             },
-            Request::Change { link, from, words, traces } => {
-                self.change(&link, from.as_deref(), &words, &traces).map(|()| Reply::Done)
+            Request::Change { link, from, options, traces } => {
+                self.change(&link, from.as_deref(), &options, &traces).map(|()| Reply::Done)
             }
             Request::Down => return,
         };
@@ -109,7 +115,7 @@ impl Holder {
         &mut self,
         link: &str,
         from: Option<&str>,
-        words: &str,
+        options: &str,
         traces: &BTreeMap<String, String>,
     ) -> Result<(), HeldError> {
         let links = &self.network.topology().links;
@@ -124,11 +130,12 @@ impl Holder {
             })
         };
         let end = from.map(end).transpose()?;
-        let mut words: LinkWords = words.parse().map_err(|error| refused(format!("{error}")))?;
+        let mut options: LinkOptions =
+            options.parse().map_err(|error| refused(format!("{error}")))?;
         let read =
             |file: &str| traces.get(file).cloned().ok_or_else(|| "it was not sent".to_owned());
-        words.read_files(read).map_err(refused)?;
-        Ok(self.network.change(place, end, &words)?)
+        options.read_files(read).map_err(refused)?;
+        Ok(self.network.change(place, end, &options)?)
     }
 
     fn report(&self) -> Result<Report, HeldError> {
@@ -139,7 +146,9 @@ impl Holder {
             addresses: topology
                 .ends(name)
                 .map(|(link, end)| {
-                    [Family::V4, Family::V6].map(|family| topology.address(link, end, family))
+                    let families = [Family::V4, Family::V6].into_iter();
+                    let families = families.filter(|&family| carries(topology, link, family));
+                    families.map(|family| topology.address(link, end, family)).collect()
                 })
                 .collect(),
         });
@@ -162,7 +171,7 @@ impl Holder {
             from: wire.between[end].clone(),
             to: wire.between[1 - end].clone(),
             backend: wire.backend,
-            words: wire.words[end].to_string(),
+            options: wire.options[end].to_string(),
             packets: (&traffic).into(),
             duplicated: traffic.duplicated.packets,
             device_drops: traffic.device_drops,

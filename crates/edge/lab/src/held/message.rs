@@ -44,8 +44,8 @@ pub(crate) enum Request {
         link: String,
         /// Only for packets from this node; `None`: in both directions.
         from: Option<String>,
-        words: String,
-        /// Texts of the traces that the words name, by file name.
+        options: String,
+        /// Texts of the traces that the options name, by file name.
         traces: BTreeMap<String, String>,
     },
     Down,
@@ -110,8 +110,8 @@ pub struct NodeReport {
     pub name: String,
     /// `host`, `router`, `switch` or `hub`.
     pub kind: String,
-    /// IPv4 and IPv6 address on each of its links.
-    pub addresses: Vec<[std::net::IpAddr; 2]>,
+    /// IPv4 address on each of its links, and IPv6 address where the MTU allows one.
+    pub addresses: Vec<Vec<std::net::IpAddr>>,
 }
 
 /// Counters of a switch, a hub or a bus.
@@ -139,7 +139,7 @@ pub struct PathReport {
     /// What carries its packets.
     pub backend: Backend,
     /// Options of the link in this direction.
-    pub words: String,
+    pub options: String,
     /// Packets from `from` to `to`.
     #[serde(flatten)]
     pub packets: Packets,

@@ -59,17 +59,22 @@ impl Place {
 
     /// The labs that are up, sorted by name. Ends what is left of others.
     pub fn labs(&self) -> Result<Vec<Lab>, HeldError> {
+        use io::ErrorKind::{ConnectionRefused, NotFound};
+
         let mut labs = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(unusable(&self.folder))? {
             let file = entry.map_err(unusable(&self.folder))?.file_name();
             let Some(named) = file.to_str().and_then(Named::of_file) else { continue };
             let path = self.socket(&named);
-            if let Ok(stream) = UnixStream::connect(&path) {
-                labs.push(Lab { named, stream });
-            } else {
-                remnant::end(&named);
-                // Another call may have removed it.
-                let _ = fs::remove_file(path);
+            match UnixStream::connect(&path) {
+                Ok(stream) => labs.push(Lab { named, stream }),
+                Err(error) if matches!(error.kind(), ConnectionRefused | NotFound) => {
+                    remnant::end(&named);
+                    // Another call may have removed it.
+                    let _ = fs::remove_file(path);
+                }
+                // It may be up, but is not this user's, or this process has no descriptor left.
+                Err(_) => {}
             }
         }
         labs.sort_by(|one, other| one.named.cmp(&other.named));

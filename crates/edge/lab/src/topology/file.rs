@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabricmark_link::LinkWords;
-use fabricmark_plan::{DEVICE_NAME_MAX, is_device_name};
+use fabricmark_link::LinkOptions;
+use fabricmark_plan::{DEVICE_NAME_MAX, Offload, is_device_name};
 use serde::Deserialize;
 
 use super::junction::{FileHub, FileSwitch};
@@ -49,14 +49,14 @@ struct FileLink {
     between: [String; 2],
     /// Options of both directions.
     #[serde(default)]
-    words: String,
-    /// Options from the first end to the second, which add to `words` or replace them.
+    options: String,
+    /// Options from the first end to the second, which add to `options` or replace them.
     #[serde(default)]
-    there: String,
+    forward: String,
     /// Options from the second end to the first.
     #[serde(default)]
-    back: String,
-    single: Option<bool>,
+    reverse: String,
+    offload: Option<Offload>,
     #[serde(default)]
     backend: Backend,
 }
@@ -69,12 +69,12 @@ struct FileChain {
     between: [String; 2],
     routers: usize,
     #[serde(default)]
-    words: String,
+    options: String,
     #[serde(default)]
-    there: String,
+    forward: String,
     #[serde(default)]
-    back: String,
-    single: Option<bool>,
+    reverse: String,
+    offload: Option<Offload>,
     #[serde(default)]
     backend: Backend,
 }
@@ -124,8 +124,8 @@ impl File {
         for (place, wire) in topology.links.iter().enumerate() {
             let of_link = |error| format!("link `{}`: {error}", wire.name);
             topology.check_link(place).map_err(of_link)?;
-            for words in &wire.words {
-                Qdiscs::of(wire.backend, words).map_err(of_link)?;
+            for options in &wire.options {
+                Qdiscs::of(wire.backend, options).map_err(of_link)?;
             }
         }
         Ok(topology)
@@ -133,7 +133,8 @@ impl File {
 
     /// Adds the routers and links of a chain.
     fn expand(&mut self, name: &str, chain: FileChain) -> Result<(), String> {
-        let FileChain { between, routers: count, words, there, back, single, backend } = chain;
+        let FileChain { between, routers: count, options, forward, reverse, offload, backend } =
+            chain;
         if count >= LINKS_MAX {
             return Err(too_many_links(count.saturating_add(1)));
         }
@@ -152,9 +153,9 @@ impl File {
         }
         for number in 1..=count + 1 {
             let between = [router(number - 1), router(number)];
-            let (words, there, back) = (words.clone(), there.clone(), back.clone());
+            let (options, forward, reverse) = (options.clone(), forward.clone(), reverse.clone());
             let link = format!("{name}-{number}");
-            let file = FileLink { between, words, there, back, single, backend };
+            let file = FileLink { between, options, forward, reverse, offload, backend };
             if self.links.insert(link.clone(), file).is_some() {
                 return Err(two_things(&link));
             }
@@ -171,11 +172,11 @@ impl FileLink {
         junctions: &BTreeMap<String, Junction>,
         read: Read<'_>,
     ) -> Result<Wire, String> {
-        let Self { between, words, there, back, single, backend } = self;
+        let Self { between, options, forward, reverse, offload, backend } = self;
         check_name("link", &name)?;
-        // Every namespace has a loopback device of this name.
-        if name == "lo" {
-            return Err(bad_name("link", &name));
+        // The loopback device, and the directories of sysctls for all devices.
+        if matches!(name.as_str(), "lo" | "all" | "default") {
+            return Err(format!("link `{name}`: the kernel reserves this name; use another one"));
         }
         if let Some(node) = between.iter().find(|node| !known.contains(node.as_str())) {
             let nearest = known.iter().map(|known| (strsim::jaro_winkler(known, node), known));
@@ -191,22 +192,23 @@ impl FileLink {
         }
         let mut parse = |text: &str| {
             let of_link = |error: String| format!("link `{name}`: {error}");
-            let mut words: LinkWords = text.parse().map_err(|error| of_link(format!("{error}")))?;
-            words.read_files(&mut *read).map_err(of_link)?;
-            Ok::<_, String>(words)
+            let mut options: LinkOptions =
+                text.parse().map_err(|error| of_link(format!("{error}")))?;
+            options.read_files(&mut *read).map_err(of_link)?;
+            Ok::<_, String>(options)
         };
-        let mut both = LinkWords::default();
+        let mut both = LinkOptions::default();
         for junction in between.iter().filter_map(|node| junctions.get(node)) {
-            both.merge(&junction.words_of_links());
+            both.merge(&junction.options_of_links());
         }
-        both.merge(&parse(&words)?);
+        both.merge(&parse(&options)?);
         let mut direction = |text: &str| {
-            let mut words = both.clone();
-            words.merge(&parse(text)?);
-            Ok::<_, String>(words)
+            let mut options = both.clone();
+            options.merge(&parse(text)?);
+            Ok::<_, String>(options)
         };
-        let words = [direction(&there)?, direction(&back)?];
-        Ok(Wire { name, between, words, single, backend, adapter: None })
+        let options = [direction(&forward)?, direction(&reverse)?];
+        Ok(Wire { name, between, options, offload, backend, adapter: None })
     }
 }
 

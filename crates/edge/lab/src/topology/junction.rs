@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use fabricmark_link::{Forwarding, LinkWords};
+use fabricmark_link::{Forwarding, LinkOptions};
 use fabricmark_units::Nanos;
 use fabricmark_wire::{Link, MTU_DEFAULT};
 use serde::Deserialize;
@@ -81,15 +81,15 @@ impl Junction {
     }
 
     /// Default options of its links: the MTU of a hub.
-    pub(super) fn words_of_links(&self) -> LinkWords {
-        let mut words = LinkWords::default();
+    pub(super) fn options_of_links(&self) -> LinkOptions {
+        let mut options = LinkOptions::default();
         if let Self::Hub { link } = self
             && link.mtu() != MTU_DEFAULT
         {
             // Options accept each MTU that a link can have.
-            let _ = words.set("mtu", &link.mtu().to_string());
+            let _ = options.set("mtu", &link.mtu().to_string());
         }
-        words
+        options
     }
 }
 

@@ -49,18 +49,18 @@ impl Topology {
         links.extend(self.links_between(None, relay, to)?);
         let way = self.way_over(links)?;
         let is_of_mtu =
-            |&(link, end): &(usize, usize)| self.links[link].words[end].mtu() == way.mtu;
+            |&(link, end): &(usize, usize)| self.links[link].options[end].mtu() == way.mtu;
         let path = way.path.filter(|_| way.links.iter().all(is_of_mtu));
         Some(Way { path, ..way })
     }
 
     fn way_over(&self, links: Vec<(usize, usize)>) -> Option<Way> {
         let directions = || links.iter().flat_map(|&(link, end)| [(link, end), (link, 1 - end)]);
-        let words = |(link, end): (usize, usize)| &self.links[link].words[end];
+        let options = |(link, end): (usize, usize)| &self.links[link].options[end];
         Some(Way {
-            mtu: directions().map(|one| words(one).mtu()).min()?,
-            rtt: Nanos(directions().map(|one| words(one).delay().0).sum()),
-            has_jitter: directions().any(|one| words(one).has_jitter()),
+            mtu: directions().map(|one| options(one).mtu()).min()?,
+            rtt: Nanos(directions().map(|one| options(one).delay().0).sum()),
+            has_jitter: directions().any(|one| options(one).has_jitter()),
             offload: directions()
                 .filter(|&(link, end)| !self.is_at_junction(link, end))
                 .map(|(link, end)| self.offload(link, end))
@@ -135,7 +135,7 @@ impl Topology {
                 (None, None) => (self.technology(link, end)?, None),
             };
             if medium.is_none() && self.technology(link, 1 - end) != Some(technology)
-                || wire.words.iter().any(|words| words.mtu() != technology.mtu())
+                || wire.options.iter().any(|options| options.mtu() != technology.mtu())
             {
                 return None;
             }
@@ -157,13 +157,13 @@ impl Topology {
 
     /// Technology of a link in one direction, if it alone determines rate, MTU and framing.
     fn technology(&self, link: usize, end: usize) -> Option<Link> {
-        let words = &self.links[link].words[end];
-        let technology = words.link()?;
+        let options = &self.links[link].options[end];
+        let technology = options.link()?;
         let rate_bps = technology.rate_bps()?.as_f64();
-        let framing = words.describe().wire.and_then(|wire| wire.framing);
-        let is_all = words.mtu() == technology.mtu()
+        let framing = options.describe().wire.and_then(|wire| wire.framing);
+        let is_all = options.mtu() == technology.mtu()
             && framing == Some(technology)
-            && words.rate_bps().is_some_and(|bps| (bps / rate_bps - 1.0).abs() < 1e-9);
+            && options.rate_bps().is_some_and(|bps| (bps / rate_bps - 1.0).abs() < 1e-9);
         is_all.then_some(technology)
     }
 }
@@ -177,9 +177,9 @@ mod tests {
     #[test]
     fn a_way_has_the_links_that_packets_cross_with_their_delays_and_wires() {
         let text = "[hosts.a]\n[hosts.b]\n[routers.r]\n[switches.s]\n\
-                    [links.l0]\nbetween = ['s', 'a']\nwords = 'link=ethernet:1G'\n\
-                    [links.l1]\nbetween = ['s', 'r']\nwords = 'link=ethernet:1G rtt=4ms'\n\
-                    [links.l2]\nbetween = ['r', 'b']\nwords = 'link=ethernet:100M rtt=6ms'\n";
+                    [links.l0]\nbetween = ['s', 'a']\noptions = 'link=ethernet:1G'\n\
+                    [links.l1]\nbetween = ['s', 'r']\noptions = 'link=ethernet:1G rtt=4ms'\n\
+                    [links.l2]\nbetween = ['r', 'b']\noptions = 'link=ethernet:100M rtt=6ms'\n";
         let topology = Topology::parse(text).unwrap();
         let way = topology.way("a", "b").unwrap();
         assert_eq!(way.links, [(0, 1), (1, 0), (2, 0)]);
@@ -206,16 +206,16 @@ mod tests {
     #[test]
     fn packets_are_single_where_all_nodes_of_a_way_send_or_segment_them_so() {
         let text = "[hosts.a]\n[hosts.b]\n[hosts.c]\n[hosts.d]\n[switches.s]\n\
-                    [links.l0]\nbetween = ['a', 's']\nsingle = true\n\
-                    [links.l1]\nbetween = ['b', 's']\nwords = 'loss=1%'\n\
-                    [links.l2]\nbetween = ['c', 's']\nsingle = false\n\
-                    [links.l3]\nbetween = ['d', 's']\nsingle = true\n";
+                    [links.l0]\nbetween = ['a', 's']\noffload = 'off'\n\
+                    [links.l1]\nbetween = ['b', 's']\noptions = 'loss=1%'\n\
+                    [links.l2]\nbetween = ['c', 's']\noffload = 'on'\n\
+                    [links.l3]\nbetween = ['d', 's']\noffload = 'off'\n";
         let offload = |text: &str, to| Topology::parse(text).unwrap().way("a", to).unwrap().offload;
         assert_eq!(
             ["b", "c", "d"].map(|to| offload(text, to)),
             [Offload::Off, Offload::On, Offload::Off]
         );
-        let segmented = text.replace("single = true", "");
+        let segmented = text.replace("offload = 'off'", "");
         assert_eq!(offload(&segmented, "b"), Offload::Hosts);
     }
 
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn hosts_do_not_forward_and_a_wire_without_a_technology_has_no_path() {
         let text = "[hosts.a]\n[hosts.b]\n[hosts.c]\n[routers.r]\n\
-                    [links.l0]\nbetween = ['a', 'b']\nwords = 'rate=1G'\n[links.l1]\nbetween = ['b', 'c']\n\
+                    [links.l0]\nbetween = ['a', 'b']\noptions = 'rate=1G'\n[links.l1]\nbetween = ['b', 'c']\n\
                     [links.l2]\nbetween = ['a', 'r']\n[links.l3]\nbetween = ['r', 'c']\n";
         let topology = Topology::parse(text).unwrap();
         assert_eq!(topology.way("a", "c").unwrap().links, [(2, 0), (3, 0)]);

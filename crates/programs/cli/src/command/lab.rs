@@ -92,8 +92,8 @@ fn exec(options: &Exec) -> Failure {
 }
 
 fn link(options: &Link) -> Result<(), Failure> {
-    let Link { which, from, link, words } = options;
-    Ok(find(which)?.change(link, from.as_deref(), &words.join(" "))?)
+    let Link { which, from, link, options } = options;
+    Ok(find(which)?.change(link, from.as_deref(), &options.join(" "))?)
 }
 
 fn show(options: &Show) -> Result<(), Failure> {
@@ -114,16 +114,16 @@ fn network(report: &Report) -> Network {
     let place = |name: &str| report.nodes.iter().position(|node| node.name == name);
     // The two directions of a link follow each other.
     let links = report.paths.chunks(2).filter_map(|ways| {
-        let [there, back] = ways else { return None };
-        let options = |path: &PathReport| path.words.split(' ').map(str::to_owned).collect();
-        let mut of_both: Vec<String> = options(there);
-        if there.words != back.words {
-            let way = |path: &PathReport| format!("{} → {}: {}", path.from, path.to, path.words);
-            of_both = vec![way(there), way(back)];
+        let [forward, reverse] = ways else { return None };
+        let options = |path: &PathReport| path.options.split(' ').map(str::to_owned).collect();
+        let mut of_both: Vec<String> = options(forward);
+        if forward.options != reverse.options {
+            let way = |path: &PathReport| format!("{} → {}: {}", path.from, path.to, path.options);
+            of_both = vec![way(forward), way(reverse)];
         }
         of_both.retain(|option| !option.is_empty());
-        let between = [place(&there.from)?, place(&there.to)?];
-        Some(NetworkLink { name: there.link.clone(), between, options: of_both })
+        let between = [place(&forward.from)?, place(&forward.to)?];
+        Some(NetworkLink { name: forward.link.clone(), between, options: of_both })
     });
     let title = report.title.as_deref().map(|title| format!(": {title}")).unwrap_or_default();
     Network {
@@ -188,8 +188,8 @@ fn path_row(path: &PathReport) -> [String; 9] {
         count(path.packets.dropped),
         count(path.trains),
         match path.backend {
-            Backend::Emulator => path.words.clone(),
-            backend => format!("{backend}: {}", path.words),
+            Backend::Emulator => path.options.clone(),
+            backend => format!("{backend}: {}", path.options),
         },
     ]
 }
@@ -225,7 +225,7 @@ mod tests {
             from: "client".to_owned(),
             to: "server".to_owned(),
             backend: Backend::Netem,
-            words: "rtt=400ms".to_owned(),
+            options: "rtt=400ms".to_owned(),
             packets: packets(1000, 990, 7, 3),
             duplicated: 0,
             device_drops: 2,
@@ -235,7 +235,7 @@ mod tests {
         let node = NodeReport {
             name: "client".to_owned(),
             kind: "host".to_owned(),
-            addresses: vec![[[10, 71, 0, 1].into(), [0xfd71, 0, 0, 0, 0, 0, 0, 1].into()]],
+            addresses: vec![vec![[10, 71, 0, 1].into(), [0xfd71, 0, 0, 0, 0, 0, 0, 1].into()]],
         };
         let report = Report {
             name: "lfn".to_owned(),

@@ -292,6 +292,11 @@ fn plan(options: &Measure, levels: &Where, target: &Target) -> Result<Plan, Fail
     refuse_without_effect(&given, &variants, &plan)?;
     check_requirements(&options.require, &plan.points)?;
     plan.amount = options.amount();
+    if plan.amount.is_some() && plan.points.iter().any(|point| point.prober().is_some()) {
+        return Err(Failure::input(
+            "a probe needs a load that ends by its duration: leave out -n and -k",
+        ));
+    }
     plan.omit_ns = options.omit.unwrap_or_default();
     plan.steady = options.steady.map(|Percent(share)| share);
     plan.cpus.clone_from(&options.cpu);

@@ -84,7 +84,7 @@ pub struct Link {
     pub link: String,
     /// Link options to change, such as rtt=400ms loss=1e-6; other options keep their values
     #[arg(required = true, value_name = "OPTION=VALUE")]
-    pub words: Vec<String>,
+    pub options: Vec<String>,
 }
 
 /// Options of `lab show`.

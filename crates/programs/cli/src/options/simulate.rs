@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use fabricmark_link::LinkWords;
+use fabricmark_link::LinkOptions;
 use fabricmark_tcpsim::HyStart;
 use fabricmark_units::{BitRate, Bytes, Nanos};
 use fabricmark_wire::Family;
@@ -16,11 +16,11 @@ use super::stack::family;
 pub struct Simulate {
     /// Link options, such as rtt=400ms link=ethernet:100G,mtu=9000
     #[arg(value_name = "OPTION=VALUE", required_unless_present = "against")]
-    pub words: Vec<String>,
+    pub link_options: Vec<String>,
     /// Link options of the reverse direction, which add to those of the forward direction or override them, such as
     /// "rate=10M loss=none"
-    #[arg(long, value_name = "OPTIONS", value_parser = |text: &str| text.parse::<LinkWords>())]
-    pub back: Option<LinkWords>,
+    #[arg(long, value_name = "OPTIONS", value_parser = |text: &str| text.parse::<LinkOptions>())]
+    pub reverse: Option<LinkOptions>,
     /// Rates that override that of the link, separated by commas; each is simulated
     #[arg(long, value_name = "RATE", value_delimiter = ',')]
     pub rate: Vec<BitRate>,
@@ -62,7 +62,7 @@ pub struct Simulate {
     /// Compare the model with an experiment over emulated links; DIR is the folder of its
     /// results
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "words", "rate", "congestion", "duration", "interval", "pacing", "family", "distance", "plot",
+        "link_options", "rate", "congestion", "duration", "interval", "pacing", "family", "distance", "plot",
     ])]
     pub against: Option<PathBuf>,
     /// Name of that experiment

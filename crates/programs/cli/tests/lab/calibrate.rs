@@ -95,7 +95,7 @@ fn a_calibration_goes_on_where_it_was_and_is_what_later_runs_carry() {
         assert_eq!(count(what), rows, "{what}");
     }
     for row in &calibration.rows {
-        assert!(row.delivered.is_finite() && !row.words.is_empty(), "{row:?}");
+        assert!(row.delivered.is_finite() && !row.options.is_empty(), "{row:?}");
         let is_judged =
             !matches!(row.what, Quantity::HostTime | Quantity::LoadedRate | Quantity::HighestRate);
         assert_eq!(row.holds.is_some(), is_judged, "{row:?}");
@@ -143,7 +143,7 @@ fn a_calibration_goes_on_where_it_was_and_is_what_later_runs_carry() {
 fn values(row: &CalibrationRow, records: &[Record]) -> Vec<f64> {
     let value = |run: &Record| {
         let emulation = run.emulation.as_ref()?;
-        let is_of_row = emulation.words == row.words && emulation.offloaded == row.offloaded;
+        let is_of_row = emulation.options == row.options && emulation.offloaded == row.offloaded;
         let counts = match &run.outcome {
             Outcome::Completed => !run.place.warm_up,
             Outcome::Invalid(reason) => !run.place.warm_up && reason.starts_with(THE_EMULATOR),
@@ -157,7 +157,7 @@ fn values(row: &CalibrationRow, records: &[Record]) -> Vec<f64> {
             Quantity::DelayP99 => run.figures.value(Figure::RttP99),
             Quantity::LoadedDelayP99 => run.figures.value(Figure::LoadedRttP99),
             Quantity::LateP99 | Quantity::LoadedLateP99 => {
-                Some(emulation.there.late_p99_ns.max(emulation.back.late_p99_ns)? as f64)
+                Some(emulation.forward.late_p99_ns.max(emulation.reverse.late_p99_ns)? as f64)
             }
             Quantity::Rate | Quantity::LoadedRate | Quantity::HighestRate => {
                 run.figures.value(Figure::Goodput)

@@ -34,16 +34,16 @@ fn what_an_emulated_link_did_is_in_the_record() {
     for record in counted(&records) {
         let key = record.point.key();
         let emulation = record.emulation.as_ref().unwrap();
-        assert_eq!(emulation.words, "rtt=4ms link=ethernet:100M", "{key}");
+        assert_eq!(emulation.options, "rtt=4ms link=ethernet:100M", "{key}");
         assert!(emulation.offloaded && record.point.offload == Some(Offload::On), "{key}");
-        let (there, back) = (emulation.there, emulation.back);
-        assert!(there.arrived > 0 && back.arrived > 0 || key.contains("udp"), "{key}");
+        let (forward, reverse) = (emulation.forward, emulation.reverse);
+        assert!(forward.arrived > 0 && reverse.arrived > 0 || key.contains("udp"), "{key}");
         // An unthrottled sender may be faster than the emulator; the record then has a warning.
         let is_said =
             record.warnings.iter().any(|warning| matches!(warning, Warning::MissedPackets { .. }));
-        assert!(there.missed + back.missed == 0 || is_flood(&key) && is_said, "{key}");
-        assert!(there.departed + there.dropped <= there.arrived, "{key}");
-        assert!(there.late_p99_ns.is_some(), "{key}");
+        assert!(forward.missed + reverse.missed == 0 || is_flood(&key) && is_said, "{key}");
+        assert!(forward.departed + forward.dropped <= forward.arrived, "{key}");
+        assert!(forward.late_p99_ns.is_some(), "{key}");
         if let Some(rtt) = record.figures.get(Figure::Rtt) {
             let floor = record.limits.rtt_floor.as_ref().unwrap().time_ns.as_f64();
             assert!(floor > 4e6 && rtt.value >= floor, "{key}: {} under {floor}", rtt.value);
@@ -65,9 +65,9 @@ fn packets_that_a_link_was_asked_to_lose_are_counted_as_its_own() {
     for record in counted(&bench.records()) {
         let (emulation, drops) = (record.emulation.as_ref().unwrap(), record.flows[0].drops);
         assert!(!emulation.offloaded);
-        assert!(emulation.there.dropped > 0 && drops.lost > 0, "{drops:?}");
+        assert!(emulation.forward.dropped > 0 && drops.lost > 0, "{drops:?}");
         assert_eq!(drops.unexplained, 0, "{drops:?}");
-        let dropped = (emulation.there.dropped + emulation.back.dropped) as f64;
+        let dropped = (emulation.forward.dropped + emulation.reverse.dropped) as f64;
         assert_eq!(record.figures.value(Figure::LinkDrops), Some(dropped));
     }
 }
@@ -159,6 +159,18 @@ fn a_plan_that_asks_for_a_steady_state_fails_if_the_rate_of_each_run_falls() {
     for record in counted(&bench.records()) {
         assert!(record.steady.unwrap().drift.unwrap().abs() <= 0.9);
     }
+}
+
+#[test]
+fn a_probe_counts_while_the_load_does_and_not_in_its_slow_start() {
+    let Some(bench) = bench("a probe beside slow start") else { return };
+    let answer = bench.measure("stream lab:ethernet:100M --rtt 50ms --probe -t 1s");
+    let Some(run) = counted_run(&answer) else { return };
+    let flows = run["flows"].as_array().unwrap();
+    let probe = flows.iter().find(|flow| flow["group"] == "probe").unwrap();
+    let count = |key: &str| probe["sent"][key].as_u64().unwrap();
+    // Slow start takes six doublings and eight RTTs more, 0.7 s. Without it nothing would be omitted.
+    assert!(3 * count("ramp_calls") > count("calls"), "{probe}");
 }
 
 /// Requests are further apart than the longest RTT, so that none waits for another: over a link that keeps the order it
@@ -279,8 +291,8 @@ fn a_receiver_offers_the_window_that_was_asked_for_and_no_more() {
     bench.plan(&plan(factors, "300ms"));
     bench.carries_out(&["run", "plan.toml"], &["report.html"]);
     for record in counted(&bench.records()) {
-        let there = record.emulation.as_ref().unwrap().there;
-        assert_eq!((there.dropped, there.missed), (0, 0), "{}", record.point.key());
+        let forward = record.emulation.as_ref().unwrap().forward;
+        assert_eq!((forward.dropped, forward.missed), (0, 0), "{}", record.point.key());
         let goodput_bps = record.figures.get(Figure::Goodput).unwrap().value;
         assert_unless_slowed(goodput_bps > 900e6, [record], &format!("{goodput_bps} bit/s"));
     }
@@ -445,7 +457,7 @@ fn a_plan_runs_over_the_way_between_two_nodes_of_a_topology() {
             assert!(floor_ns > 20e6 && rtt_ns >= floor_ns, "{key}: {rtt_ns} and {floor_ns}");
         }
         let emulation = record.emulation.as_ref().unwrap();
-        assert!(emulation.there.departed > 0 && emulation.back.departed > 0, "{key}");
+        assert!(emulation.forward.departed > 0 && emulation.reverse.departed > 0, "{key}");
     }
 }
 
@@ -667,7 +679,7 @@ fn groups_that_share_a_part_of_their_ways_count() {
         // 1,000 datagrams of 1,048 bytes a second for 0.4 s, whatever the other groups send.
         assert!((6e6..9e6).contains(&record.figures.value(Figure::Goodput).unwrap()), "{key}");
         let emulation = record.emulation.as_ref().unwrap();
-        let way = if key.contains("reverse") { emulation.back } else { emulation.there };
+        let way = if key.contains("reverse") { emulation.reverse } else { emulation.forward };
         assert!(way.departed_bytes.unwrap() >= 300 * 1_048, "{key}: {way:?}");
     }
 }

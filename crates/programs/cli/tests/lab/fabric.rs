@@ -19,8 +19,8 @@ const TWO: &str = "[hosts.client]\n[hosts.server]\n[links.wan]\nbetween = ['clie
 
 /// A host, a router and a host. Sorted by name, `far` is link 0 and `near` is link 1.
 const CHAIN: &str = "[hosts.client]\n[hosts.server]\n[routers.middle]\n\
-    [links.near]\nbetween = ['client', 'middle']\nwords = 'rtt=10ms'\n\
-    [links.far]\nbetween = ['middle', 'server']\nwords = 'rtt=10ms mtu=9000'\n";
+    [links.near]\nbetween = ['client', 'middle']\noptions = 'rtt=10ms'\n\
+    [links.far]\nbetween = ['middle', 'server']\noptions = 'rtt=10ms mtu=9000'\n";
 
 impl Bench {
     fn topology(&self, text: &str) -> PathBuf {
@@ -169,7 +169,7 @@ pub fn round_trips_over_a_router_are_those_of_both_links_and_change_with_them() 
         assert_eq!(count("arrived"), count("departed") + count("held"), "{path}");
         assert!(count("departed") >= 30 && count("device_drops") == 0, "{path}");
     }
-    assert_eq!(report["paths"][2]["words"], "rtt=30ms");
+    assert_eq!(report["paths"][2]["options"], "rtt=30ms");
     let text = stdout(&bench.lab(&["show"]));
     assert!(text.contains("middle  router  10.71.0.1 fd71::1 10.71.1.2 fd71:1::2"), "{text}");
     expect(&bench.lab(&["down"]), 0, &[]);
@@ -178,7 +178,7 @@ pub fn round_trips_over_a_router_are_those_of_both_links_and_change_with_them() 
 #[test]
 fn a_link_of_the_kernel_is_shown_and_changed_like_others() {
     let Some(bench) = bench("a link of the kernel") else { return };
-    bench.up(&format!("{TWO}backend = 'tbf'\nwords = 'rate=10M queue=50ms'"));
+    bench.up(&format!("{TWO}backend = 'tbf'\noptions = 'rate=10M queue=50ms'"));
     let (client, server) = ([10, 71, 0, 1].into(), [10, 71, 0, 2].into());
     round_trips(&bench.udp("client", client), &bench.udp("server", server));
     expect(&bench.lab(&["link", "--from", "client", "wan", "rate=20M"]), 0, &[]);
@@ -202,7 +202,7 @@ fn a_link_of_the_kernel_is_shown_and_changed_like_others() {
 #[test]
 fn a_lab_that_needs_what_the_kernel_lacks_is_refused_like_a_missing_program() {
     let Some(bench) = bench("a lab over netem") else { return };
-    bench.topology(&format!("{TWO}backend = 'netem'\nwords = 'rtt=20ms'"));
+    bench.topology(&format!("{TWO}backend = 'netem'\noptions = 'rtt=20ms'"));
     let output = bench.lab(&["up", "two.toml"]);
     if output.status.success() {
         let text = stdout(&bench.lab(&["show"]));
@@ -233,9 +233,9 @@ fn a_command_in_a_lab_is_the_users_own() {
 }
 
 #[test]
-fn devices_follow_the_words_of_a_link_that_changes() {
-    let Some(bench) = bench("devices that follow words") else { return };
-    bench.up(&format!("{TWO}words = 'rate=1G'\nback = 'loss=0.1%'"));
+fn devices_follow_the_options_of_a_link_that_changes() {
+    let Some(bench) = bench("devices that follow options") else { return };
+    bench.up(&format!("{TWO}options = 'rate=1G'\nreverse = 'loss=0.1%'"));
     let device = |node: &str| {
         let output = bench.lab(&["exec", node, "--", "ip", "-j", "-d", "link", "show", "wan"]);
         let devices: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
@@ -258,7 +258,7 @@ fn a_trace_is_read_beside_the_topology_file_and_for_a_live_link_where_one_stands
     let file = |name: &str, text: &str| fs::write(bench.folder.path().join(name), text).unwrap();
     let plans = bench.folder.path().join("plans");
     fs::create_dir(&plans).unwrap();
-    file("plans/two.toml", &format!("{TWO}words = 'trace=slow.trace'"));
+    file("plans/two.toml", &format!("{TWO}options = 'trace=slow.trace'"));
     expect(
         &bench.lab(&["up", "plans/two.toml"]),
         64,
@@ -275,7 +275,7 @@ fn a_trace_is_read_beside_the_topology_file_and_for_a_live_link_where_one_stands
     assert!(slowest >= Duration::from_millis(10), "{slowest:?}");
     expect(&bench.lab(&["link", "wan", "trace=fast.trace"]), 0, &[]);
     round_trips(&client, &server);
-    assert_eq!(bench.report()["paths"][0]["words"], "trace=fast.trace");
+    assert_eq!(bench.report()["paths"][0]["options"], "trace=fast.trace");
     expect(&bench.lab(&["link", "wan", "trace=no.trace"]), 64, &["cannot read the trace no.trace"]);
     file("bad.trace", "2\n1\n");
     expect(

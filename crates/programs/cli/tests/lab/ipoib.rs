@@ -58,7 +58,7 @@ fn both_modes_stay_within_their_ceilings_and_above_their_floors() {
         assert_eq!(record.outcome, Outcome::Completed, "{key}");
         assert_eq!((defect(record), above_the_wire(record)), (None, None), "{key}");
         let emulation = record.emulation.as_ref().unwrap();
-        assert_eq!(emulation.words, format!("link={}", record.point.link), "{key}");
+        assert_eq!(emulation.options, format!("link={}", record.point.link), "{key}");
         let figures = &record.figures;
         let figure = figures.get(Figure::Goodput).or(figures.get(Figure::HalfRtt)).unwrap();
         assert_eq!(figure.provenance, Provenance::Emulated, "{key}");
@@ -95,12 +95,12 @@ fn a_packet_of_connected_mode_crosses_as_one() {
         let is_connected = record.point.link.mtu() == 65_520;
         let counts = record.flows[0].sent;
         let asked = counts.calls + counts.ramp_calls;
-        let there = record.emulation.as_ref().unwrap().there;
+        let forward = record.emulation.as_ref().unwrap().forward;
         // In datagram mode each datagram has 17 fragments and a TCP segment at most 2,004 bytes; TCP adds ACKs in both.
-        let each = there.arrived as f64 / asked as f64;
+        let each = forward.arrived as f64 / asked as f64;
         let expected = if is_connected { 0.5..4.0 } else { 8.0..40.0 };
-        assert!(expected.contains(&each), "{key}: {counts:?} {there:?}");
-        assert_eq!(there.dropped + there.missed, 0, "{key}: {there:?}");
+        assert!(expected.contains(&each), "{key}: {counts:?} {forward:?}");
+        assert_eq!(forward.dropped + forward.missed, 0, "{key}: {forward:?}");
     }
 }
 
@@ -116,9 +116,9 @@ fn senders_wait_for_a_wire_at_their_device() {
     for record in records(&bench, &plan) {
         let key = record.point.key();
         assert_eq!((defect(&record), above_the_wire(&record)), (None, None), "{key}");
-        let there = record.emulation.as_ref().unwrap().there;
+        let forward = record.emulation.as_ref().unwrap().forward;
         // Even if the emulator is descheduled, its queue holds all that a sender submits meanwhile.
-        assert_eq!(there.dropped, 0, "{key}: the queue of the link overflowed: {there:?}");
+        assert_eq!(forward.dropped, 0, "{key}: the queue of the link overflowed: {forward:?}");
     }
 }
 
@@ -135,7 +135,7 @@ fn what_a_slow_link_far_away_cannot_carry_is_dropped_and_counted() {
     for record in &records {
         let key = record.point.key();
         assert_eq!((defect(record), above_the_wire(record)), (None, None), "{key}");
-        assert!(record.emulation.as_ref().unwrap().words.contains("queue=100p"), "{key}");
+        assert!(record.emulation.as_ref().unwrap().options.contains("queue=100p"), "{key}");
     }
     // A sender that was descheduled during a run does not overload the link.
     assert!(records.iter().any(|record| record.flows[0].drops.link > 0));

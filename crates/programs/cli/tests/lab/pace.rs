@@ -16,7 +16,7 @@ use crate::support::{bench, counted, expect, stdout};
 fn a_schedule_that_follows_the_delivery_rate_follows_a_change_of_the_link() {
     let Some(bench) = bench("a change of the link") else { return };
     let up = "[hosts.client]\n[hosts.server]\n[links.trunk]\nbetween = ['client', 'server']\n\
-              words = 'rate=100M rtt=10ms queue=200p'\n";
+              options = 'rate=100M rtt=10ms queue=200p'\n";
     bench.up(up);
     let keys = Keys::more();
     let inside = |node: &str, words: &[&str]| keys.inside(&bench, node, words);

@@ -117,7 +117,7 @@ fn a_dual_homed_host_sends_by_the_link_whose_address_it_uses() {
 fn two_links_between_two_hosts_are_both_used() {
     let Some(bench) = bench("a lab with two links between two hosts") else { return };
     bench.up("[hosts.client]\n[hosts.server]\n[links.fast]\nbetween = ['client', 'server']\n\
-         [links.slow]\nbetween = ['client', 'server']\nwords = 'rtt=20ms'\n");
+         [links.slow]\nbetween = ['client', 'server']\noptions = 'rtt=20ms'\n");
     for is_v6 in [false, true] {
         let slow = bench.ping(("client", [1, 1]), ("server", [1, 2]), is_v6);
         assert!(slow >= Duration::from_millis(20), "{slow:?}");
@@ -165,7 +165,7 @@ fn what_leaves_a_host_by_two_links_shares_its_bus() {
 fn a_link_that_pauses_stops_the_bus_before_it_and_not_the_other_link() {
     let Some(bench) = bench("a pause behind a bus") else { return };
     bench.up(&FORK
-        .replace("'one']", "'one']\nthere = 'rate=5M queue=20p pause'")
+        .replace("'one']", "'one']\nforward = 'rate=5M queue=20p pause'")
         .replace("20M", "pcie:1x8"));
     let (one, two) =
         (bench.udp("one", [10, 71, 0, 2].into()), bench.udp("two", [10, 71, 1, 2].into()));
@@ -200,8 +200,8 @@ fn a_chain_of_routers_is_crossed_router_by_router() {
 fn a_link_of_the_kernel_leads_to_hosts_at_a_switch_of_the_emulator() {
     let Some(bench) = bench("a lab of both backends") else { return };
     bench.up("[hosts.a]\n[routers.r]\n[hosts.b]\n[switches.s]\n\
-         [links.l0]\nbetween = ['r', 's']\n[links.l1]\nbetween = ['s', 'b']\nwords = 'rtt=2ms'\n\
-         [links.l2]\nbetween = ['a', 'r']\nbackend = 'tbf'\nwords = 'rate=100M'\n");
+         [links.l0]\nbetween = ['r', 's']\n[links.l1]\nbetween = ['s', 'b']\noptions = 'rtt=2ms'\n\
+         [links.l2]\nbetween = ['a', 'r']\nbackend = 'tbf'\noptions = 'rate=100M'\n");
     for is_v6 in [false, true] {
         let trip = bench.ping(("a", [2, 1]), ("b", [0, 2]), is_v6);
         assert!(trip >= Duration::from_millis(2), "{trip:?}");

@@ -2,6 +2,7 @@
 
 use fabricmark_rdma::{Gid, Lossless, Port, lossless, packet_bytes, ports};
 use rustix::process::{Resource, getrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
@@ -80,7 +81,7 @@ fn gid_json(gid: &Gid) -> Value {
     })
 }
 
-/// RLIMIT_MEMLOCK, and how to raise it if it is too low.
+/// How much memory may be locked (RLIMIT_MEMLOCK), and how to raise it if it is too little.
 fn memlock(limit: Option<u64>) -> String {
     match limit {
         None => "memory     unlimited".to_owned(),
@@ -96,7 +97,10 @@ fn memlock(limit: Option<u64>) -> String {
 /// Prints the adapters. The exit code is 0 whatever was found.
 pub(super) fn survey(as_json: bool) -> Result<(), Failure> {
     let seen: Vec<Seen> = ports().into_iter().map(Seen::of).collect();
-    let limit = getrlimit(Resource::Memlock).current;
+    // The kernel ignores the limit for whoever has the capability (drivers/infiniband/core/umem.c).
+    let is_exempt =
+        capabilities(None).is_ok_and(|held| held.effective.contains(CapabilitySet::IPC_LOCK));
+    let limit = getrlimit(Resource::Memlock).current.filter(|_| !is_exempt);
     let json = || {
         let ports: Vec<Value> = seen.iter().map(Seen::json).collect();
         json!({ "ports": ports, "memlock_bytes": limit })

@@ -7,7 +7,7 @@ mod run;
 
 use std::fs;
 
-use fabricmark_link::LinkWords;
+use fabricmark_link::LinkOptions;
 use fabricmark_tcpsim::Settings;
 use fabricmark_units::{BitRate, Nanos};
 
@@ -38,35 +38,40 @@ pub fn simulate(options: &Simulate) -> Result<(), Failure> {
 
 /// One connection for each rate and congestion control.
 fn connections(options: &Simulate) -> Result<Vec<Connection>, Failure> {
-    let words: LinkWords = options.words.join(" ").parse().map_err(Failure::input)?;
+    let both: LinkOptions = options.link_options.join(" ").parse().map_err(Failure::input)?;
+    if options.ecn && !both.to_string().split(' ').any(|option| option == "ecn") {
+        let message =
+            "--ecn has no effect: no queue of the link marks packets; add ecn and discipline=codel";
+        return Err(Failure::input(message));
+    }
     let rates: Vec<Option<BitRate>> = match options.rate.as_slice() {
         [] => vec![None],
         rates => rates.iter().copied().map(Some).collect(),
     };
     let mut connections = Vec::new();
     for rate in rates {
-        let mut there = words.clone();
+        let mut forward = both.clone();
         if let Some(BitRate(bps)) = rate {
-            there.merge(&format!("rate={bps}").parse().map_err(Failure::input)?);
+            forward.merge(&format!("rate={bps}").parse().map_err(Failure::input)?);
         }
-        let mut back = there.clone();
-        if let Some(words) = &options.back {
-            back.merge(words);
+        let mut reverse = forward.clone();
+        if let Some(others) = &options.reverse {
+            reverse.merge(others);
         }
         for &law in &options.congestion {
-            let settings = settings(options, law, &there);
+            let settings = settings(options, law, &forward);
             let name = match rate {
                 Some(rate) => format!("{rate} {}", law.word()),
                 None => law.word().to_owned(),
             };
-            let (there, back) = (there.clone(), back.clone());
-            connections.push(Connection::new(name, there, back, settings, options.seed)?);
+            let (forward, reverse) = (forward.clone(), reverse.clone());
+            connections.push(Connection::new(name, forward, reverse, settings, options.seed)?);
         }
     }
     Ok(connections)
 }
 
-fn settings(options: &Simulate, law: Law, words: &LinkWords) -> Settings {
+fn settings(options: &Simulate, law: Law, link: &LinkOptions) -> Settings {
     let window_bytes = match options.window {
         Some(Window::Bytes(bytes)) => bytes.0,
         Some(Window::Unlimited) => UNLIMITED,
@@ -77,7 +82,7 @@ fn settings(options: &Simulate, law: Law, words: &LinkWords) -> Settings {
         initial_segments: options.initial_window.into(),
         pacing: options.pacing,
         ecn: options.ecn,
-        ..connection::as_linux(law, options.hystart, options.family, words.mtu())
+        ..connection::as_linux(law, options.hystart, options.family, link.mtu())
     }
 }
 

@@ -122,8 +122,8 @@ fn demand_4_control_takes_another_way_than_data() {
 
 /// Two paths between two hosts: one with an RTT of 2 s that loses a fifth of the packets each way, and a sound one.
 const TWO_PATHS: &str = "[hosts.client]\n[hosts.server]\n\
-    [links.bad]\nbetween = ['client', 'server']\nwords = 'rtt=2s loss=20%'\n\
-    [links.good]\nbetween = ['client', 'server']\nwords = 'link=ethernet:100M'\n";
+    [links.bad]\nbetween = ['client', 'server']\noptions = 'rtt=2s loss=20%'\n\
+    [links.good]\nbetween = ['client', 'server']\noptions = 'link=ethernet:100M'\n";
 
 /// Demand 4 asks for tests of pure UDP, too: no TCP segment passes on the good path. Orders take the bad path. The
 /// datagrams of one run take the good path, those of three runs the bad path, with the messages that open their flow

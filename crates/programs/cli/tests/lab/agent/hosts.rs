@@ -184,7 +184,7 @@ fn levels_take_turns_between_two_hosts() {
 #[test]
 fn levels_run_one_after_the_other_if_orders_to_the_other_host_take_long() {
     let veth: fabricmark_wire::Link = "veth".parse().unwrap();
-    let link = Wiring { words: Some("delay=4ms".parse().unwrap()), ..veth.into() };
+    let link = Wiring { options: Some("delay=4ms".parse().unwrap()), ..veth.into() };
     for record in records_of_slices(&link) {
         assert_eq!((record.slice_ns, record.duration_ns), (None, Nanos::from_secs(1)));
         assert_eq!(record.outcome, Outcome::Completed);
@@ -196,8 +196,8 @@ fn levels_run_one_after_the_other_if_orders_to_the_other_host_take_long() {
 fn two_networks_between_two_hosts_are_compared_in_one_plan() {
     let Some(bench) = bench("two networks between two hosts") else { return };
     bench.up("[hosts.client]\n[hosts.server]\n\
-         [links.a-slow]\nbetween = ['client', 'server']\nwords = 'link=ethernet:100M'\n\
-         [links.b-fast]\nbetween = ['client', 'server']\nwords = 'link=ethernet:1G'\n");
+         [links.a-slow]\nbetween = ['client', 'server']\noptions = 'link=ethernet:100M'\n\
+         [links.b-fast]\nbetween = ['client', 'server']\noptions = 'link=ethernet:1G'\n");
     let keys = Keys::more();
     let inside = |node: &str, words: &[&str]| keys.inside(&bench, node, words);
     let agent = Agent::start_by(inside("server", &["agent", "--listen", "0.0.0.0:7477"]));

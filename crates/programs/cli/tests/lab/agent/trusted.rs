@@ -22,7 +22,7 @@ use super::{Agent, Keys};
 use crate::support::{children, expect, wait_until};
 
 /// How long it lasts; `FABRICMARK_SOAK=3600` is an hour.
-const SECONDS: u64 = 60;
+const SECONDS: u64 = 30;
 
 /// Most connections that one hostile peer leaves half open.
 const HALF_OPEN_MAX: usize = 100;
@@ -92,7 +92,7 @@ fn hostile_peers_with_a_valid_key_harm_no_other_coordinator() {
         }
         runs
     });
-    assert!(runs >= 10, "{runs} runs in {seconds} s");
+    assert!(6 * runs >= seconds, "{runs} runs in {seconds} s");
     assert!(means.prepared.load(Relaxed) > 0, "no hostile run had a worker");
     agent.wait_for_workers(0);
     let more = agent.memory_bytes().saturating_sub(before);

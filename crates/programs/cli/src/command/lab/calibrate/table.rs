@@ -74,7 +74,7 @@ fn cells(row: &CalibrationRow) -> [String; 7] {
     };
     [
         row.what.to_string(),
-        format!("{}{single}", row.words),
+        format!("{}{single}", row.options),
         row.asked.map(value).unwrap_or_default(),
         value(row.delivered),
         interval,

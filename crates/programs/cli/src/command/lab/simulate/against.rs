@@ -35,7 +35,7 @@ pub struct Answer {
 struct Row {
     name: String,
     /// Options of the emulated link.
-    words: String,
+    options: String,
     /// Goodput in bit/s.
     measured: Estimate,
     modelled_bps: f64,
@@ -119,7 +119,7 @@ impl Row {
         let measured_rise_s = plan.stop.estimate(&rises);
         Ok(Some(Self {
             name: name.to_owned(),
-            words: connection.there.to_string(),
+            options: connection.forward.to_string(),
             measured,
             modelled_bps: goodput_bps(&modelled, ramp, duration),
             modelled_rise_s: rise(&modelled).filter(|_| measured_rise_s.is_some()),

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use fabricmark_link::{Invalid, LinkWords};
+use fabricmark_link::{Invalid, LinkOptions};
 use fabricmark_tcpsim::{self as tcpsim, Congestion, Outcome, Settings};
 use fabricmark_units::Nanos;
 use fabricmark_wire::Family;
@@ -25,8 +25,8 @@ const STEPS_MAX: f64 = 3e8;
 pub struct Connection {
     /// Distinguishes it from others in the output.
     pub name: String,
-    pub there: LinkWords,
-    pub back: LinkWords,
+    pub forward: LinkOptions,
+    pub reverse: LinkOptions,
     pub settings: Settings,
     pub seed: u64,
     /// Goodput limits in bit/s, by name, independent of congestion control. The wire comes first, if there is one.
@@ -60,8 +60,8 @@ impl Connection {
     /// Reads the traces that the link options name, and computes the limits.
     pub fn new(
         name: String,
-        mut there: LinkWords,
-        mut back: LinkWords,
+        mut forward: LinkOptions,
+        mut reverse: LinkOptions,
         settings: Settings,
         seed: u64,
     ) -> Result<Self, Failure> {
@@ -71,22 +71,22 @@ impl Connection {
                 "the MTU has no room for data behind {headers} bytes of headers: use a larger one"
             )));
         }
-        for words in [&mut there, &mut back] {
-            if words.to_string().split(' ').any(|word| word == "pause") {
+        for options in [&mut forward, &mut reverse] {
+            if options.to_string().split(' ').any(|word| word == "pause") {
                 let message =
                     "`pause` needs a link before this one, and a simulation has none: leave it out";
                 return Err(Failure::input(message));
             }
-            read_traces(words)?;
+            read_traces(options)?;
         }
-        let mut connection = Self { name, there, back, settings, seed, limits: Vec::new() };
+        let mut connection = Self { name, forward, reverse, settings, seed, limits: Vec::new() };
         connection.limits = connection.limits()?;
         Ok(connection)
     }
 
     /// Base RTT: propagation only, without serialization.
     pub fn rtt(&self) -> Nanos {
-        Nanos(self.there.delay().0.saturating_add(self.back.delay().0))
+        Nanos(self.forward.delay().0.saturating_add(self.reverse.delay().0))
     }
 
     /// The window in bytes; `None` if unlimited.
@@ -107,7 +107,7 @@ impl Connection {
     fn limits(&self) -> Result<Vec<(&'static str, f64)>, Failure> {
         let Settings { mss_bytes, header_bytes, pacing, .. } = self.settings;
         let mut limits = Vec::new();
-        if let Some(line) = self.there.line().map_err(invalid)? {
+        if let Some(line) = self.forward.line().map_err(invalid)? {
             limits.push(("wire", line.stream_bps(header_bytes, mss_bytes)));
         }
         let rtt_s = self.rtt().as_secs_f64();
@@ -125,9 +125,9 @@ impl Connection {
     /// Runs the simulation.
     pub fn simulate(&self, duration: Nanos, interval: Nanos) -> Result<Outcome, Failure> {
         self.check(duration)?;
-        let there = self.there.build(self.seed, "there").map_err(invalid)?;
-        let back = self.back.build(self.seed, "back").map_err(invalid)?;
-        let path = tcpsim::Path::new(there, back);
+        let forward = self.forward.build(self.seed, "there").map_err(invalid)?;
+        let reverse = self.reverse.build(self.seed, "back").map_err(invalid)?;
+        let path = tcpsim::Path::new(forward, reverse);
         tcpsim::simulate(&self.settings, path, duration, interval).map_err(invalid)
     }
 
@@ -154,7 +154,7 @@ impl Connection {
     }
 }
 
-fn read_traces(words: &mut LinkWords) -> Result<(), Failure> {
+fn read_traces(options: &mut LinkOptions) -> Result<(), Failure> {
     let read = |file: &str| fs::read_to_string(file).map_err(|error| error.to_string());
-    words.read_files(read).map_err(Failure::input)
+    options.read_files(read).map_err(Failure::input)
 }

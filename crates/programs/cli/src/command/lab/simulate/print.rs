@@ -42,10 +42,10 @@ pub fn as_text(runs: &[Run]) -> String {
 fn heading(first: &Run, runs: &[Run]) -> String {
     let connection = &first.connection;
     let settings = &connection.settings;
-    let words = words(runs);
-    let back = match connection.back == connection.there {
+    let forward = common_options(runs);
+    let reverse = match connection.reverse == connection.forward {
         true => "same".to_owned(),
-        false => connection.back.to_string(),
+        false => connection.reverse.to_string(),
     };
     let window = match connection.window_bytes() {
         Some(window) => format!("a window of {}", bytes(window as f64)),
@@ -54,28 +54,28 @@ fn heading(first: &Run, runs: &[Run]) -> String {
     let pacing = settings.pacing.map(|rate| format!(", paced at {rate}")).unwrap_or_default();
     let hystart = runs.iter().find_map(|run| hystart(&run.connection.settings));
     let exit = match hystart {
-        Some(HyStart::Linux) => "\n        cubic leaves slow start with the HyStart of Linux",
+        Some(HyStart::Linux) => "\n         cubic leaves slow start with the HyStart of Linux",
         Some(HyStart::LinuxDelay) => {
-            "\n        cubic leaves slow start with the HyStart of Linux, delay detection only"
+            "\n         cubic leaves slow start with the HyStart of Linux, delay detection only"
         }
-        Some(HyStart::PlusPlus) => "\n        cubic leaves slow start with HyStart++ (RFC 9406)",
+        Some(HyStart::PlusPlus) => "\n         cubic leaves slow start with HyStart++ (RFC 9406)",
         None => "",
     };
     format!(
         "modelled: one TCP connection in virtual time; nothing was sent\n\
-         there   {words}\n\
-         back    {back}\n\
-         sender  segments of {}, {window}, initial window of {} segments{pacing}{exit}\n",
+         forward  {forward}\n\
+         reverse  {reverse}\n\
+         sender   segments of {}, {window}, initial window of {} segments{pacing}{exit}\n",
         bytes(settings.mss_bytes.into()),
         settings.initial_segments,
     )
 }
 
 /// Link options common to all runs.
-fn words(runs: &[Run]) -> String {
-    let all: Vec<String> = runs.iter().map(|run| run.connection.there.to_string()).collect();
+fn common_options(runs: &[Run]) -> String {
+    let all: Vec<String> = runs.iter().map(|run| run.connection.forward.to_string()).collect();
     let Some(first) = all.first() else { return String::new() };
-    if all.iter().all(|words| words == first) {
+    if all.iter().all(|options| options == first) {
         return first.clone();
     }
     let without_rate = first.split(' ').filter(|word| !word.starts_with("rate="));
@@ -217,8 +217,8 @@ fn run_json(run: &Run) -> Json {
         .collect();
     json!({
         "name": connection.name,
-        "there": connection.there.to_string(),
-        "back": connection.back.to_string(),
+        "forward": connection.forward.to_string(),
+        "reverse": connection.reverse.to_string(),
         "congestion": congestion,
         "hystart": hystart,
         "mss_bytes": settings.mss_bytes,
@@ -270,5 +270,5 @@ pub fn chart(runs: &[Run]) -> String {
             .collect(),
     };
     let courses: Vec<_> = runs.iter().map(course).collect();
-    course_chart(&format!("One TCP connection, modelled: {}", words(runs)), &courses)
+    course_chart(&format!("One TCP connection, modelled: {}", common_options(runs)), &courses)
 }

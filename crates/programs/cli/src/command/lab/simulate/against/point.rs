@@ -1,20 +1,20 @@
 //! Converts a point of a plan to the model's parameters.
 
 use clap::ValueEnum;
-use fabricmark_link::LinkWords;
+use fabricmark_link::LinkOptions;
 use fabricmark_plan::{Direction, Factor, Pace, Pattern, Point, Transport};
 use fabricmark_tcpsim::Settings;
 use fabricmark_units::Nanos;
 
-use super::super::connection::{Connection, as_linux};
+use super::super::connection::{Connection, UNLIMITED, as_linux};
 use crate::exit::Failure;
 use crate::options::simulate::{Law, Simulate, Window};
 
 /// Options of the point's link; `None` if no link is emulated.
-fn words_of(point: &Point) -> Option<LinkWords> {
+fn options_of(point: &Point) -> Option<LinkOptions> {
     let shaped =
         || format!("link={}", Some(point.link).filter(|link| link.has_wire())?).parse().ok();
-    point.words().or_else(shaped)
+    point.link_options().or_else(shaped)
 }
 
 /// Maximum window of the point's connection in bytes; `None` for the kernel's autotuning.
@@ -49,28 +49,29 @@ pub fn why_not(point: &Point) -> Option<String> {
     if let Some(bus) = &point.bus {
         return Some(format!("the bus {bus} is not modelled"));
     }
-    let Some(words) = words_of(point) else {
+    let Some(link) = options_of(point) else {
         return Some(format!("{} is not emulated", point.link));
     };
     let is_limited =
-        words.rate_bps().is_some() || words.delay() > Nanos(0) || point.pacing_rate.is_some();
+        link.rate_bps().is_some() || link.delay() > Nanos(0) || point.pacing_rate.is_some();
     (!is_limited).then(|| "no rate, delay or pacing limits it".to_owned())
 }
 
 /// The point as a simulated connection.
 pub fn connection(options: &Simulate, name: &str, point: &Point) -> Result<Connection, Failure> {
-    let (Some(there), Some(law)) = (words_of(point), law_of(point)) else {
+    let (Some(forward), Some(law)) = (options_of(point), law_of(point)) else {
         return Err(Failure::input(why_not(point).unwrap_or_default()));
     };
-    let mut back = there.clone();
-    if let Some(words) = &options.back {
-        back.merge(words);
+    let mut reverse = forward.clone();
+    if let Some(others) = &options.reverse {
+        reverse.merge(others);
     }
     let asked = match options.window {
         Some(Window::Bytes(bytes)) => Some(bytes.0),
-        _ => None,
+        Some(Window::Unlimited) => Some(UNLIMITED),
+        None => None,
     };
-    let linux = as_linux(law, options.hystart, point.family, there.mtu());
+    let linux = as_linux(law, options.hystart, point.family, forward.mtu());
     let mss = point.mss.and_then(|mss| u16::try_from(mss).ok()).unwrap_or(u16::MAX);
     let settings = Settings {
         mss_bytes: linux.mss_bytes.min(mss),
@@ -83,7 +84,7 @@ pub fn connection(options: &Simulate, name: &str, point: &Point) -> Result<Conne
     if settings.window_bytes < settings.mss_bytes.into() {
         return Err(Failure::input(format!("{name}: the window is smaller than a segment")));
     }
-    Connection::new(name.to_owned(), there, back, settings, options.seed)
+    Connection::new(name.to_owned(), forward, reverse, settings, options.seed)
 }
 
 /// Names of the points: the levels in which they differ, or the link if there is only one.

@@ -77,7 +77,7 @@ pub fn as_json(answer: &Answer) -> Json {
         .map(|row| {
             json!({
                 "point": row.name,
-                "words": row.words,
+                "options": row.options,
                 "measured_bps": row.measured,
                 "modelled_bps": row.modelled_bps,
                 "error": row.error(),

@@ -5,7 +5,7 @@ use std::fmt;
 use fabricmark_units::{BitRate, Bytes, Nanos};
 use fabricmark_wire::{Link, MTU_MIN};
 
-use super::WordsError;
+use super::LinkOptionsError;
 use super::value::{self, Discipline, Distribution, LossWord, Room, Share};
 use crate::{Framing, Moderation, Order};
 
@@ -109,7 +109,7 @@ pub(super) enum Value {
 }
 
 impl Word {
-    pub fn parse(name: &str, text: &str) -> Result<(Key, Self), WordsError> {
+    pub fn parse(name: &str, text: &str) -> Result<(Key, Self), LinkOptionsError> {
         let known = KEYS.iter().find(|(known, _)| *known == name);
         let &(name, key) = known.ok_or_else(|| unknown(name))?;
         if text == "none" && key != Key::Framing {
@@ -117,10 +117,11 @@ impl Word {
         }
         if let ("delay" | "loss", Some(file)) = (name, text.strip_prefix("trace:")) {
             let (value, expected) = file_name(file, Value::OfEach);
-            let refused = || WordsError::Value { key: name, value: text.to_owned(), expected };
+            let refused =
+                || LinkOptionsError::Value { key: name, value: text.to_owned(), expected };
             return Ok((key, Self { name, value: value.ok_or_else(refused)? }));
         }
-        let link = || text.parse().map_err(|reason| WordsError::Link { key: name, reason });
+        let link = || text.parse().map_err(|reason| LinkOptionsError::Link { key: name, reason });
         let (value, expected) = match name {
             "rtt" => (text.parse().ok().map(Value::RoundTrip), "a time such as 400ms or 20us"),
             "delay" => {
@@ -184,7 +185,7 @@ impl Word {
             ),
             _ => (value::coalesce(text), "packets and a time such as 64:50us, or adaptive"),
         };
-        let refused = || WordsError::Value { key: name, value: text.to_owned(), expected };
+        let refused = || LinkOptionsError::Value { key: name, value: text.to_owned(), expected };
         let value = value.ok_or_else(refused)?;
         Ok((key, Self { name, value }))
     }
@@ -197,7 +198,7 @@ fn file_name(text: &str, value: fn(String) -> Value) -> (Option<Value>, &'static
 }
 
 /// Error that suggests the nearest option name, or lists all if none is near.
-fn unknown(name: &str) -> WordsError {
+fn unknown(name: &str) -> LinkOptionsError {
     let near = KEYS
         .iter()
         .map(|(known, _)| (strsim::damerau_levenshtein(name, known), *known))
@@ -207,7 +208,7 @@ fn unknown(name: &str) -> WordsError {
         Some((_, known)) => format!("did you mean `{known}`?"),
         None => format!("use one of {}", KEYS.map(|(known, _)| known).join(", ")),
     };
-    WordsError::Unknown { word: name.to_owned(), remedy }
+    LinkOptionsError::Unknown { word: name.to_owned(), remedy }
 }
 
 impl fmt::Display for Word {

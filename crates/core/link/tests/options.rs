@@ -2,40 +2,40 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use fabricmark_link::{
-    Counters, Discipline, Distribution, Id, Invalid, Length, Limit, LinkWords, Losses, Net, Order,
-    Packet, Port, Reason, WordsError,
+    Counters, Discipline, Distribution, Id, Invalid, Length, Limit, LinkOptions, LinkOptionsError,
+    Losses, Net, Order, Packet, Port, Reason,
 };
 use fabricmark_units::{Instant, Nanos};
 use proptest::prelude::*;
 
-fn words(text: &str) -> LinkWords {
+fn options(text: &str) -> LinkOptions {
     text.parse().unwrap()
 }
 
-fn refused(text: &str) -> WordsError {
-    text.parse::<LinkWords>().unwrap_err()
+fn refused(text: &str) -> LinkOptionsError {
+    text.parse::<LinkOptions>().unwrap_err()
 }
 
 /// The error of options that parse but cannot be built.
 fn unbuilt(text: &str) -> Invalid {
-    match words(text).build::<u32>(1, "link") {
+    match options(text).build::<u32>(1, "link") {
         Ok(_) => panic!("`{text}` was built"),
         Err(invalid) => invalid,
     }
 }
 
 /// The chain of elements of the options.
-fn net(words: &LinkWords) -> (Net<u32>, Vec<Id>) {
+fn net(options: &LinkOptions) -> (Net<u32>, Vec<Id>) {
     let mut net = Net::new();
     let ids: Vec<Id> =
-        words.build(1, "link").unwrap().into_iter().map(|element| net.add(element)).collect();
+        options.build(1, "link").unwrap().into_iter().map(|element| net.add(element)).collect();
     net.chain(&ids);
     (net, ids)
 }
 
 /// Departure times and numbers of packets of 1500 bytes that arrive at instant 0, and the counters of the elements.
 fn sent(text: &str, packets: u32) -> (Vec<(u64, u32)>, Vec<Counters>) {
-    let (mut net, ids) = net(&words(text));
+    let (mut net, ids) = net(&options(text));
     let first: Port = (ids[0], 0);
     for number in 0..packets {
         net.arrive(Instant(0), first, Packet::new(number, Length::packet(1500)));
@@ -51,9 +51,9 @@ fn sent(text: &str, packets: u32) -> (Vec<(u64, u32)>, Vec<Counters>) {
 fn a_round_trip_is_half_in_each_direction() {
     assert_eq!(sent("rtt=400ms", 1).0, [(200_000_000, 0)]);
     assert_eq!(sent("delay=10ms", 1).0, [(10_000_000, 0)]);
-    assert_eq!(words("rtt=3ns").delay(), Nanos(2));
-    assert_eq!(words("").delay(), Nanos(0));
-    assert!(words("").build::<u32>(1, "link").unwrap().is_empty());
+    assert_eq!(options("rtt=3ns").delay(), Nanos(2));
+    assert_eq!(options("").delay(), Nanos(0));
+    assert!(options("").build::<u32>(1, "link").unwrap().is_empty());
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_technology_gives_rate_framing_and_mtu() {
         ("link=ipoib:4X-FDR,mode=datagram", 2044),
         ("mtu=9000", 9000),
     ] {
-        assert_eq!(words(text).mtu(), mtu, "{text}");
+        assert_eq!(options(text).mtu(), mtu, "{text}");
     }
 }
 
@@ -135,7 +135,7 @@ fn every_word_makes_its_element() {
         "reorder=0.01:5ms",
         "reorder=0.01:5ms:3",
     ] {
-        assert_eq!(words(text).build::<u32>(1, "link").unwrap().len(), 1, "{text}");
+        assert_eq!(options(text).build::<u32>(1, "link").unwrap().len(), 1, "{text}");
     }
     let all =
         "rtt=1ms rate=1G up=1s down=1s loss=0 corrupt=0 duplicate=0 reorder=0:1s coalesce=1:0ns";
@@ -145,7 +145,7 @@ fn every_word_makes_its_element() {
 
 #[test]
 fn a_trace_is_named_here_and_read_by_the_caller() {
-    let mut link = words("trace=/traces/Verizon-LTE.up queue=100p");
+    let mut link = options("trace=/traces/Verizon-LTE.up queue=100p");
     assert_eq!(link.files().collect::<Vec<_>>(), ["/traces/Verizon-LTE.up"]);
     assert_eq!(link.build::<u32>(1, "link").err(), Some(Invalid::Unread));
     assert!(link.read_files(|_| Ok("2\n1\n".to_owned())).is_err());
@@ -155,12 +155,12 @@ fn a_trace_is_named_here_and_read_by_the_caller() {
     let (mut net, ids) = net(&link);
     net.arrive(Instant(0), (ids[0], 0), Packet::new(0, Length::packet(1500)));
     assert_eq!(net.next(Instant(1_000_000_000)).unwrap().at, Instant(1_000_000));
-    assert_eq!(words("rate=1G").files().next(), None);
+    assert_eq!(options("rate=1G").files().next(), None);
 }
 
 #[test]
 fn traces_of_delays_and_losses_hold_for_one_packet_after_the_other() {
-    let mut link = words("delay=trace:d loss=trace:l order=free");
+    let mut link = options("delay=trace:d loss=trace:l order=free");
     assert_eq!(link.to_string(), "delay=trace:d order=free loss=trace:l");
     assert!(link.has_jitter() && link.needs_single_packets());
     assert_eq!(link.build::<u32>(1, "link").err(), Some(Invalid::Unread));
@@ -179,7 +179,7 @@ fn traces_of_delays_and_losses_hold_for_one_packet_after_the_other() {
     left.sort_unstable();
     assert_eq!(left, [(10, 2), (10, 5), (30, 0), (30, 3)]);
     assert!(unbuilt("delay=trace:d jitter=1ms").to_string().contains("not read"));
-    link.merge(&words("delay=5ms"));
+    link.merge(&options("delay=5ms"));
     assert_eq!(
         (link.to_string().as_str(), link.delay()),
         ("delay=5ms order=free loss=trace:l", Nanos::from_millis(5))
@@ -209,7 +209,7 @@ fn bursts_are_written_as_for_netem() {
     // A fifth of the time is bad, so 16 % are lost. With bursts of 25 packets this varies by 0.4 %.
     let lost = 1.0 - left.len() as f64 / 200_000.0;
     assert!((lost - 0.16).abs() < 0.015, "{lost}");
-    assert_eq!(words("loss=ge:0.01,0.1").to_string(), "loss=ge:0.01,0.1,0,1");
+    assert_eq!(options("loss=ge:0.01,0.1").to_string(), "loss=ge:0.01,0.1,0,1");
 }
 
 #[test]
@@ -228,28 +228,28 @@ fn a_live_change_replaces_what_it_speaks_of() {
         ("rate=1G", "link=ethernet:10G rate=2G", "link=ethernet:10G rate=2G"),
         ("link=ethernet:10G", "rate=2G", "link=ethernet:10G rate=2G"),
     ] {
-        let mut words = words(before);
-        words.merge(&change.parse().unwrap());
-        assert_eq!(words, after.parse().unwrap(), "{before} + {change}");
+        let mut options = options(before);
+        options.merge(&change.parse().unwrap());
+        assert_eq!(options, after.parse().unwrap(), "{before} + {change}");
     }
-    let mut changed = words("rate=1G loss=1");
-    changed.merge(&words("loss=none"));
+    let mut changed = options("rate=1G loss=1");
+    changed.merge(&options("loss=none"));
     let (mut net, ids) = net(&changed);
     net.arrive(Instant(0), (ids[0], 0), Packet::new(0, Length::packet(1500)));
     assert!(net.next(Instant(1_000_000)).is_some());
 }
 
 #[test]
-fn pairs_of_a_file_say_the_same_as_words() {
-    let mut pairs = LinkWords::default();
+fn pairs_of_a_file_say_the_same_as_a_text() {
+    let mut pairs = LinkOptions::default();
     for (key, value) in [("rate", "10G"), ("discipline", "codel"), ("ecn", "true")] {
         pairs.set(key, value).unwrap();
     }
-    assert_eq!(pairs, words("rate=10G discipline=codel ecn"));
+    assert_eq!(pairs, options("rate=10G discipline=codel ecn"));
 }
 
 #[test]
-fn words_about_single_packets_need_single_packets() {
+fn options_about_single_packets_need_single_packets() {
     for (text, single) in [
         ("rtt=400ms rate=10G queue=1000p up=1s down=1s pause coalesce=64:50us", false),
         ("rate=10G discipline=drop-tail", false),
@@ -262,7 +262,7 @@ fn words_about_single_packets_need_single_packets() {
         ("rate=10G discipline=codel", true),
         ("rate=10G discipline=red", true),
     ] {
-        assert_eq!(words(text).needs_single_packets(), single, "{text}");
+        assert_eq!(options(text).needs_single_packets(), single, "{text}");
     }
 }
 
@@ -328,11 +328,11 @@ fn a_word_without_effect_is_refused() {
 }
 
 #[test]
-fn words_have_the_wire_that_they_build() {
+fn options_have_the_wire_that_they_build() {
     let stream_bps = |text: &str| {
-        let mut words: LinkWords = text.parse().unwrap();
-        words.read_files(|_| Ok("1\n2\n3\n4\n".to_owned())).unwrap();
-        words.line().map(|line| line.map(|line| line.stream_bps(40, 1460)))
+        let mut options: LinkOptions = text.parse().unwrap();
+        options.read_files(|_| Ok("1\n2\n3\n4\n".to_owned())).unwrap();
+        options.line().map(|line| line.map(|line| line.stream_bps(40, 1460)))
     };
     // A packet of 1500 bytes with 1460 of payload, and 38 bytes of Ethernet.
     assert_eq!(stream_bps("rtt=1ms"), Ok(None));
@@ -342,7 +342,7 @@ fn words_have_the_wire_that_they_build() {
     assert_eq!(stream_bps("schedule=1500B/1ms"), Ok(Some(11_680_000.0)));
     // An opportunity of 1500 bytes every ms.
     assert_eq!(stream_bps("trace=file"), Ok(Some(11_680_000.0)));
-    assert_eq!("trace=file".parse::<LinkWords>().unwrap().line(), Err(Invalid::Unread));
+    assert_eq!("trace=file".parse::<LinkOptions>().unwrap().line(), Err(Invalid::Unread));
 }
 
 /// Any valid link option.
@@ -397,41 +397,41 @@ fn word() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn words_say_what_share_is_lost_and_how_delays_spread() {
+fn options_say_what_share_is_lost_and_how_delays_spread() {
     for (text, share, independent) in [
         ("loss=1e-3", 0.001, true),
         ("loss=every:200", 0.005, false),
         // The bad state has a hundredth of the time and loses half of its packets.
         ("loss=ge:0.001,0.099,0.5", 0.005, false),
     ] {
-        let losses = words(text).losses().unwrap();
+        let losses = options(text).losses().unwrap();
         assert!((losses.mean() - share).abs() < 1e-12, "{text} {}", losses.mean());
         assert_eq!(losses.are_independent(), independent, "{text}");
     }
-    assert_eq!(words("loss=none").losses(), None);
-    assert_eq!(words("jitter=1ms").jitter(), Some(Nanos::from_millis(1)));
-    assert_eq!(words("rtt=1ms").jitter(), None);
+    assert_eq!(options("loss=none").losses(), None);
+    assert_eq!(options("jitter=1ms").jitter(), Some(Nanos::from_millis(1)));
+    assert_eq!(options("rtt=1ms").jitter(), None);
 }
 
 proptest! {
     #[test]
     fn what_is_printed_is_read_back(list in prop::collection::vec(word(), 0..12)) {
-        let mut all = LinkWords::default();
+        let mut all = LinkOptions::default();
         for word in &list {
-            let word: LinkWords = word.parse().unwrap();
-            prop_assert_eq!(&word.to_string().parse::<LinkWords>().unwrap(), &word);
+            let word: LinkOptions = word.parse().unwrap();
+            prop_assert_eq!(&word.to_string().parse::<LinkOptions>().unwrap(), &word);
             all.merge(&word);
         }
         let printed = all.to_string();
-        let back: LinkWords = printed.parse().unwrap();
+        let back: LinkOptions = printed.parse().unwrap();
         prop_assert_eq!(&back, &all);
         prop_assert_eq!(back.to_string(), printed);
     }
 
     #[test]
-    fn no_text_and_no_words_panic(text: String, list in prop::collection::vec(word(), 0..12)) {
-        let _ = text.parse::<LinkWords>();
-        let mut all = LinkWords::default();
+    fn no_text_and_no_options_panic(text: String, list in prop::collection::vec(word(), 0..12)) {
+        let _ = text.parse::<LinkOptions>();
+        let mut all = LinkOptions::default();
         for word in &list {
             let _ = word.split_once('=').map(|(key, _)| all.set(key, &text));
             all.merge(&word.parse().unwrap());
@@ -441,12 +441,12 @@ proptest! {
 }
 
 #[test]
-fn words_are_described_with_their_defaults() {
-    let plain = words("").describe();
+fn options_are_described_with_their_defaults() {
+    let plain = options("").describe();
     assert_eq!((plain.delay, plain.jitter, plain.wire), (Nanos(0), Nanos(0), None));
     assert_eq!((plain.loss, plain.corrupt, plain.reorder), (None, 0.0, None));
     let full =
-        words("rtt=20ms jitter=1ms link=ethernet:1G queue=50ms loss=ge:0.1,0.5 duplicate=1%")
+        options("rtt=20ms jitter=1ms link=ethernet:1G queue=50ms loss=ge:0.1,0.5 duplicate=1%")
             .describe();
     assert_eq!((full.delay, full.jitter), (Nanos::from_millis(10), Nanos::from_millis(1)));
     assert_eq!((full.distribution, full.order), (Distribution::Normal, Order::Kept));
@@ -457,6 +457,6 @@ fn words_are_described_with_their_defaults() {
     let Some(Losses::GilbertElliott(bursts)) = full.loss else { panic!("{:?}", full.loss) };
     assert_eq!((bursts.to_bad, bursts.loss_bad, bursts.loss_good), (0.1, 1.0, 0.0));
     assert_eq!(full.duplicate, 0.01);
-    let wire = words("rate=1G rtt=200ms").describe().wire.unwrap();
+    let wire = options("rate=1G rtt=200ms").describe().wire.unwrap();
     assert_eq!((wire.queue, wire.framing), (Limit::Packets(20_834), None));
 }

@@ -27,8 +27,8 @@ pub const SUPER_PACKET_MAX: u64 = (64 << 10) + 44 * 120;
 ///
 /// Text form: options separated by spaces, in any order, each once; `docs/lab.md` lists them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LinkWords {
-    words: BTreeMap<Key, Word>,
+pub struct LinkOptions {
+    options: BTreeMap<Key, Word>,
     files: Files,
 }
 
@@ -43,7 +43,7 @@ struct Files {
 /// Why a text is not a valid list of link options.
 #[expect(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum WordsError {
+pub enum LinkOptionsError {
     #[error("unknown option `{word}`: {remedy}")]
     Unknown { word: String, remedy: String },
     #[error("`{key}={value}`: write {expected}")]
@@ -54,39 +54,39 @@ pub enum WordsError {
     Twice { first: String, second: String },
 }
 
-impl LinkWords {
+impl LinkOptions {
     /// Adds an option. The value of a flag such as `ecn` is `true` or `none`.
-    pub fn set(&mut self, key: &str, value: &str) -> Result<(), WordsError> {
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), LinkOptionsError> {
         let (key, word) = Word::parse(key, value)?;
-        if let Some(first) = self.words.get(&key) {
+        if let Some(first) = self.options.get(&key) {
             let (first, second) = (first.to_string(), word.to_string());
-            return Err(WordsError::Twice { first, second });
+            return Err(LinkOptionsError::Twice { first, second });
         }
-        self.words.insert(key, word);
+        self.options.insert(key, word);
         Ok(())
     }
 
     /// The value of a key; `None` if it is unset or `none`.
     fn get(&self, key: Key) -> Option<&Value> {
-        self.words.get(&key).map(|word| &word.value).filter(|value| **value != Value::Absent)
+        self.options.get(&key).map(|word| &word.value).filter(|value| **value != Value::Absent)
     }
 
     /// Replaces options by those of `change`.
     ///
     /// A new `link` brings its own rate, framing and MTU, so it also clears the present ones.
     pub fn merge(&mut self, change: &Self) {
-        if change.words.contains_key(&Key::Link) {
-            self.words.retain(|key, _| !matches!(key, Key::Pace | Key::Framing | Key::Mtu));
+        if change.options.contains_key(&Key::Link) {
+            self.options.retain(|key, _| !matches!(key, Key::Pace | Key::Framing | Key::Mtu));
         }
-        self.words.extend(change.words.iter().map(|(&key, word)| (key, word.clone())));
+        self.options.extend(change.options.iter().map(|(&key, word)| (key, word.clone())));
         let Files { trace, delays, losses } = &change.files;
-        if change.words.contains_key(&Key::Delay) {
+        if change.options.contains_key(&Key::Delay) {
             self.files.delays.clone_from(delays);
         }
-        if change.words.contains_key(&Key::Loss) {
+        if change.options.contains_key(&Key::Loss) {
             self.files.losses.clone_from(losses);
         }
-        if change.words.contains_key(&Key::Pace) || !self.words.contains_key(&Key::Pace) {
+        if change.options.contains_key(&Key::Pace) || !self.options.contains_key(&Key::Pace) {
             self.files.trace.clone_from(trace);
         }
     }
@@ -200,14 +200,14 @@ impl LinkWords {
     #[must_use]
     pub fn with_queue(mut self, time: Nanos) -> Self {
         let value = Value::Queue(Room::Time(time));
-        self.words.insert(Key::Queue, Word { name: Key::Queue.name(), value });
+        self.options.insert(Key::Queue, Word { name: Key::Queue.name(), value });
         self
     }
 
     /// Whether no option sets the queue or outages.
     pub fn has_default_queue(&self) -> bool {
         let said = [Key::Queue, Key::Discipline, Key::Ecn, Key::Pause, Key::Up, Key::Down];
-        said.iter().all(|key| !self.words.contains_key(key))
+        said.iter().all(|key| !self.options.contains_key(key))
     }
 
     /// Whether the queue pauses the sender before it (`pause`).
@@ -222,23 +222,23 @@ impl LinkWords {
     }
 }
 
-impl FromStr for LinkWords {
-    type Err = WordsError;
+impl FromStr for LinkOptions {
+    type Err = LinkOptionsError;
 
-    fn from_str(text: &str) -> Result<Self, WordsError> {
-        let mut words = Self::default();
+    fn from_str(text: &str) -> Result<Self, LinkOptionsError> {
+        let mut options = Self::default();
         for word in text.split_whitespace() {
             let (key, value) = word.split_once('=').unwrap_or((word, ""));
-            words.set(key, value)?;
+            options.set(key, value)?;
         }
-        Ok(words)
+        Ok(options)
     }
 }
 
-impl fmt::Display for LinkWords {
+impl fmt::Display for LinkOptions {
     /// Prints the options in a fixed order that the parser reads back.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, word) in self.words.values().enumerate() {
+        for (place, word) in self.options.values().enumerate() {
             let gap = if place > 0 { " " } else { "" };
             write!(f, "{gap}{word}")?;
         }

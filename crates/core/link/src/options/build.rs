@@ -3,7 +3,7 @@
 use fabricmark_units::{BIT_NS, BitRate, Nanos, Stream};
 use fabricmark_wire::Link;
 
-use super::LinkWords;
+use super::LinkOptions;
 use super::value::{Discipline, Distribution, Room};
 use super::word::{Key, Value};
 use crate::line::saturated;
@@ -33,7 +33,7 @@ type Part<T> = Box<dyn Element<T> + Send>;
 /// A rate of `bits / seconds`.
 type Ratio = (u64, u64);
 
-impl LinkWords {
+impl LinkOptions {
     /// Builds the elements in the order in which a packet passes them: wire with its queue, outage, loss, corruption,
     /// duplication, delay, reordering, coalescing. Empty if packets pass unchanged. Random streams derive from `seed`
     /// and `name`.
@@ -173,7 +173,7 @@ impl LinkWords {
 
     /// Rate of the wire; `None` if unlimited, or set by a schedule or a trace.
     pub(super) fn ratio(&self) -> Option<Ratio> {
-        match self.words.get(&Key::Pace).map(|word| &word.value) {
+        match self.options.get(&Key::Pace).map(|word| &word.value) {
             Some(Value::Rate(rate)) => Some((rate.0, 1)),
             Some(_) => None,
             None => {

@@ -3,13 +3,13 @@
 use fabricmark_units::Nanos;
 use fabricmark_wire::Link;
 
-use super::LinkWords;
+use super::LinkOptions;
 use super::value::{Discipline, Distribution};
 use super::word::{Key, Value};
 use crate::{Limit, Losses, Order};
 
 /// Options of one direction, defaults filled in. Not included: `schedule`, `trace`, `pause`, `up`, `down` and
-/// `coalesce`; [`LinkWords`] prints them.
+/// `coalesce`; [`LinkOptions`] prints them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
     /// Mean one-way delay.
@@ -49,7 +49,7 @@ pub struct WireDescription {
     pub ecn: bool,
 }
 
-impl LinkWords {
+impl LinkOptions {
     /// The options as values, defaults filled in.
     pub fn describe(&self) -> Description {
         let share = |key| if let Some(Value::Share(share)) = self.get(key) { share.0 } else { 0.0 };
