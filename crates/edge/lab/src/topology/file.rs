@@ -48,13 +48,13 @@ struct FileNode {
 struct FileLink {
     between: [String; 2],
     /// Options of both directions.
-    #[serde(default)]
+    #[serde(default, alias = "words")]
     options: String,
     /// Options from the first end to the second, which add to `options` or replace them.
-    #[serde(default)]
+    #[serde(default, alias = "there")]
     forward: String,
     /// Options from the second end to the first.
-    #[serde(default)]
+    #[serde(default, alias = "back")]
     reverse: String,
     offload: Option<Offload>,
     #[serde(default)]
@@ -68,11 +68,11 @@ struct FileLink {
 struct FileChain {
     between: [String; 2],
     routers: usize,
-    #[serde(default)]
+    #[serde(default, alias = "words")]
     options: String,
-    #[serde(default)]
+    #[serde(default, alias = "there")]
     forward: String,
-    #[serde(default)]
+    #[serde(default, alias = "back")]
     reverse: String,
     offload: Option<Offload>,
     #[serde(default)]

@@ -13,6 +13,8 @@ fn both_directions_do_what_is_said_of_the_link_and_of_them() {
             .unwrap();
     let options = topology.links[0].options.clone().map(|options| options.to_string());
     assert_eq!(options, ["rtt=10ms rate=1G", "rtt=10ms rate=10M"]);
+    let earlier = Topology::parse(&format!("{TWO}words = 'rtt=10ms rate=1G'\nback = 'rate=10M'"));
+    assert_eq!(earlier.unwrap().links[0].options, topology.links[0].options);
     assert_eq!(topology.ends("server").collect::<Vec<_>>(), [(0, 1)]);
     let address = |family| topology.address(0, 1, family).to_string();
     assert_eq!([address(Family::V4), address(Family::V6)], ["10.71.0.2", "fd71::2"]);

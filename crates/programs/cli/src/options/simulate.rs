@@ -19,7 +19,7 @@ pub struct Simulate {
     pub link_options: Vec<String>,
     /// Link options of the reverse direction, which add to those of the forward direction or override them, such as
     /// "rate=10M loss=none"
-    #[arg(long, value_name = "OPTIONS", value_parser = |text: &str| text.parse::<LinkOptions>())]
+    #[arg(long, alias = "back", value_name = "OPTIONS", value_parser = |text: &str| text.parse::<LinkOptions>())]
     pub reverse: Option<LinkOptions>,
     /// Rates that override that of the link, separated by commas; each is simulated
     #[arg(long, value_name = "RATE", value_delimiter = ',')]
