@@ -357,3 +357,20 @@ fn interrupted_at(
     };
     Failure::from(error).and(&format!("{runs} runs of {} are stored; {remedy}", experiment.name))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lock_of_a_store_leaves_every_store_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let [store, other] = ["runs.lock", "runs.sqlite"].map(|name| folder.path().join(name));
+        fs::write(&store, "records").unwrap();
+        let held = lock(&store).unwrap();
+        assert!(lock(&store).is_err() && lock(&other).is_ok());
+        assert_eq!(fs::read_to_string(&store).unwrap(), "records");
+        drop(held);
+        assert!(lock(&store).is_ok());
+    }
+}
