@@ -93,8 +93,8 @@ pub(crate) fn of_means<'a>(
     })
 }
 
-/// Number of undecided comparisons, and estimated duration of the runs that they need. `None` if there is none: no
-/// further run can decide a comparison of runs with 0.
+/// Number of undecided comparisons, and estimated duration of the runs that they need. `None` if there is none. A
+/// comparison of which a run has the value 0 does not count: more runs cannot decide it.
 fn undecided(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Option<String> {
     let rule = &e.plan.stop;
     let (mut runs, mut left) = (0.0, 0);

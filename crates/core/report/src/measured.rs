@@ -42,7 +42,7 @@ struct Judged<'a> {
     setting: &'a str,
     requirement: &'a Requirement,
     estimate: Option<Estimate>,
-    /// Numbers of invalid and of valid runs, if more are invalid: the others may be a selection.
+    /// Numbers of invalid and of valid runs, if more are invalid: the valid ones may be a biased selection.
     mostly_invalid: Option<(usize, usize)>,
     kept: Kept,
 }

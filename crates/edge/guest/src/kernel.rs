@@ -1,9 +1,9 @@
-//! The kernel in a boot image, unpacked: an emulated CPU needs seconds for what this machine does in a fraction of one.
+//! The compressed kernel in a boot image. An emulated CPU takes seconds to unpack it at each boot.
 //!
 //! The image's header is that of Documentation/arch/x86/boot.rst of Linux. QEMU starts an unpacked kernel by its note
 //! `XEN_ELFNOTE_PHYS32_ENTRY`, which Debian's have (`CONFIG_PVH`).
 
-/// What an XZ stream starts with (The .xz File Format 1.2.1, 2.1.1.1).
+/// First bytes of an XZ stream (The .xz File Format 1.2.1, 2.1.1.1).
 const XZ: &[u8] = b"\xfd7zXZ\0";
 
 /// The kernel in a boot image as an XZ stream; `None` if it is packed otherwise, or the header says nothing of it.

@@ -21,7 +21,8 @@ pub fn interruptions() -> Result<Arc<AtomicBool>, Failure> {
     Ok(flag)
 }
 
-/// Flags that the first signal and further ones set in turn. The signal after the last flag ends the program at once.
+/// Flags, one for each signal: the first signal sets the first flag, the next one the second, and so on. A signal after
+/// those ends the program at once.
 pub fn flags<const N: usize>() -> Result<[Arc<AtomicBool>; N], Failure> {
     let failed = |error| Failure::internal(format!("cannot catch signals: {error}"));
     let (mut caught, catching) = UnixStream::pair().map_err(failed)?;

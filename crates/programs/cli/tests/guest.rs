@@ -179,7 +179,7 @@ fn a_guest_has_rdma_that_crosses_its_network_and_gives_back_what_its_command_sai
     assert!(by_rdma > 1000 && crossed >= by_rdma, "{last}");
 }
 
-/// Factors of the RDMA plan. Each names all factors of the first, which the others replace.
+/// Factors of the RDMA plan: the first ones are its `[factors]`, each of the others replaces all of them in an `[[add]]`.
 const RDMA: [&str; 12] = [
     "transport = [\"rsocket\"]\npattern = [\"stream\", \"rr\", \"ping-pong\", \"ping-ping\"]\npayload = [64, 65536]\n\
      wait = [\"spin\", \"block\"]",

@@ -86,7 +86,9 @@ fn settings(options: &Relay) -> Result<Settings, Failure> {
         }
     }
     if options.transport == Protocol::Udp && (options.log || options.line.is_some()) {
-        return Err(Failure::input("--log and --line are for TCP: flows of datagrams have no end"));
+        return Err(Failure::input(
+            "--log and --line are for TCP, because UDP flows have no end: leave them out",
+        ));
     }
     Ok(Settings {
         protocol: options.transport,
