@@ -3,8 +3,8 @@
 //! The TOML tree is walked by hand, so that every error, semantic ones included, is reported with its line and the
 //! remedy, and all errors are reported at once.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use fabricmark_stats::StopRule;
@@ -13,10 +13,12 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::choice::Interference;
-use crate::factor::{Factor, Filter, Levels, Section as PlanSection};
-use crate::level::Level;
+use crate::factor::{Factor, Filter, Levels, Named, Point, Section as PlanSection};
+use crate::figure::Figure;
+use crate::level::{Level, NONE};
 use crate::matrix::{Cross, comparison_groups, is_replaced};
 use crate::nodes::NamedGroup;
+use crate::pair::pairs;
 use crate::plan::{
     Amount, Compare, Group, INTERVAL_MIN, Plan, STEADY_INTERVALS_MIN, Testbed, Topology, Wire,
     points_each,
@@ -53,12 +55,13 @@ pub fn parse(file: &str, text: &str, size: Size, published: &[&str]) -> Result<P
             return source.finish(None);
         }
     };
-    let plan = Reader { source: &mut source, published }.plan(root.get_ref(), size);
+    let is_quick = size == Size::Quick;
+    let plan = Reader { source: &mut source, published, is_quick }.plan(root.get_ref());
     source.finish(plan)
 }
 
 impl Reader<'_, '_> {
-    fn plan(&mut self, root: &DeTable<'_>, size: Size) -> Option<Plan> {
+    fn plan(&mut self, root: &DeTable<'_>) -> Option<Plan> {
         let mut top =
             Section { name: "the plan", span: 0..0, table: Some(root), known: Vec::new() };
         let title = top.take("title").and_then(|value| self.text(value));
@@ -96,7 +99,7 @@ impl Reader<'_, '_> {
         let charts = self.tables(&mut top, "chart", "[[chart]]");
         top.finish(self.source);
 
-        let is_quick = size == Size::Quick;
+        let is_quick = self.is_quick;
         if is_quick && quick.table.is_none() {
             let help = "add a [quick] table, or run without --quick";
             self.source.problem(0..0, "the plan has no [quick] table", help);
@@ -220,13 +223,24 @@ impl Reader<'_, '_> {
             let message = "bytes is not supported with a probe".to_owned();
             self.source.problem(0..0, message, "leave one of them out");
         }
-        for factor in [Factor::Group, Factor::Beside, Factor::Interference] {
-            let mut levels: Vec<Level> = points.iter().map(|point| point.level(factor)).collect();
-            levels.sort();
-            levels.dedup();
-            levels.retain(|level| !level.is_empty());
-            if !levels.is_empty() {
-                named.insert(factor, levels.into_iter().map(|level| (level, 0..0)).collect());
+        // Levels that points have without being named: those of groups, and the defaults beside those of an [[add]].
+        let of_groups = [Factor::Group, Factor::Beside, Factor::Interference];
+        let factors: BTreeSet<Factor> = named.keys().copied().chain(of_groups).collect();
+        for factor in factors {
+            let known: BTreeSet<&Level> =
+                named.get(&factor).into_iter().flatten().map(|(level, _)| level).collect();
+            let level = |point: &Point| match point.level(factor) {
+                level if level.is_empty() && factor.has_none() => NONE.to_owned(),
+                level => level,
+            };
+            let levels: BTreeSet<Level> = points.iter().map(level).collect();
+            let others: Vec<Named> = levels
+                .into_iter()
+                .filter(|level| !level.is_empty() && !known.contains(level))
+                .map(|level| (level, 0..0))
+                .collect();
+            if !others.is_empty() {
+                named.entry(factor).or_default().extend(others);
             }
         }
         let mut compare = self.compares(compares, &named);
@@ -236,7 +250,13 @@ impl Reader<'_, '_> {
             compare.push(Compare { factor: Factor::Interference, baseline, candidate });
         }
         let each = points_each(groups.len(), has_interference);
-        let comparison_groups = comparison_groups(&points, each, &compare);
+        let mut pairs = pairs(&points, &compare);
+        let comparison_groups = comparison_groups(&points, each, &compare, &pairs);
+        pairs.retain(|pair| {
+            let figures =
+                [pair.baseline, pair.candidate].map(|place| Figure::deciding(&points[place]));
+            figures[0] == figures[1]
+        });
         let tables: Vec<Table> =
             tables.into_iter().filter_map(|section| self.table(section, &named)).collect();
         let has_intervals = is_tiers || interval.is_none_or(|interval| interval.is_some());
@@ -270,6 +290,7 @@ impl Reader<'_, '_> {
             cpus: None,
             points,
             comparison_groups,
+            pairs,
             compare,
             traces: BTreeMap::new(),
             link_traces: BTreeMap::new(),

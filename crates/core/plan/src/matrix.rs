@@ -7,6 +7,7 @@ use crate::choice::Interference;
 use crate::factor::{Factor, Filter, Levels, Named, Point, Section, Where};
 use crate::level::Level;
 use crate::nodes::NamedGroup;
+use crate::pair::Pair;
 use crate::plan::{Compare, points_each};
 use crate::problem::Contradiction;
 use crate::reading::Reader;
@@ -197,29 +198,46 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Groups points that agree in every factor that is not compared. Each `each` consecutive points are one combination of
-/// levels; the first of them decides the comparison group of all.
+/// Groups points that agree in every factor that is not compared, and points that are compared with each other although
+/// other levels follow from the compared ones. Each `each` consecutive points are one combination of levels; the first
+/// of them decides the comparison group of all.
 pub(crate) fn comparison_groups(
     points: &[Point],
     each: usize,
     compare: &[Compare],
+    pairs: &[Pair],
 ) -> Vec<Vec<usize>> {
     let compared: BTreeSet<Factor> = compare.iter().map(|c| c.factor).collect();
     // `beside` depends on all factors of the other groups, so that all points are comparable.
     let is_all = compared.contains(&Factor::Beside);
-    let mut groups: Vec<(Vec<Level>, Vec<usize>)> = Vec::new();
+    // The group of each combination of levels, and the group that each group belongs to, which is not after it.
+    let (mut groups, mut lead): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
     let mut places: BTreeMap<Vec<Level>, usize> = BTreeMap::new();
-    for (index, at_once) in points.chunks(each).enumerate() {
-        let rest: Vec<Level> = Factor::ALL
+    for at_once in points.chunks(each) {
+        let rest = Factor::ALL
             .into_iter()
             .filter(|factor| !compared.contains(factor) && !is_all)
-            .map(|factor| at_once[0].level(factor))
-            .collect();
-        let place = *places.entry(rest.clone()).or_insert_with(|| {
-            groups.push((rest, Vec::new()));
-            groups.len() - 1
-        });
-        groups[place].1.extend(index * each..index * each + at_once.len());
+            .map(|factor| at_once[0].level(factor));
+        let place = *places.entry(rest.collect()).or_insert(lead.len());
+        if place == lead.len() {
+            lead.push(place);
+        }
+        groups.push(place);
     }
-    groups.into_iter().map(|(_, members)| members).collect()
+    let first = |lead: &[usize], mut group: usize| {
+        while lead[group] != group {
+            group = lead[group];
+        }
+        group
+    };
+    for pair in pairs {
+        let both = [pair.baseline, pair.candidate];
+        let [a, b] = both.map(|point| first(&lead, groups[point / each]));
+        lead[a.max(b)] = a.min(b);
+    }
+    let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for point in 0..points.len() {
+        members.entry(first(&lead, groups[point / each])).or_default().push(point);
+    }
+    members.into_values().collect()
 }

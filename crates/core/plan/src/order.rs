@@ -211,7 +211,7 @@ pub fn comparisons(
     block: u32,
     outcomes: &Outcomes,
 ) -> Vec<(Pair, Comparison)> {
-    let pairs = plan.pairs(&plan.comparison_groups[group]);
+    let pairs = plan.pairs_among(&plan.comparison_groups[group]);
     let compared = |pair: Pair| {
         let comparison = pair.compared(plan, &outcomes.log_ratios(&pair, block))?;
         Some((pair, comparison))
@@ -231,7 +231,7 @@ fn group_is_finished(
     let members = plan.comparison_groups[group].iter().copied();
     let tried: Vec<usize> =
         members.filter(|&point| !outcomes.is_left_out(plan, point, block)).collect();
-    let pairs = if plan.stop.decides { plan.pairs(&tried) } else { Vec::new() };
+    let pairs = if plan.stop.decides { plan.pairs_among(&tried) } else { Vec::new() };
     if !pairs.is_empty() {
         return pairs.iter().all(|pair| {
             let ratios = outcomes.log_ratios(pair, block);

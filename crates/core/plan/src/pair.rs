@@ -1,15 +1,16 @@
 //! Pairs of points that a plan compares, and when a comparison is decided.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use fabricmark_stats::{Comparison, Verdict, paired_ratios};
+use serde::{Deserialize, Serialize};
 
 use crate::factor::{Factor, Point};
 use crate::figure::Figure;
 use crate::plan::{Compare, Plan};
 
-/// Two points that differ only in the factor of a `[[compare]]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Two points that differ only in the factor of a `[[compare]]` and in what follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
     /// Index of the comparison in the plan.
     pub compare: usize,
@@ -20,39 +21,70 @@ pub struct Pair {
 }
 
 impl Plan {
-    /// The pairs among these points that the plan compares.
-    pub fn pairs(&self, points: &[usize]) -> Vec<Pair> {
-        let mut pairs = Vec::new();
-        for (compare, Compare { factor, baseline: from, candidate: to }) in
-            self.compare.iter().enumerate()
-        {
-            let is_at = |point: usize, level| self.points[point].has(*factor, level);
-            for &baseline in points.iter().filter(|&&point| is_at(point, from)) {
-                let others = points.iter().filter(|&&point| is_at(point, to));
-                let alike = others.copied().filter(|&candidate| {
-                    differ_in_alone(&self.points[baseline], &self.points[candidate], *factor)
-                });
-                pairs.extend(alike.map(|candidate| Pair { compare, baseline, candidate }));
-            }
-        }
-        pairs
+    /// The pairs among these points.
+    pub fn pairs_among(&self, points: &[usize]) -> Vec<Pair> {
+        let of = |&baseline: &usize| {
+            let first = self.pairs.partition_point(|pair| pair.baseline < baseline);
+            self.pairs[first..].iter().take_while(move |pair| pair.baseline == baseline)
+        };
+        let is_among = |pair: &&Pair| points.contains(&pair.candidate);
+        points.iter().flat_map(of).filter(is_among).copied().collect()
     }
-}
 
-/// Whether two points have the same levels of all factors but this one.
-fn differ_in_alone(a: &Point, b: &Point, factor: Factor) -> bool {
-    Factor::ALL.into_iter().filter(|&other| other != factor).all(|f| a.level(f) == b.level(f))
-}
-
-impl Plan {
     /// Number of pairs in each family: pairs of the same factor and figure, which a table shows and tests together.
     pub(crate) fn families(&self) -> BTreeMap<(Factor, Figure), usize> {
         let mut rows = BTreeMap::new();
-        for pair in self.comparison_groups.iter().flat_map(|group| self.pairs(group)) {
+        for pair in &self.pairs {
             *rows.entry(pair.family(self)).or_default() += 1;
         }
         rows
     }
+}
+
+/// The pairs that these comparisons compare, by the index of their baseline. A point is compared with the one that has
+/// the other level of the compared factor and the same levels of all others, as far as they apply. If there is none, it is
+/// compared with the one that has the defaults of the other level, unless that one has another partner.
+pub(crate) fn pairs(points: &[Point], compare: &[Compare]) -> Vec<Pair> {
+    let places: HashMap<&Point, usize> = points.iter().zip(0..).collect();
+    let find = |point: Option<Point>| places.get(&point?).copied();
+    let mut pairs = Vec::new();
+    for (compare, Compare { factor, baseline, candidate }) in compare.iter().enumerate() {
+        let same = |point: &Point, level: &str| {
+            find(Some(point.with(*factor, level)))
+                .or_else(|| find(Point::resolved_with(*factor, level, point.levels())))
+        };
+        let partner = |point: &Point, level: &str, other: &str| {
+            same(point, other).or_else(|| {
+                let found = find(Point::resolved_with(*factor, other, point.chosen()))?;
+                same(&points[found], level).is_none().then_some(found)
+            })
+        };
+        for (place, point) in points.iter().enumerate() {
+            if point.has(*factor, baseline) {
+                let other = partner(point, baseline, candidate);
+                pairs.extend(other.map(|other| Pair {
+                    compare,
+                    baseline: place,
+                    candidate: other,
+                }));
+            } else if point.has(*factor, candidate) {
+                let other = partner(point, candidate, baseline);
+                pairs.extend(other.map(|other| Pair {
+                    compare,
+                    baseline: other,
+                    candidate: place,
+                }));
+            }
+        }
+    }
+    sorted(pairs)
+}
+
+/// The pairs by the index of their baseline, each once.
+pub(crate) fn sorted(mut pairs: Vec<Pair>) -> Vec<Pair> {
+    pairs.sort_by_key(|pair| (pair.baseline, pair.candidate, pair.compare));
+    pairs.dedup();
+    pairs
 }
 
 impl Pair {

@@ -15,6 +15,7 @@ use crate::factor::{Factor, Point};
 use crate::invalid::Invalid;
 use crate::level::Level;
 use crate::pace::{Pace, Trace};
+use crate::pair::{Pair, sorted};
 use crate::part::Role;
 use crate::presentation::Presentation;
 use crate::problem::Contradiction;
@@ -99,6 +100,10 @@ pub struct Plan {
     /// Points that run in the same blocks and stop together, as indexes into `points`. Every point is in exactly
     /// one of these groups.
     pub comparison_groups: Vec<Vec<usize>>,
+    /// Points that are compared with each other and have the same deciding figure, by the index of their baseline. Both
+    /// are in the same comparison group.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<Pair>,
     /// Which levels are compared.
     pub compare: Vec<Compare>,
     /// Departures of trace files, by the names that paces use. A plan file does not contain them: the caller reads
@@ -227,7 +232,7 @@ pub struct PathSpec {
     pub is_relayed: bool,
 }
 
-/// Two levels of one factor to be compared, all other factors being equal.
+/// Two levels of one factor to be compared, all other levels being equal or following from these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Compare {
     /// The factor.
@@ -484,6 +489,12 @@ impl Plan {
             *group = moved.filter(|&place| seen.insert(place)).collect();
         }
         self.comparison_groups.retain(|group| !group.is_empty());
+        let moved = self.pairs.iter().map(|&pair| Pair {
+            baseline: places[pair.baseline],
+            candidate: places[pair.candidate],
+            ..pair
+        });
+        self.pairs = sorted(moved.filter(|pair| pair.baseline != pair.candidate).collect());
         self.points = points;
         Ok(self)
     }

@@ -3,8 +3,9 @@
 use fabricmark_units::Bytes;
 
 use crate::choice::{Path, Pattern};
-use crate::factor::{Factor, Filter, Point};
-use crate::level::NONE;
+use crate::factor::{Factor, Filter, Point, Where};
+use crate::level::{Level, NONE};
+use crate::resolve::fill;
 use crate::transport::Transport;
 
 impl Point {
@@ -85,11 +86,42 @@ impl Point {
     /// Levels that differ from the defaults as `factor=level`, separated by spaces: the name of this point in
     /// stores and messages. A new factor whose default leaves runs unchanged changes no name.
     pub fn key(&self) -> String {
-        let differs = |&(factor, ref level): &(Factor, String)| {
-            !level.is_empty() && factor.default(self).as_ref() != Some(level)
-        };
-        let levels = Factor::ALL.iter().map(|&factor| (factor, self.level(factor)));
-        let words = levels.filter(differs).map(|(factor, level)| format!("{factor}={level}"));
+        let words = self.chosen().map(|(factor, level)| format!("{factor}={level}"));
         words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Levels of all factors that have one.
+    pub(crate) fn levels(&self) -> impl Iterator<Item = (Factor, Level)> {
+        let levels = Factor::ALL.into_iter().map(move |factor| (factor, self.level(factor)));
+        levels.filter(|(_, level)| !level.is_empty())
+    }
+
+    /// Levels that differ from the defaults.
+    pub(crate) fn chosen(&self) -> impl Iterator<Item = (Factor, Level)> {
+        self.levels().filter(move |(factor, level)| factor.default(self).as_ref() != Some(level))
+    }
+
+    /// The point with another level of one factor. All other levels stay as they are.
+    pub(crate) fn with(&self, factor: Factor, level: &str) -> Self {
+        let mut point = self.clone();
+        point.put(factor, if level == NONE && factor.has_none() { "" } else { level });
+        point
+    }
+
+    /// The point with this level of one factor, these levels of others where they apply, and otherwise the defaults. `None`
+    /// if a level cannot hold. Whether a run can carry it out is not checked.
+    pub(crate) fn resolved_with(
+        factor: Factor,
+        level: &str,
+        levels: impl Iterator<Item = (Factor, Level)>,
+    ) -> Option<Self> {
+        let mut levels: Where = levels.collect();
+        levels.insert(factor, level.to_owned());
+        let point = fill(&levels).ok()?;
+        let holds = |(factor, level): (&Factor, &Level)| {
+            let own = point.level(*factor);
+            own.is_empty() || own == *level
+        };
+        (point.has(factor, level) && levels.iter().all(holds)).then_some(point)
     }
 }

@@ -241,10 +241,19 @@ impl Presentation {
             levels.retain(|level| !level.is_empty());
             levels
         };
+        let combinations = |factors: &[Factor]| {
+            let of = |point: &&Point| factors.iter().map(|&f| point.level(f)).collect::<Vec<_>>();
+            points.iter().map(of).collect::<BTreeSet<_>>().len()
+        };
         let is_varied = |factor: &Factor| levels(*factor).len() > 1;
         let columns: Vec<Factor> = compared.iter().copied().filter(is_varied).take(1).collect();
+        // A level that follows from the compared one cannot stand in a row with both.
+        let adds = |factor: &Factor| {
+            let with = [columns.as_slice(), &[*factor]].concat();
+            combinations(&with) > combinations(&columns)
+        };
         let others: Vec<Factor> =
-            Factor::ALL.into_iter().filter(|f| !columns.contains(f) && is_varied(f)).collect();
+            Factor::ALL.into_iter().filter(|factor| is_varied(factor) && adds(factor)).collect();
         let longest = || others.iter().copied().max_by_key(|factor| levels(*factor).len());
         let rows = match is_varied(&Factor::Payload) && !columns.contains(&Factor::Payload) {
             true => Some(Factor::Payload),
@@ -260,10 +269,6 @@ impl Presentation {
         });
         let Some(x) = rows else { return };
         // Only what distinguishes points: a response may follow from the payload.
-        let combinations = |factors: &[Factor]| {
-            let of = |point: &&Point| factors.iter().map(|&f| point.level(f)).collect::<Vec<_>>();
-            points.iter().map(of).collect::<BTreeSet<_>>().len()
-        };
         let mut known = [columns.as_slice(), &[x]].concat();
         let mut split = Vec::new();
         for factor in others {

@@ -58,6 +58,8 @@ pub(crate) fn suggestion(name: &str, known: &[&str]) -> String {
 pub(crate) struct Reader<'s, 't> {
     pub(crate) source: &'s mut Source<'t>,
     pub(crate) published: &'s [&'s str],
+    /// Whether the `[quick]` table is applied.
+    pub(crate) is_quick: bool,
 }
 
 impl Reader<'_, '_> {

@@ -20,6 +20,14 @@ use crate::verbs;
 
 /// The point with these levels. Levels of factors that do not apply to the point are dropped.
 pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
+    let point = fill(levels)?;
+    emulation::check_offload(levels, &point)?;
+    check(&point)?;
+    Ok(point)
+}
+
+/// [`resolve`] without the checks: only a missing level is an error.
+pub(crate) fn fill(levels: &Where) -> Result<Point, Contradiction> {
     let mut point = Point::blank();
     // The default of `outstanding` depends on the pace, that of `wait` on the threads, and these on others.
     let first = [Factor::Pace, Factor::Pattern, Factor::Transport, Factor::Flows, Factor::Threads];
@@ -36,8 +44,6 @@ pub fn resolve(levels: &Where) -> Result<Point, Contradiction> {
         }
     }
     mpi::settle(&mut point);
-    emulation::check_offload(levels, &point)?;
-    check(&point)?;
     Ok(point)
 }
 

@@ -95,6 +95,7 @@ pub fn settings(
         port: 0,
         cpus: None,
         comparison_groups: vec![(0..points.len()).collect()],
+        pairs: Vec::new(),
         points,
         compare: Vec::new(),
         traces: std::collections::BTreeMap::new(),

@@ -1,10 +1,22 @@
 //! Reads what is compared and shown: `[[compare]]`, `[[table]]`, `[[chart]]`, and the levels that select points.
 
-use crate::factor::{Factor, Filter, Levels};
+use crate::factor::{Factor, Filter, Levels, Named};
 use crate::figure::Figure;
+use crate::level::NONE;
 use crate::plan::Compare;
 use crate::presentation::{Chart, ChartKind, Course, CourseChart, CourseOf, Drawing, Table};
 use crate::reading::{Reader, Section, Value, suggestion};
+
+/// Whether this level is among those of the plan.
+fn has(known: &[Named], level: &str) -> bool {
+    known.iter().any(|(name, _)| name == level)
+}
+
+/// The help with the levels of the plan.
+fn one_of(known: &[Named]) -> String {
+    let known: Vec<&str> = known.iter().map(|(level, _)| level.as_str()).collect();
+    format!("use one of {}", known.join(", "))
+}
 
 impl Reader<'_, '_> {
     /// Reads levels that select points: `transport = "udp"`, `rtt = ["0ms", "400ms"]`.
@@ -12,13 +24,22 @@ impl Reader<'_, '_> {
         let name = section.name;
         let mut filter = Filter::new();
         for (factor, chosen) in self.levels(section, name) {
-            // Only unknown factors are errors: --quick may have left the levels out.
-            if !levels.contains_key(&factor) {
+            let Some(known) = levels.get(&factor) else {
                 let place = chosen.first().map_or(0..0, |(_, span)| span.clone());
                 let message =
                     format!("{name} uses {}, which is not a factor of the plan", factor.key());
                 let help = "use a factor of [factors] or of an [[add]]";
                 return self.refuse(place, message, help);
+            };
+            for (level, place) in &chosen {
+                // --quick may have left out the points that have a level by default. Those to which a factor does not apply
+                // have `none`.
+                let is_none = level == NONE && factor.has_none();
+                if !self.is_quick && !is_none && !has(known, level) {
+                    let message =
+                        format!("{name} uses {factor}={level}, which the plan does not have");
+                    self.source.problem(place.clone(), message, one_of(known));
+                }
             }
             filter.insert(factor, chosen.into_iter().map(|(level, _)| level).collect());
         }
@@ -77,14 +98,10 @@ impl Reader<'_, '_> {
         let factor = self.factor_name(factor?, levels)?;
         let mut level = |value: &Value<'_>| {
             let level = self.level(factor, value)?;
-            if !levels[&factor].iter().any(|(known, _)| *known == level) {
+            let known = &levels[&factor];
+            if !has(known, &level) {
                 let message = format!("the plan has no {} {level}", factor.key());
-                let known: Vec<&str> = levels[&factor].iter().map(|(l, _)| l.as_str()).collect();
-                return self.refuse(
-                    value.span(),
-                    message,
-                    format!("use one of {}", known.join(", ")),
-                );
+                return self.refuse(value.span(), message, one_of(known));
             }
             Some(level)
         };

@@ -528,6 +528,22 @@ const BROKEN: &[(&str, &str, &str, usize, &str, &str)] = &[
         "pattern = \"stream\"",
     ),
     (
+        "table of a level that no point has",
+        "where = { transport = \"udp\" }",
+        "where = { payload = 5 }",
+        25,
+        "uses payload=5, which the plan does not have",
+        "use one of 4, 1024",
+    ),
+    (
+        "exclude of a level that no point has",
+        "[quick]",
+        "[[exclude]]\npayload = 5\n[quick]",
+        0,
+        "[[exclude]] uses payload=5, which the plan does not have",
+        "use one of 4, 1024",
+    ),
+    (
         "table of an unknown factor",
         "columns = [\"family\"]",
         "columns = [\"label\"]",

@@ -141,7 +141,7 @@ fn with_interference_each_group_runs_alone_and_all_run_together_in_the_same_bloc
     assert_eq!(plan.firsts().collect::<Vec<_>>(), [0, 1, 2, 4, 5, 6]);
     assert_eq!(plan.comparison_groups, [[0, 1, 2, 3], [4, 5, 6, 7]]);
     let pairs: Vec<_> = plan
-        .pairs(&plan.comparison_groups[0])
+        .pairs_among(&plan.comparison_groups[0])
         .iter()
         .map(|pair| (pair.baseline, pair.candidate))
         .collect();

@@ -95,7 +95,7 @@ fn wrong_input_is_refused_before_anything_runs() {
         ("P1-modes", "224 points in 56 comparison groups", "80 points in 20 comparison groups"),
         ("P1-speeds", "196 points in 196 comparison groups", "48 points in 48 comparison groups"),
         ("p2-together", "64 points in 16 comparison groups", "16 points in 4 comparison groups"),
-        ("P2", "132 points in 26 comparison groups", "42 points in 14 comparison groups"),
+        ("P2", "132 points in 15 comparison groups", "42 points in 8 comparison groups"),
         ("p1-ipoib", "336 points in 168 comparison groups", "80 points in 40 comparison groups"),
     ] {
         expect(here, &["papers", "run", name, "--check"], 0, &[full]);
