@@ -232,11 +232,11 @@ factors! {
     Inline, inline: Option<u32>, json "inline_bytes" = Rdma.of(Kind::Number(0, Point::INLINE_MAX as u64))
         .unset("220")
         .shown("inline {} B")
-        .when(|point| point.transport.is_verbs());
+        .when(Point::sends_payloads);
     /// signal every Nth RDMA work request; N is at most `tx_depth`
     CqMod, cq_mod: Option<u32>, was "signal_every" = Rdma.of(Kind::Number(1, Point::TX_DEPTH_MAX as u64))
         .unset("4, or half of `tx_depth` if that is less")
-        .when(|point| point.transport.is_verbs());
+        .when(Point::sends_payloads);
     /// connection setup of RDMA queue pairs
     Cm, cm: Option<Cm>, was "meet" = Rdma.of(Kind::Choice(Cm::CHOICES))
         .unset("`tcp`")

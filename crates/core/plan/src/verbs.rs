@@ -39,6 +39,11 @@ impl Point {
     /// Largest inline payload in bytes; adapters have room for some hundreds of bytes.
     pub(crate) const INLINE_MAX: u32 = 1024;
 
+    /// Whether payloads travel in RDMA work requests of their sender, and are not fetched from its memory.
+    pub(crate) fn sends_payloads(&self) -> bool {
+        self.transport.is_verbs() && !self.operation.is_some_and(Operation::is_fetch)
+    }
+
     /// Length of the longest RDMA message in bytes, and number of messages in flight per direction.
     pub fn verbs_slots(&self) -> (u64, u32) {
         let longest = self.response.map_or(self.payload, |response| response.max(self.payload)).0;
@@ -250,5 +255,14 @@ mod tests {
                       depth=9,inline=0";
         let point = resolve(&overlay(levels).unwrap()).unwrap();
         assert_eq!((point.operation, point.tx_depth, point.inline), (None, None, None));
+    }
+
+    #[test]
+    fn reads_and_atomics_are_never_inline_and_each_is_signalled() {
+        for (operation, level) in [("send", Some(4)), ("read", None), ("fetch-add", None)] {
+            let levels = format!("pattern=rr,payload=8,operation={operation},inline=4,cq_mod=4");
+            let point = point(&levels).unwrap();
+            assert_eq!((point.inline, point.cq_mod), (level, level), "{operation}");
+        }
     }
 }
