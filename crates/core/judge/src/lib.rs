@@ -15,7 +15,7 @@ mod warnings;
 
 use fabricmark_link::HostBus;
 use fabricmark_plan::{Direction, Figure, Point, Purpose, Role, Testbed};
-use fabricmark_proto::{EndReport, Ends};
+use fabricmark_proto::{EndReport, Ends, ZeroCopySends};
 use fabricmark_record::{
     ActiveTime, Drops, Figures, Flow, KernelTimes, Limits, Outcome, Pacing, Provenance, Record,
     RelayTimes, Sourced, Warning,
@@ -176,6 +176,8 @@ fn judge_part(
         noted.push(Warning::LostRoundTrips { count: client.lost_round_trips });
     }
     noted.extend(active.kernel_times.as_ref().and_then(KernelTimes::warning));
+    let copied = active.zero_copy.filter(|zero_copy| zero_copy.copied > 0);
+    noted.extend(copied.map(|ZeroCopySends { sends, copied }| Warning::Copied { copied, sends }));
     noted.extend(warnings::small_buffer(point, passive));
     noted.extend(warnings::small_send_buffer(point, active));
     let (from, to) =

@@ -2,7 +2,7 @@
 
 use fabricmark_judge::{Findings, Part, Route, correlated, judge};
 use fabricmark_plan::{Figure, Purpose, Testbed};
-use fabricmark_proto::{EndReport, Ends, SequenceCounts};
+use fabricmark_proto::{EndReport, Ends, SequenceCounts, ZeroCopySends};
 use fabricmark_record::{
     Counts, CpuShares, CpuUsage, Drops, MachineUsage, Pacing, Provenance, Side, TcpCounters, Usage,
     Warning,
@@ -236,6 +236,8 @@ fn each_warning_has_its_cause() {
     };
     let loose = || EndReport { not_pinned: Some("no CPU 9".to_owned()), ..moved(1_000) };
     let lost = EndReport { lost_round_trips: 2, ..answered(9) };
+    let zero_copy = Some(ZeroCopySends { sends: 9, copied: 4 });
+    let copied = EndReport { zero_copy, ..moved(1_000) };
     let buffers = format!("{TCP},receive_buffer=64KiB,send_buffer=64KiB");
     let cases = [
         (TCP, on_cpu(0), on_cpu(1), vec![]),
@@ -257,6 +259,7 @@ fn each_warning_has_its_cause() {
             moved(1_000),
             vec![Warning::NotPinned { node: "client".to_owned(), reason: "no CPU 9".to_owned() }],
         ),
+        (TCP, copied, moved(1_000), vec![Warning::Copied { copied: 4, sends: 9 }]),
         (EXCHANGE, lost, answered(9), vec![Warning::LostRoundTrips { count: 2 }]),
     ];
     for (levels, client, server, expected) in cases {

@@ -41,7 +41,9 @@ pub use apdu::{
     APDU_BYTES, APDU_MULTICAST_BYTES, APDU_PADDED_BYTES, Apdu, ApduCounts, Echo, NotApdu, Peer,
 };
 pub use control::coordinator::{Conversation, ConversationError, Ends};
-pub use control::message::{EndReport, Failure, Order, Prepare, Report, SequenceCounts};
+pub use control::message::{
+    EndReport, Failure, Order, Prepare, Report, SequenceCounts, ZeroCopySends,
+};
 pub use control::worker::{Action, Worker};
 pub use datagram::DatagramHeader;
 pub use frame::{FrameError, FrameReader, encode};

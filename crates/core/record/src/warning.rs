@@ -108,6 +108,16 @@ pub enum Warning {
         /// Share of the runnable time that was certainly stolen.
         share: f64,
     },
+    /// The kernel copied what was to be sent without a copy.
+    #[error(
+        "the kernel copied {copied} of {sends} zero-copy sends, as it does over loopback and veth"
+    )]
+    Copied {
+        /// Number of sends with a copy.
+        copied: u64,
+        /// Number of sends.
+        sends: u64,
+    },
     /// The load thread could not be bound to a CPU.
     #[error("node {node} was not bound to a CPU: {reason}")]
     NotPinned {

@@ -103,7 +103,11 @@ fn carry_share<F: Flow>(
     if prepare.role == Role::Client || prepare.is_active() {
         finish(flows).map_err(peer("cannot end the flow"))?;
     }
-    Ok(report)
+    let zero_copy = flows.iter().filter_map(Flow::zero_copy).reduce(|mut sum, more| {
+        sum += more;
+        sum
+    });
+    Ok(EndReport { zero_copy, ..report })
 }
 
 /// Runs the pattern once, for a whole run or one slice, over flows that stay open.

@@ -186,6 +186,9 @@ fn together(parts: Vec<(Share, EndReport)>, prepare: &Prepare) -> EndReport {
         all.lost_round_trips += part.lost_round_trips;
         let kernel_times = all.kernel_times.into_iter().chain(part.kernel_times);
         all.kernel_times = kernel_times.reduce(|sum: KernelTimes, more| sum.merged(&more));
+        if let Some(zero_copy) = part.zero_copy {
+            *all.zero_copy.get_or_insert_default() += zero_copy;
+        }
         all.not_pinned = all.not_pinned.or(part.not_pinned);
         if let Some(active) = part.active {
             let sum = all.active.get_or_insert(active);

@@ -16,6 +16,7 @@ use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use fabricmark_proto::ZeroCopySends;
 use fabricmark_record::KernelTimes;
 use fabricmark_telemetry::gauge::Reception;
 
@@ -139,6 +140,11 @@ pub trait Flow {
         None
     }
 
+    /// Zero-copy sends that have completed; `None` if the path has none.
+    fn zero_copy(&self) -> Option<ZeroCopySends> {
+        None
+    }
+
     /// RTTs split by packet timestamps, if the flow was opened with these.
     fn take_kernel_times(&mut self) -> Option<KernelTimes> {
         None
@@ -195,6 +201,10 @@ macro_rules! passes_on {
 
         fn reception(&self) -> Option<fabricmark_telemetry::gauge::Reception> {
             self.flow.reception()
+        }
+
+        fn zero_copy(&self) -> Option<fabricmark_proto::ZeroCopySends> {
+            self.flow.zero_copy()
         }
 
         fn take_kernel_times(&mut self) -> Option<fabricmark_record::KernelTimes> {

@@ -1,6 +1,7 @@
 //! Messages of the control protocol.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::ops::AddAssign;
 
 use fabricmark_plan::{Direction, Pattern, Point, Role, Trace};
 use fabricmark_record::{
@@ -289,6 +290,9 @@ pub struct EndReport {
     pub quic: Option<QuicCounters>,
     /// Arrivals by sequence number, at the receiver of datagrams.
     pub sequence: Option<SequenceCounts>,
+    /// Zero-copy sends of this end; `None` if its path has none.
+    #[serde(default)]
+    pub zero_copy: Option<ZeroCopySends>,
     /// Interarrival jitter at the receiver of a datagram stream in an open loop, in ns: the mean of its flows.
     #[serde(default)]
     pub jitter_ns: Option<f64>,
@@ -321,6 +325,22 @@ pub struct EndReport {
     /// All intervals, if requested. Not sent: the reader of reports has got each as a [`Report::Interval`].
     #[serde(skip)]
     pub series: Option<Series>,
+}
+
+/// Zero-copy sends (MSG_ZEROCOPY) that have completed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ZeroCopySends {
+    /// All of them.
+    pub sends: u64,
+    /// Those whose bytes the kernel copied after all (SO_EE_CODE_ZEROCOPY_COPIED, linux/errqueue.h).
+    pub copied: u64,
+}
+
+impl AddAssign for ZeroCopySends {
+    fn add_assign(&mut self, more: Self) {
+        self.sends += more.sends;
+        self.copied += more.copied;
+    }
 }
 
 /// Arrivals by sequence number.

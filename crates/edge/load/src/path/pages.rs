@@ -6,6 +6,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 
+use fabricmark_proto::ZeroCopySends;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{MemfdFlags, memfd_create, sendfile};
 use rustix::io::retry_on_intr;
@@ -38,6 +39,7 @@ pub(crate) struct ZeroCopy {
     under_way: u64,
     /// Whether a send waits for completions; otherwise it is the turn of another flow.
     waits: bool,
+    completed: ZeroCopySends,
 }
 
 #[derive(Debug)]
@@ -54,7 +56,8 @@ impl Pages {
     /// Sends from the program's pages. `waits`: it is the only flow of its thread, and may wait for completions.
     pub(crate) fn zerocopy(stream: &TcpStream, waits: bool) -> io::Result<Self> {
         set(stream.as_fd(), libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)?;
-        Ok(Self::ZeroCopy(ZeroCopy { under_way: 0, waits }))
+        let completed = ZeroCopySends::default();
+        Ok(Self::ZeroCopy(ZeroCopy { under_way: 0, waits, completed }))
     }
 
     /// Sends from a [`payload_file`].
@@ -99,19 +102,20 @@ impl ZeroCopy {
     }
 
     fn reap(&mut self, stream: &TcpStream) -> io::Result<()> {
-        while let Some(calls) = completed(stream)? {
-            self.under_way = self.under_way.saturating_sub(calls);
+        while let Some(more) = completed(stream)? {
+            self.under_way = self.under_way.saturating_sub(more.sends);
+            self.completed += more;
         }
         Ok(())
     }
 }
 
-/// Reads one completion notification from a socket's error queue: the number of completed sends, `None` if there is
-/// none.
-fn completed(stream: &TcpStream) -> io::Result<Option<u64>> {
+/// Reads one completion notification from a socket's error queue: the completed sends, `None` if there is none.
+fn completed(stream: &TcpStream) -> io::Result<Option<ZeroCopySends>> {
     /// linux/errqueue.h
     const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
-    let mut calls = 0;
+    const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
+    let mut completed = ZeroCopySends::default();
     let flags = RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT;
     let read = receive(stream.as_fd(), &mut [], flags, |kind, data| {
         if let (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR) = kind
@@ -119,11 +123,13 @@ fn completed(stream: &TcpStream) -> io::Result<Option<u64>> {
             && error.ee_origin == SO_EE_ORIGIN_ZEROCOPY
         {
             // Numbers of the first and the last send, inclusive, modulo 2^32.
-            calls += u64::from(error.ee_data.wrapping_sub(error.ee_info)) + 1;
+            let sends = u64::from(error.ee_data.wrapping_sub(error.ee_info)) + 1;
+            let copied = if error.ee_code & SO_EE_CODE_ZEROCOPY_COPIED != 0 { sends } else { 0 };
+            completed += ZeroCopySends { sends, copied };
         }
     });
     match read {
-        Ok(_) => Ok(Some(calls)),
+        Ok(_) => Ok(Some(completed)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
     }
@@ -180,6 +186,13 @@ impl TcpPath for Pages {
             // TCP does not touch the buffer (tcp(7)).
             Self::Trunc => Ok(recv(stream, buffer, RecvFlags::TRUNC)?.1),
             _ => stream.read(buffer),
+        }
+    }
+
+    fn zero_copy(&self) -> Option<ZeroCopySends> {
+        match self {
+            Self::ZeroCopy(zerocopy) => Some(zerocopy.completed),
+            _ => None,
         }
     }
 

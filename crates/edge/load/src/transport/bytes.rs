@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
+use fabricmark_proto::ZeroCopySends;
 use fabricmark_record::KernelTimes;
 
 use super::{Flow, Message, Moved};
@@ -51,6 +52,11 @@ pub trait ByteStream: Read + Write + AsFd {
     /// As [`Flow::tend`].
     fn tend(&mut self) -> io::Result<()> {
         Ok(())
+    }
+
+    /// As [`Flow::zero_copy`].
+    fn zero_copy(&self) -> Option<ZeroCopySends> {
+        None
     }
 
     /// As [`Flow::take_kernel_times`].
@@ -100,6 +106,11 @@ pub trait TcpPath {
         Ok(())
     }
 
+    /// As [`Flow::zero_copy`].
+    fn zero_copy(&self) -> Option<ZeroCopySends> {
+        None
+    }
+
     /// As [`Flow::take_kernel_times`].
     fn take_kernel_times(&mut self) -> Option<KernelTimes> {
         None
@@ -147,6 +158,10 @@ impl<P: TcpPath> ByteStream for PathStream<P> {
 
     fn tcp(&self) -> Option<&TcpStream> {
         Some(&self.stream)
+    }
+
+    fn zero_copy(&self) -> Option<ZeroCopySends> {
+        self.path.zero_copy()
     }
 
     fn take_kernel_times(&mut self) -> Option<KernelTimes> {
@@ -258,6 +273,10 @@ impl<S: ByteStream> Flow for ByteFlow<S> {
 
     fn tend(&mut self) -> io::Result<()> {
         self.stream.tend()
+    }
+
+    fn zero_copy(&self) -> Option<ZeroCopySends> {
+        self.stream.zero_copy()
     }
 
     fn take_kernel_times(&mut self) -> Option<KernelTimes> {

@@ -93,6 +93,16 @@ fn every_path_of_tcp_carries_many_flows_without_a_copy() {
 }
 
 #[test]
+fn over_loopback_the_kernel_copies_every_zero_copy_send_and_says_so() {
+    for levels in ["flows=1", "flows=3", "flows=4,threads=2"] {
+        let levels =
+            format!("pattern=stream,transport=tcp,path=zerocopy,payload=64KiB,wait=epoll,{levels}");
+        let sends = run(&levels).0.zero_copy.unwrap();
+        assert!(sends.sends > 0 && sends.copied == sends.sends, "{levels}: {sends:?}");
+    }
+}
+
+#[test]
 fn batches_of_many_flows_arrive_or_are_counted_as_dropped() {
     for path in ["mmsg", "gso"] {
         for (flows, payload) in [(1, 512), (20, 16), (10, 1400)] {
