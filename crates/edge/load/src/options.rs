@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 
-use fabricmark_plan::{Point, Role, Transport};
+use fabricmark_plan::{Pattern, Point, Role, Transport};
 use fabricmark_proto::{Failure, Prepare};
 use fabricmark_units::Bytes;
 use fabricmark_wire::Family;
@@ -25,6 +25,10 @@ pub(crate) fn set(socket: &Socket, prepare: &Prepare) -> Result<(), Failure> {
     }
     if let Some(is_set) = point.cork {
         socket.set_tcp_cork(is_set).map_err(system("set TCP_CORK"))?;
+    }
+    if point.pattern == Pattern::Crr && point.nodelay == Some(true) && exceeds_segment(point) {
+        // Accepted connections inherit it. Flows of other patterns have it set once they are open.
+        socket.set_tcp_nodelay(true).map_err(system("set TCP_NODELAY"))?;
     }
     if let Some(is_set) = point.dont_fragment {
         set_dont_fragment(socket, point.family == Family::V6, is_set)
@@ -61,6 +65,16 @@ pub(crate) fn set(socket: &Socket, prepare: &Prepare) -> Result<(), Failure> {
         })?;
     }
     Ok(())
+}
+
+/// Whether a request or response may need several segments. Nagle's algorithm delays only the last one of several: a
+/// message of one segment leaves a new connection at once (RFC 9293, section 3.7.4), and costs no system call for that.
+fn exceeds_segment(point: &Point) -> bool {
+    /// Default MSS of IPv4, the smallest of both (RFC 9293, section 3.7.1), and largest length of TCP options (3.1).
+    const MSS: u32 = 536;
+    const OPTIONS: u32 = 40;
+    let longest = point.response.map_or(point.payload, |response| response.max(point.payload));
+    longest.0 > u64::from(point.mss.unwrap_or(MSS).saturating_sub(OPTIONS))
 }
 
 /// Sets how many bytes wake up the receiver of a stream (SO_RCVLOWAT), once its flow is open: the opening has fewer bytes
@@ -161,6 +175,7 @@ pub(crate) mod tests {
     use socket2::{Domain, Type};
 
     use super::*;
+    use crate::sockets;
 
     /// The order of a client with these levels.
     pub(crate) fn prepare(levels: &str) -> Prepare {
@@ -205,6 +220,27 @@ pub(crate) mod tests {
             let levels = format!("transport=tcp,family=4,{option}");
             let socket = with_options(Domain::IPV4, Type::STREAM, &levels);
             assert_eq!(socket.tcp_cork().unwrap(), expected, "{option}");
+        }
+    }
+
+    #[test]
+    fn connections_of_crr_do_not_delay_the_last_segment_of_a_long_message() {
+        for (levels, is_set) in [
+            ("payload=64", false),
+            ("payload=64,response=64KiB", true),
+            ("payload=4KiB,response=1", true),
+            ("payload=4KiB,nodelay=false", false),
+        ] {
+            let levels = format!(
+                "pattern=crr,transport=tcp,congestion=cubic,family=4,link=loopback,{levels}"
+            );
+            let of = |role| fabricmark_testkit::prepare(role, &levels);
+            let listener = sockets::waiting(&of(Role::Server)).unwrap();
+            let client = sockets::bound(&of(Role::Client), 0).unwrap();
+            client.connect(&listener.local_addr().unwrap()).unwrap();
+            let (accepted, _) = listener.accept().unwrap();
+            let held = [client, accepted].map(|socket| socket.tcp_nodelay().unwrap());
+            assert_eq!(held, [is_set; 2], "{levels}");
         }
     }
 
