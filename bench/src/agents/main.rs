@@ -3,7 +3,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program: it prints")]
 
 mod agent;
-mod crowd;
+mod clients;
 mod flood;
 mod hosts;
 mod latency;
@@ -93,9 +93,9 @@ fn answer(options: &Options) -> Result<u8, Box<dyn Error>> {
     let beside = here.parent().ok_or("this program has no folder")?.join("fabricmark");
     let program = options.program.clone().unwrap_or(beside);
     match &options.question {
-        Question::Connect { clients } => crowd::connect(&program, *clients),
+        Question::Connect { clients } => clients::connect(&program, *clients),
         Question::Measure { clients, seconds } => {
-            crowd::measure(&program, *clients, *seconds).map(|()| 0)
+            clients::measure(&program, *clients, *seconds).map(|()| 0)
         }
         Question::Flood { rate, pairs, seconds } => flood::flood(&program, *rate, *pairs, *seconds),
         Question::Latency { pairs } => latency::latency(&program, *pairs),

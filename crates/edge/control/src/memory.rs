@@ -156,12 +156,12 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_of_tcp_is_named_with_the_setting_that_mends_it() {
+    fn the_limit_of_tcp_is_named_with_the_setting_that_raises_it() {
         let text = refusal(1 << 30, 488_281);
         assert!(text.contains("up to 2000 MB"), "{text}");
         assert!(text.contains("sysctl -w net.ipv4.tcp_mem=\"366210 488282 732423\""), "{text}");
-        let mended = memory(1 << 30, 732_423);
-        assert!(check(&plan(), &mended, 4096).is_ok());
+        let raised = memory(1 << 30, 732_423);
+        assert!(check(&plan(), &raised, 4096).is_ok());
     }
 
     #[test]

@@ -5,7 +5,6 @@
 //! connection and one for each direction of data. [`measure`] performs one run against an iperf3 server.
 
 mod account;
-mod asking;
 mod authentication;
 mod client;
 mod cpu;
@@ -15,6 +14,7 @@ mod guesses;
 mod line;
 mod opening;
 mod openssl;
+mod parameters;
 mod registry;
 mod sender;
 mod server;
@@ -22,8 +22,8 @@ mod session;
 mod test;
 mod udp_port;
 
-pub use asking::check;
 pub use authentication::{Authentication, AuthenticationError, Credentials, Padding};
 pub use client::{ClientEnd, Measured, measure};
 pub use fabricmark_proto::iperf3::PORT;
+pub use parameters::check;
 pub use server::serve;

@@ -59,7 +59,7 @@ const LIMIT_BYTES: u64 = 8 << 20;
 mod tests {
     use super::*;
 
-    fn brake(link: &str, others: &str) -> Option<String> {
+    fn backpressure(link: &str, others: &str) -> Option<String> {
         let all: LinkOptions = format!("link={link} {others}").parse().unwrap();
         queue(link.parse().unwrap(), &all)
     }
@@ -70,10 +70,10 @@ mod tests {
             ("ethernet:1G", "rate 1000000000bit burst 131072 limit 8388608 overhead 38 mpu 84"),
             ("ipoib:4X-SDR", "rate 8000000000bit burst 262144 limit 8388608 overhead 38 mpu 42"),
         ] {
-            assert_eq!(brake(link, ""), Some(format!("tbf {expected}")), "{link}");
+            assert_eq!(backpressure(link, ""), Some(format!("tbf {expected}")), "{link}");
         }
         // 65,520 + 30 bytes of 66,356 on the wire.
-        let connected = brake("ipoib:4X-SDR,mode=connected,mtu=65520", "").unwrap();
+        let connected = backpressure("ipoib:4X-SDR,mode=connected,mtu=65520", "").unwrap();
         assert!(connected.starts_with("tbf rate 7902827"), "{connected}");
         assert!(connected.ends_with("overhead 30 mpu 34"), "{connected}");
     }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_wire_that_is_far_away_or_none_lets_nobody_wait() {
-        assert_eq!(brake("ethernet:1G", "rtt=10ms"), None);
+        assert_eq!(backpressure("ethernet:1G", "rtt=10ms"), None);
         assert_eq!(queue("veth".parse().unwrap(), &LinkOptions::default()), None);
     }
 }

@@ -20,7 +20,7 @@ use crate::flow_set::{FlowSet, Interest};
 use crate::pacer::{Follow, Pacer, Waiting};
 use crate::pattern::answer;
 use crate::pattern::arrivals::Window;
-use crate::pattern::rr::{self, Asked, Asking};
+use crate::pattern::rr::{self, ClientParameters, ClientResults};
 use crate::pattern::stream;
 use crate::pattern::{paced_rr, paced_stream, ping_ping};
 use crate::response_limit::ResponseLimit;
@@ -203,14 +203,14 @@ fn look_every(prepare: &Prepare) -> Option<Duration> {
     let Prepare { point, .. } = prepare;
     let waits_for_answers =
         prepare.is_active() && point.pattern != Pattern::Stream && point.pace == Pace::Closed;
-    waits_for_answers.then(|| asking(prepare).look_every())
+    waits_for_answers.then(|| parameters(prepare).look_every())
 }
 
 fn counted(counts: Counts) -> EndReport {
     EndReport { counts, ..EndReport::default() }
 }
 
-pub(crate) fn found(Asked { counts, rtt_ns, lost, .. }: Asked) -> EndReport {
+pub(crate) fn found(ClientResults { counts, rtt_ns, lost, .. }: ClientResults) -> EndReport {
     EndReport { rtt_ns: Some(rtt_ns), lost_round_trips: lost, ..counted(counts) }
 }
 
@@ -318,19 +318,19 @@ fn ask<F: Flow>(
     control: &Control,
 ) -> io::Result<EndReport> {
     let (mut request, mut response) = messages(prepare);
-    let asking = asking(prepare);
+    let parameters = parameters(prepare);
     if let Some(pacer) = paced {
-        let (asked, of_each, pacing) =
-            paced_rr::ask(flows, &mut request, &mut response, asking, pacer, control)?;
+        let (results, of_each, pacing) =
+            paced_rr::ask(flows, &mut request, &mut response, parameters, pacer, control)?;
         let fairness = fairness(&of_each);
-        return Ok(EndReport { fairness, pacing: Some(pacing), ..found(asked) });
+        return Ok(EndReport { fairness, pacing: Some(pacing), ..found(results) });
     }
     if let Some(flow) = alone(flows, prepare) {
         let blocks = prepare.point.wait != Wait::Spin;
-        return rr::ask(flow, &mut request, &mut response, asking, blocks, control).map(found);
+        return rr::ask(flow, &mut request, &mut response, parameters, blocks, control).map(found);
     }
-    let (asked, of_each) = rr::ask_many(flows, &mut request, &mut response, asking, control)?;
-    Ok(EndReport { fairness: Some(Fairness::of(&of_each)), ..found(asked) })
+    let (results, of_each) = rr::ask_many(flows, &mut request, &mut response, parameters, control)?;
+    Ok(EndReport { fairness: Some(Fairness::of(&of_each)), ..found(results) })
 }
 
 fn lead_or_follow<F: Flow>(
@@ -345,13 +345,13 @@ fn lead_or_follow<F: Flow>(
         return ping_ping::follow(flow, &mut payload, &mut buffer, control).map(counted);
     }
     let blocks = prepare.point.wait != Wait::Spin;
-    let asking = asking(prepare);
-    ping_ping::lead(flow, &mut payload, &mut buffer, asking, blocks, control).map(found)
+    let parameters = parameters(prepare);
+    ping_ping::lead(flow, &mut payload, &mut buffer, parameters, blocks, control).map(found)
 }
 
-fn asking(prepare: &Prepare) -> Asking {
+fn parameters(prepare: &Prepare) -> ClientParameters {
     let Prepare { point, omit_ns, .. } = prepare;
-    Asking {
+    ClientParameters {
         outstanding: match point.pattern {
             Pattern::Burst => 1,
             _ => point.outstanding.unwrap_or(1) as usize,
@@ -366,7 +366,7 @@ fn asking(prepare: &Prepare) -> Asking {
 
 fn answer<F: Flow>(flows: &mut [F], prepare: &Prepare, control: &Control) -> io::Result<EndReport> {
     let (mut payload, mut response) = messages(prepare);
-    let Asking { payloads, outstanding, .. } = asking(prepare);
+    let ClientParameters { payloads, outstanding, .. } = parameters(prepare);
     let limit = ResponseLimit::of(prepare, response.len(), control);
     let limit = limit.as_ref();
     let counts = match alone(flows, prepare) {
@@ -401,7 +401,7 @@ pub fn instrument() -> Instrument {
         let (mut request, mut response) = ([0; 64], [0; 64]);
         let (request, response) = (black_box(&mut request), black_box(&mut response));
         let (ramp, patience) = (Nanos(0), Nanos(0));
-        let asking = Asking {
+        let parameters = ClientParameters {
             outstanding: 1,
             payloads: 1,
             is_reliable: true,
@@ -409,8 +409,9 @@ pub fn instrument() -> Instrument {
             patience,
             least_rtt: None,
         };
-        let asked = rr::ask(&mut NullFlow::default(), request, response, asking, true, control);
-        asked.map_or((0, 0), |asked| (asked.counts.calls, asked.counts.elapsed_ns))
+        let results =
+            rr::ask(&mut NullFlow::default(), request, response, parameters, true, control);
+        results.map_or((0, 0), |results| (results.counts.calls, results.counts.elapsed_ns))
     });
     Instrument { stream_call_ns, ping_pong_ns }
 }

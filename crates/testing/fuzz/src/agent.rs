@@ -16,7 +16,7 @@ const OWN: SessionId = [2; 16];
 const STRANGER: SessionId = [1; 16];
 
 /// Number of this connection in the admission queue; the stranger's is one higher.
-const SEAT: u64 = 1;
+const CONNECTION: u64 = 1;
 
 /// Time between two messages.
 const STEP: Nanos = Nanos::from_secs(1);
@@ -116,7 +116,7 @@ impl Agent {
                 }
                 AgentAction::Leave => {
                     assert!(std::mem::take(&mut self.has_asked), "no run waited");
-                    self.queue.leave(SEAT);
+                    self.queue.leave(CONNECTION);
                 }
                 AgentAction::Close => self.is_closed = true,
             }
@@ -127,10 +127,10 @@ impl Agent {
     fn ask(&mut self) {
         self.runs += 1;
         if self.runs.is_multiple_of(2) && !self.stranger_measures {
-            self.stranger_measures = self.queue.ask((2, STRANGER), SEAT + 1) == Turn::Now;
+            self.stranger_measures = self.queue.ask((2, STRANGER), CONNECTION + 1) == Turn::Now;
         }
         self.has_asked = true;
-        let turn = self.queue.ask((1, self.connection.session()), SEAT);
+        let turn = self.queue.ask((1, self.connection.session()), CONNECTION);
         self.connection.on_turn(turn);
     }
 
@@ -139,7 +139,7 @@ impl Agent {
         if std::mem::take(&mut self.stranger_measures) {
             self.queue.done((2, STRANGER));
         }
-        if self.queue.call() == Some(SEAT) {
+        if self.queue.call() == Some(CONNECTION) {
             self.connection.on_turn(Turn::Now);
         }
     }

@@ -61,7 +61,7 @@ fn refused(number: i32, os: i32) -> String {
 enum Step {
     Greeting,
     /// The parameters are sent.
-    Asking,
+    Requesting,
     Opening,
     /// The streams are open.
     Starting,
@@ -145,9 +145,9 @@ impl Client {
             (_, Some(State::ServerError)) => self.step(now, Step::Error),
             (Step::Greeting, Some(State::ParamExchange)) => {
                 self.output.push_back(framed(&self.parameters.emit()));
-                self.step(now, Step::Asking);
+                self.step(now, Step::Requesting);
             }
-            (Step::Asking, Some(State::CreateStreams)) => {
+            (Step::Requesting, Some(State::CreateStreams)) => {
                 self.actions.push_back(ClientAction::Open);
                 self.step(now, Step::Opening);
             }

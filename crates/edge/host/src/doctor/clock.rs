@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_clock_source_spoils_and_a_fast_one_is_chosen_where_offered() {
+    fn a_slow_clock_source_is_a_problem_and_a_fast_one_is_chosen_where_offered() {
         for name in ["hpet", "acpi_pm", "jiffies"] {
             let finding = source(name, "hpet acpi_pm");
             assert_eq!((finding.severity, finding.remedy), (Problem, None), "{name}");

@@ -14,7 +14,7 @@ use super::account::Account;
 use super::authentication::{AuthenticationError, Credentials};
 use super::cpu::Cpu;
 use super::test::SILENCE;
-use super::{asking, ends, opening};
+use super::{ends, opening, parameters};
 
 /// Polling interval of the control connection while the run is in progress.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -63,7 +63,7 @@ pub fn measure(
 ) -> Result<Measured, Failure> {
     let first = loads.first().ok_or(Failure::Aborted)?;
     let prepares: Vec<&Prepare> = loads.iter().map(|load| load.prepare).collect();
-    let mut parameters = asking::parameters(&prepares)?;
+    let mut parameters = parameters::of(&prepares)?;
     parameters.token = credentials.map(Credentials::token).transpose()?;
     let cookie = opening::new_cookie()?;
     let line = opening::control(first.prepare, server)?;

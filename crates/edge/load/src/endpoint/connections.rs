@@ -20,7 +20,7 @@ use crate::opening::{self, Connection, Listener, NOT_OPEN, accept_all};
 use crate::pacer::Pacer;
 use crate::pattern::crr::{self, Departures, Patience};
 use crate::pattern::crr_many;
-use crate::pattern::rr::Asked;
+use crate::pattern::rr::ClientResults;
 use crate::response_limit::ResponseLimit;
 use crate::sockets::{bound, peer_within, side};
 use crate::threads::{Share, on_threads};
@@ -78,8 +78,8 @@ impl Run<'_> {
         if let (Role::Client, Some(peer_at)) = (prepare.role, self.peer_at) {
             let first = self.open::<TcpStream>(socket)?;
             // The kernel stamps what it receives while any socket asks for it, and connections of crr are short.
-            let asking = Socket::new(Domain::IPV4, Type::DGRAM, None).map_err(failed())?;
-            enable_receive(asking.as_fd()).map_err(failed())?;
+            let stamping = Socket::new(Domain::IPV4, Type::DGRAM, None).map_err(failed())?;
+            enable_receive(stamping.as_fd()).map_err(failed())?;
             let trips = RefCell::new(Trips::by(source));
             let connect = |socket| {
                 let stream = opening::connect_until_interrupted::<TcpStream>(
@@ -183,9 +183,10 @@ fn ask<S: Read + Write>(
     let connect = || bound(prepare, 0).and_then(&connect).map_err(io::Error::other);
     let (request, mut response) = messages(prepare);
     let patience = Patience::new(peer_within(prepare), control);
-    asking(prepare, control, share, begin, amount, |departures, asked| {
-        let asked = crr::ask(connect, &request, &mut response, departures, asked, patience, gauge);
-        asked.map(|asked| (asked, None))
+    run_client(prepare, control, share, begin, amount, |departures, results| {
+        let results =
+            crr::ask(connect, &request, &mut response, departures, results, patience, gauge);
+        results.map(|results| (results, None))
     })
 }
 
@@ -203,49 +204,52 @@ fn ask_many<C: Connection>(
     let connect = || bound(prepare, 0).and_then(connecting).map_err(io::Error::other);
     let (mut request, mut response) = messages(prepare);
     let buffers = (&mut request[..], &mut response[..]);
-    asking(prepare, control, share, begin, amount, |departures, asked| {
+    run_client(prepare, control, share, begin, amount, |departures, results| {
         let (flows, run) = (share.len(), (prepare, control, peer_at));
-        let asked = crr_many::ask(flows, connect, buffers, departures, asked, run, gauge);
-        asked.map(|(asked, of_each)| (asked, Some(Fairness::of(&of_each))))
+        let results = crr_many::ask(flows, connect, buffers, departures, results, run, gauge);
+        results.map(|(results, of_each)| (results, Some(Fairness::of(&of_each))))
     })
 }
 
 /// Begins the run of a client at the point's pace, and evaluates its transactions.
-fn asking(
+fn run_client(
     prepare: &Prepare,
     control: &Control,
     share: &Share,
     begin: &dyn Fn(),
     amount: &Amount<'_>,
-    carry: impl FnOnce(&mut Departures<'_>, Asked) -> io::Result<(Asked, Option<Fairness>)>,
+    carry: impl FnOnce(
+        &mut Departures<'_>,
+        ClientResults,
+    ) -> io::Result<(ClientResults, Option<Fairness>)>,
 ) -> Result<EndReport, Failure> {
     begin();
     let clock = ThreadClock::start();
     control.interrupter.started();
     let pacer = pacer(prepare, share, control)?;
     let omit = prepare.omit_ns;
-    let asked = match &pacer {
-        Some(pacer) => Asked::open_loop(pacer.start_ns(), omit),
-        None => Asked::closed_loop(now_ns(), omit),
+    let results = match &pacer {
+        Some(pacer) => ClientResults::open_loop(pacer.start_ns(), omit),
+        None => ClientResults::closed_loop(now_ns(), omit),
     };
     let request_bytes = prepare.point.payload.0;
     let mut departures = Departures { pacer, amount, request_bytes };
     let interrupted = control.interrupter.block(Some(peer_within(prepare) / 5));
     let interrupted = interrupted.map_err(system("handle SIGURG"))?;
-    let asked = carry(&mut departures, asked);
+    let results = carry(&mut departures, results);
     let thread = clock.read();
     control.interrupter.ended();
     drop(interrupted);
     control.check()?;
-    let (mut asked, fairness) = asked.map_err(peer("a transaction failed"))?;
+    let (mut results, fairness) = results.map_err(peer("a transaction failed"))?;
     let pacing = departures.pacer.map(Pacer::finish);
     if let Some(pacing) = &pacing {
         // Connections open within the counted time, so it is not known when the first response could arrive.
         let least_rtt = prepare.least_rtt_ns.map(|_| Nanos(0));
-        asked = asked.in_overload(pacing, omit, least_rtt);
+        results = results.in_overload(pacing, omit, least_rtt);
     }
     let active = Some(ended_after(thread.elapsed_ns));
-    Ok(EndReport { fairness, pacing, active, thread: Some(thread), ..found(asked) })
+    Ok(EndReport { fairness, pacing, active, thread: Some(thread), ..found(results) })
 }
 
 /// Answers the requests of one connection after the other.

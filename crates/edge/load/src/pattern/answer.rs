@@ -14,7 +14,7 @@ use fabricmark_telemetry::clock::now_ns;
 
 /// Server state of one flow.
 #[derive(Debug)]
-struct Answerer {
+struct Responder {
     reassembly: Reassembly,
     /// Number of a request whose response was not sent yet.
     owed: Option<u64>,
@@ -23,7 +23,7 @@ struct Answerer {
     takes_turns: bool,
 }
 
-impl Answerer {
+impl Responder {
     fn new(payloads: u32) -> Self {
         Self { reassembly: Reassembly::new(payloads), owed: None, takes_turns: false }
     }
@@ -68,7 +68,7 @@ pub fn answer(
     control: &Control,
 ) -> io::Result<Counts> {
     let mut counts = Counts::default();
-    let mut responder = Answerer::new(payloads);
+    let mut responder = Responder::new(payloads);
     let began = now_ns();
     loop {
         match responder.advance(flow, payload, response, limit, &mut counts) {
@@ -96,13 +96,13 @@ pub fn answer_many(
     control: &Control,
 ) -> io::Result<Counts> {
     let mut counts = Counts::default();
-    let mut answerers: Vec<Answerer> = flows
+    let mut responders: Vec<Responder> = flows
         .iter()
-        .map(|flow| Answerer {
+        .map(|flow| Responder {
             // The client of a lossy flow gives requests up, and then sends before it has the response. A transport in
             // user space may have received the next request already.
             takes_turns: outstanding == 1 && flow.has_end() && flow.ready_fd().is_none(),
-            ..Answerer::new(payloads)
+            ..Responder::new(payloads)
         })
         .collect();
     // What arrived before is reported at once.
@@ -117,14 +117,14 @@ pub fn answer_many(
         }
         for ready in ready {
             let flow = &mut flows[ready];
-            match answerers[ready].advance(flow, payload, response, limit, &mut counts) {
+            match responders[ready].advance(flow, payload, response, limit, &mut counts) {
                 Ok(true) => {}
                 Ok(false) => {
                     flow_set.forget(ready, flows)?;
                     open -= 1;
                 }
                 Err(error) if is_timeout(&error) || peer_has_closed(flow, &error) => {
-                    if answerers[ready].owed.is_some() {
+                    if responders[ready].owed.is_some() {
                         flow_set.needs_room(ready, flows)?;
                     }
                 }

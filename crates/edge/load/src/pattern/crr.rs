@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::mem;
 use std::time::Duration;
 
-use super::rr::Asked;
+use super::rr::ClientResults;
 use crate::amount::Amount;
 use crate::control::Control;
 use crate::opening::rounded;
@@ -135,16 +135,16 @@ impl Departures<'_> {
 }
 
 /// Makes transactions one after the other, each over a connection of its own, until no more depart; adds the results to
-/// `asked`. A transaction lasts from its departure until the server has closed.
+/// `results`. A transaction lasts from its departure until the server has closed.
 pub(crate) fn ask<S: Read + Write>(
     connect: impl Fn() -> io::Result<S>,
     request: &[u8],
     response: &mut [u8],
     departures: &mut Departures<'_>,
-    mut asked: Asked,
+    mut results: ClientResults,
     mut patience: Patience<'_>,
     gauge: &Gauge,
-) -> io::Result<Asked> {
+) -> io::Result<ClientResults> {
     while let Some(departed_ns) = departures.wait() {
         let mut stream = connect()?;
         patience.begin();
@@ -155,10 +155,10 @@ pub(crate) fn ask<S: Read + Write>(
         }
         drop(stream);
         let heard_ns = now_ns();
-        asked.take(heard_ns, heard_ns - departed_ns);
+        results.take(heard_ns, heard_ns - departed_ns);
         gauge.add(request.len() as u64, 1);
     }
-    Ok(asked.until(now_ns(), 1, request))
+    Ok(results.until(now_ns(), 1, request))
 }
 
 /// Answers one request per connection until the coordinator reports that all were made. `accept` returns

@@ -11,7 +11,7 @@ use fabricmark_record::Counts;
 use rustix::event::epoll::EventFlags;
 
 use super::crr::{Departures, is_fatal};
-use super::rr::{Asked, SEARCH_EVERY_NS};
+use super::rr::{ClientResults, SEARCH_EVERY_NS};
 use crate::control::Control;
 use crate::flow_set::Ready;
 use crate::opening::{Connection, FILTER, Listener, rounded, unconnected};
@@ -174,17 +174,17 @@ impl<C: Connection> Transaction<C> {
 }
 
 /// Makes transactions over at most `flows` connections at once until no more depart and all have ended; adds the results
-/// to `asked`, and returns the transactions of each flow. `connect` returns a connection whose calls do not block, and
+/// to `results`, and returns the transactions of each flow. `connect` returns a connection whose calls do not block, and
 /// which may not be established yet. A transaction lasts from its departure until the server has closed.
 pub(crate) fn ask<C: Connection>(
     flows: usize,
     connect: impl Fn() -> io::Result<C>,
     (request, response): (&mut [u8], &mut [u8]),
     departures: &mut Departures<'_>,
-    mut asked: Asked,
+    mut results: ClientResults,
     (prepare, control, at): (&Prepare, &Control, SocketAddr),
     gauge: &Gauge,
-) -> io::Result<(Asked, Vec<u64>)> {
+) -> io::Result<(ClientResults, Vec<u64>)> {
     let point = &prepare.point;
     let mut ready = Ready::new()?;
     let mut transactions: Vec<Option<Transaction<C>>> = (0..flows).map(|_| None).collect();
@@ -223,7 +223,7 @@ pub(crate) fn ask<C: Connection>(
             let answered = if_ready(transaction.ask(request, response, point));
             if answered.map_err(|error| transaction.failed(error, at, prepare))?.is_some() {
                 heard_ns = now_ns();
-                asked.take(heard_ns, heard_ns - transaction.due_ns);
+                results.take(heard_ns, heard_ns - transaction.due_ns);
                 gauge.add(request.len() as u64, 1);
                 of_each[place] += 1;
                 transactions[place] = None;
@@ -239,7 +239,7 @@ pub(crate) fn ask<C: Connection>(
                 .try_for_each(|transaction| expire(transaction, now, prepare))?;
         }
     }
-    Ok((asked.until(heard_ns, 1, request), of_each))
+    Ok((results.until(heard_ns, 1, request), of_each))
 }
 
 /// Time limit of a wait for connections; `None` if orders interrupt this thread.

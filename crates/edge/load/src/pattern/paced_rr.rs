@@ -8,7 +8,7 @@ use std::io;
 use fabricmark_record::Pacing;
 
 use super::paced_requests::Requests;
-use super::rr::{Asked, Asking, SEARCH_EVERY_NS};
+use super::rr::{ClientParameters, ClientResults, SEARCH_EVERY_NS};
 use crate::control::Control;
 use crate::flow_set::{FlowSet, Interest};
 use crate::pacer::Pacer;
@@ -54,7 +54,7 @@ impl Requester {
         &mut self,
         flow: &mut impl Flow,
         response: &mut [u8],
-        asked: &mut Asked,
+        results: &mut ClientResults,
     ) -> io::Result<()> {
         while !self.requests.is_empty() {
             let number = match if_ready(flow.receive_message(response))? {
@@ -65,7 +65,7 @@ impl Requester {
             };
             let heard_ns = now_ns();
             if let Some(latency_ns) = self.requests.answer(number, heard_ns) {
-                let counts = asked.take(heard_ns, latency_ns);
+                let counts = results.take(heard_ns, latency_ns);
                 self.answered += 1;
                 flow.answered();
                 if !counts {
@@ -78,7 +78,7 @@ impl Requester {
 }
 
 /// Sends requests by one schedule for all flows, which take turns; also returns the transactions of each flow. A flow
-/// has at most [`Asking::outstanding`] requests: when every flow has as many, the next departure waits for a
+/// has at most [`ClientParameters::outstanding`] requests: when every flow has as many, the next departure waits for a
 /// response.
 ///
 /// The flows' calls do not block, whatever the point says: the pacer waits.
@@ -86,10 +86,10 @@ pub fn ask(
     flows: &mut [impl Flow],
     request: &mut [u8],
     response: &mut [u8],
-    asking: Asking,
+    parameters: ClientParameters,
     mut pacer: Pacer<'_>,
     control: &Control,
-) -> io::Result<(Asked, Vec<u64>, Pacing)> {
+) -> io::Result<(ClientResults, Vec<u64>, Pacing)> {
     let look_every_ns = Control::LOOK_EVERY.as_nanos() as u64;
     for flow in flows.iter() {
         if let Some(fd) = flow.fd() {
@@ -97,12 +97,12 @@ pub fn ask(
         }
     }
     let mut flow_set = FlowSet::of(flows, Interest::Change)?;
-    let lost_after_ns = if asking.is_reliable { u64::MAX } else { asking.lost_after_ns() };
-    let requests = || Requests::new(asking.outstanding, lost_after_ns);
+    let lost_after_ns = if parameters.is_reliable { u64::MAX } else { parameters.lost_after_ns() };
+    let requests = || Requests::new(parameters.outstanding, lost_after_ns);
     let requester = || Requester { requests: requests(), is_sending: false, answered: 0 };
     let mut requesters: Vec<Requester> = flows.iter().map(|_| requester()).collect();
     let began = now_ns();
-    let (mut asked, mut turn) = (Asked::open_loop(pacer.start_ns(), asking.ramp), 0);
+    let (mut results, mut turn) = (ClientResults::open_loop(pacer.start_ns(), parameters.ramp), 0);
     let (mut now, mut search_ns) = (began, began + SEARCH_EVERY_NS);
     loop {
         let next_ns = pacer.next_ns();
@@ -119,7 +119,7 @@ pub fn ask(
                 let (flow, requester) = (&mut flows[place], &mut requesters[place]);
                 requester.depart(flow, request, due_ns, now)?;
                 if flow.fd().is_none() {
-                    requester.hear(flow, response, &mut asked)?;
+                    requester.hear(flow, response, &mut results)?;
                 }
                 if requester.is_sending {
                     flow_set.needs_room(place, flows)?;
@@ -132,7 +132,7 @@ pub fn ask(
         }
         for ready in flow_set.wait_for(flows, wait_ns)? {
             requesters[ready].push(&mut flows[ready], request)?;
-            requesters[ready].hear(&mut flows[ready], response, &mut asked)?;
+            requesters[ready].hear(&mut flows[ready], response, &mut results)?;
             if requesters[ready].requests.is_empty() {
                 flows[ready].tend()?;
             }
@@ -142,8 +142,8 @@ pub fn ask(
             search_ns = now + SEARCH_EVERY_NS;
             control.check().map_err(io::Error::other)?;
             for requester in &mut requesters {
-                asked.lost += requester.requests.expire(now);
-                if requester.requests.silence_ns(now) > asking.silent_max_ns() {
+                results.lost += requester.requests.expire(now);
+                if requester.requests.silence_ns(now) > parameters.silent_max_ns() {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"));
                 }
             }
@@ -153,6 +153,6 @@ pub fn ask(
         requesters.iter().map(|requester| requester.requests.heard_ns()).max().unwrap_or(0);
     let of_each = requesters.iter().map(|requester| requester.answered).collect();
     let pacing = pacer.finish();
-    let asked = asked.until(last_ns, 1, request);
-    Ok((asked.in_overload(&pacing, asking.ramp, asking.least_rtt), of_each, pacing))
+    let results = results.until(last_ns, 1, request);
+    Ok((results.in_overload(&pacing, parameters.ramp, parameters.least_rtt), of_each, pacing))
 }

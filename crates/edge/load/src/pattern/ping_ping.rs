@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fabricmark_record::Counts;
 
-use super::rr::{Asked, Asking, LOOKS};
+use super::rr::{ClientParameters, ClientResults, LOOKS};
 use crate::control::Control;
 use crate::transport::{Flow, Message, if_ready};
 use fabricmark_telemetry::clock::now_ns;
@@ -56,12 +56,12 @@ pub(crate) fn lead(
     flow: &mut impl Flow,
     payload: &mut [u8],
     buffer: &mut [u8],
-    asking: Asking,
+    parameters: ClientParameters,
     does_block: bool,
     control: &Control,
-) -> io::Result<Asked> {
+) -> io::Result<ClientResults> {
     let began = now_ns();
-    let mut asked = Asked::closed_loop(began, asking.ramp);
+    let mut results = ClientResults::closed_loop(began, parameters.ramp);
     // In a later slice the first payload only goes: the last slice has received what the other end sent beside it.
     let first = control.next_request.load(Relaxed);
     let (mut heard_ns, mut looks, mut number) = (began, 0_u32, first);
@@ -79,22 +79,22 @@ pub(crate) fn lead(
             control.check().map_err(io::Error::other)?;
             looks = looks.wrapping_add(1);
             if (does_block || looks.is_multiple_of(LOOKS))
-                && now_ns().saturating_sub(heard_ns) > asking.silent_max_ns()
+                && now_ns().saturating_sub(heard_ns) > parameters.silent_max_ns()
             {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"));
             }
         }
         if is_last {
             control.next_request.store(number, Relaxed);
-            return Ok(asked.until(heard_ns, 1, payload));
+            return Ok(results.until(heard_ns, 1, payload));
         }
         heard_ns = now_ns();
         if is_again {
-            asked.precede(heard_ns);
-        } else if asked.hear(heard_ns) {
+            results.precede(heard_ns);
+        } else if results.hear(heard_ns) {
             match first_of_pair_ns.take() {
                 None => first_of_pair_ns = Some(departed_ns),
-                Some(first_ns) => asked.rtt_ns.record((heard_ns - first_ns) / 2),
+                Some(first_ns) => results.rtt_ns.record((heard_ns - first_ns) / 2),
             }
         }
         number += 1;

@@ -30,7 +30,7 @@ pub(super) const LOOKS: u32 = 64;
 
 /// Results of a client.
 #[derive(Debug, Default)]
-pub struct Asked {
+pub struct ClientResults {
     /// Completed transactions, the bytes of their requests, and the time from first to last.
     pub counts: Counts,
     /// RTTs in nanoseconds, from the first byte of the request to the complete response.
@@ -49,7 +49,7 @@ pub struct Asked {
     is_open_loop: bool,
 }
 
-impl Asked {
+impl ClientResults {
     /// Empty results of a closed loop that started at `began_ns`; its first `ramp` does not count.
     pub(crate) fn closed_loop(began_ns: u64, ramp: Nanos) -> Self {
         let ramp_ends_ns = began_ns.saturating_add(ramp.0);
@@ -155,7 +155,7 @@ impl Asked {
 
 /// Parameters of a client.
 #[derive(Clone, Copy, Debug)]
-pub struct Asking {
+pub struct ClientParameters {
     /// Outstanding requests per flow.
     pub outstanding: usize,
     /// Payloads per request, at least 1.
@@ -170,7 +170,7 @@ pub struct Asking {
     pub least_rtt: Option<Nanos>,
 }
 
-impl Asking {
+impl ClientParameters {
     /// How often a blocked client must check for lost responses or a silent server.
     pub(crate) fn look_every(self) -> Duration {
         Duration::from_nanos(if self.is_reliable { SILENT_MAX_NS / 5 } else { SEARCH_EVERY_NS })
@@ -209,7 +209,7 @@ struct Begun {
 /// Client state of one flow.
 #[derive(Debug)]
 struct Requester {
-    asking: Asking,
+    parameters: ClientParameters,
     /// Number of the next payload.
     next: u64,
     begun: Option<Begun>,
@@ -226,10 +226,19 @@ struct Requester {
 
 impl Requester {
     /// The first payload has the number `next`.
-    fn new(asking: Asking, now: u64, next: u64) -> Self {
-        let under_way = VecDeque::with_capacity(asking.outstanding);
+    fn new(parameters: ClientParameters, now: u64, next: u64) -> Self {
+        let under_way = VecDeque::with_capacity(parameters.outstanding);
         let (begun, answered, takes_turns) = (None, 0, false);
-        Self { asking, next, begun, under_way, heard_ns: now, moved_ns: now, answered, takes_turns }
+        Self {
+            parameters,
+            next,
+            begun,
+            under_way,
+            heard_ns: now,
+            moved_ns: now,
+            answered,
+            takes_turns,
+        }
     }
 
     /// Sends and receives until the flow would block, or the run stops and every request has its response.
@@ -238,7 +247,7 @@ impl Requester {
         flow: &mut impl Flow,
         request: &mut [u8],
         response: &mut [u8],
-        asked: &mut Asked,
+        results: &mut ClientResults,
         control: &Control,
     ) -> io::Result<()> {
         // The last arrival and the next departure share a clock reading.
@@ -246,7 +255,8 @@ impl Requester {
         loop {
             // The last request of an amount stops the run.
             while self.begun.is_some()
-                || (self.under_way.len() < self.asking.outstanding && !control.stop.load(Relaxed))
+                || (self.under_way.len() < self.parameters.outstanding
+                    && !control.stop.load(Relaxed))
             {
                 let departs_ns = *now.get_or_insert_with(now_ns);
                 if if_ready(self.send(flow, request, departs_ns))?.is_none() {
@@ -266,7 +276,7 @@ impl Requester {
             self.heard_ns = now_ns();
             now = Some(self.heard_ns);
             if let Some(Request { departed_ns, .. }) = asked_for {
-                let counts = asked.take(self.heard_ns, self.heard_ns - departed_ns);
+                let counts = results.take(self.heard_ns, self.heard_ns - departed_ns);
                 self.answered += 1;
                 flow.answered();
                 if !counts {
@@ -280,7 +290,7 @@ impl Requester {
 
     /// Whether a request could not be sent for lack of room.
     fn needs_room(&self, is_stopped: bool) -> bool {
-        self.begun.is_some() || (!is_stopped && self.under_way.len() < self.asking.outstanding)
+        self.begun.is_some() || (!is_stopped && self.under_way.len() < self.parameters.outstanding)
     }
 
     /// Sends a request, or the rest of it. Fails with a timeout if the transport has no room for all of it.
@@ -293,10 +303,10 @@ impl Requester {
         let fresh = Begun { departed_ns: departs_ns, payloads: 0 };
         let mut begun = self.begun.take().unwrap_or(fresh);
         let before = begun.payloads;
-        while begun.payloads < self.asking.payloads {
+        while begun.payloads < self.parameters.payloads {
             if let Err(error) = flow.send_message(request, self.next) {
                 // Datagrams are sent whole or not at all, so this one has not departed.
-                if self.asking.is_reliable || begun.payloads > 0 {
+                if self.parameters.is_reliable || begun.payloads > 0 {
                     self.begun = Some(begun);
                 }
                 if begun.payloads > before {
@@ -308,7 +318,7 @@ impl Requester {
             self.next += 1;
         }
         let departed_ns = begun.departed_ns;
-        let is_single = self.asking.payloads == 1;
+        let is_single = self.parameters.payloads == 1;
         let handed_over_ns = if is_single { departed_ns } else { now_ns() };
         self.moved_ns = handed_over_ns;
         let number = self.next - 1;
@@ -328,11 +338,11 @@ impl Requester {
     }
 
     /// Gives up requests that have waited too long; fails if the other end is silent.
-    fn expire(&mut self, now: u64, asked: &mut Asked) -> io::Result<()> {
+    fn expire(&mut self, now: u64, results: &mut ClientResults) -> io::Result<()> {
         // A long burst in progress is not silence, but datagrams leave even if the receiver is gone.
-        let live_ns = if self.asking.is_reliable { self.moved_ns } else { 0 };
-        if now.saturating_sub(self.heard_ns.max(live_ns)) > self.asking.silent_max_ns() {
-            let said = match (self.asking.payloads, self.asking.is_reliable) {
+        let live_ns = if self.parameters.is_reliable { self.moved_ns } else { 0 };
+        if now.saturating_sub(self.heard_ns.max(live_ns)) > self.parameters.silent_max_ns() {
+            let said = match (self.parameters.payloads, self.parameters.is_reliable) {
                 (2.., false) => {
                     "no complete burst arrived in time; reduce outstanding or payload, or increase \
                      receive_buffer"
@@ -342,11 +352,11 @@ impl Requester {
             return Err(io::Error::new(io::ErrorKind::TimedOut, said));
         }
         while let Some(Request { handed_over_ns, .. }) = self.under_way.front()
-            && !self.asking.is_reliable
-            && now.saturating_sub(*handed_over_ns) > self.asking.lost_after_ns()
+            && !self.parameters.is_reliable
+            && now.saturating_sub(*handed_over_ns) > self.parameters.lost_after_ns()
         {
             self.under_way.pop_front();
-            asked.lost += 1;
+            results.lost += 1;
         }
         Ok(())
     }
@@ -357,24 +367,24 @@ pub fn ask(
     flow: &mut impl Flow,
     request: &mut [u8],
     response: &mut [u8],
-    asking: Asking,
+    parameters: ClientParameters,
     does_block: bool,
     control: &Control,
-) -> io::Result<Asked> {
+) -> io::Result<ClientResults> {
     let began = now_ns();
-    let mut asked = Asked::closed_loop(began, asking.ramp);
-    let mut requester = Requester::new(asking, began, control.next_request.load(Relaxed));
+    let mut results = ClientResults::closed_loop(began, parameters.ramp);
+    let mut requester = Requester::new(parameters, began, control.next_request.load(Relaxed));
     let mut looks = 0;
     while !requester.is_done(control.stop.load(Relaxed)) {
-        requester.advance(flow, request, response, &mut asked, control)?;
+        requester.advance(flow, request, response, &mut results, control)?;
         control.check().map_err(io::Error::other)?;
         looks += 1;
         if does_block || looks % LOOKS == 0 {
-            requester.expire(now_ns(), &mut asked)?;
+            requester.expire(now_ns(), &mut results)?;
         }
     }
     control.next_request.store(requester.next, Relaxed);
-    Ok(asked.until(requester.heard_ns, asking.payloads, request))
+    Ok(results.until(requester.heard_ns, parameters.payloads, request))
 }
 
 /// As [`ask`] over many flows; also returns the transactions of each flow.
@@ -382,19 +392,19 @@ pub fn ask_many(
     flows: &mut [impl Flow],
     request: &mut [u8],
     response: &mut [u8],
-    asking: Asking,
+    parameters: ClientParameters,
     control: &Control,
-) -> io::Result<(Asked, Vec<u64>)> {
+) -> io::Result<(ClientResults, Vec<u64>)> {
     let mut flow_set = FlowSet::of(flows, Interest::Change)?.until_interrupted(control);
     let began = now_ns();
-    let mut asked = Asked::closed_loop(began, asking.ramp);
+    let mut results = ClientResults::closed_loop(began, parameters.ramp);
     let next = control.next_request.load(Relaxed);
     let mut requesters: Vec<Requester> = flows
         .iter()
         .map(|flow| Requester {
             // A transport in user space may have received the next response already.
-            takes_turns: asking.outstanding == 1 && flow.ready_fd().is_none(),
-            ..Requester::new(asking, began, next)
+            takes_turns: parameters.outstanding == 1 && flow.ready_fd().is_none(),
+            ..Requester::new(parameters, began, next)
         })
         .collect();
     let mut search_ns = began + SEARCH_EVERY_NS;
@@ -402,7 +412,7 @@ pub fn ask_many(
     loop {
         for place in ready.drain(..) {
             let requester = &mut requesters[place];
-            requester.advance(&mut flows[place], request, response, &mut asked, control)?;
+            requester.advance(&mut flows[place], request, response, &mut results, control)?;
             if requester.needs_room(control.stop.load(Relaxed)) {
                 flow_set.needs_room(place, flows)?;
             }
@@ -416,9 +426,9 @@ pub fn ask_many(
         if now >= search_ns {
             search_ns = now + SEARCH_EVERY_NS;
             for (place, requester) in requesters.iter_mut().enumerate() {
-                let lost = asked.lost;
-                requester.expire(now, &mut asked)?;
-                if asked.lost > lost {
+                let lost = results.lost;
+                requester.expire(now, &mut results)?;
+                if results.lost > lost {
                     ready.push(place);
                 }
             }
@@ -431,7 +441,7 @@ pub fn ask_many(
     control.next_request.store(next, Relaxed);
     let of_each = requesters.iter().map(|requester| requester.answered).collect();
     let last_ns = requesters.iter().map(|requester| requester.heard_ns).max().unwrap_or(began);
-    Ok((asked.until(last_ns, asking.payloads, request), of_each))
+    Ok((results.until(last_ns, parameters.payloads, request), of_each))
 }
 
 #[cfg(test)]
@@ -443,7 +453,7 @@ mod tests {
     #[test]
     fn a_client_that_takes_turns_sends_its_next_request_and_leaves_the_response_to_an_event() {
         let (control, mut flow) = (Control::default(), NullFlow::default());
-        let asking = Asking {
+        let parameters = ClientParameters {
             outstanding: 1,
             payloads: 1,
             is_reliable: true,
@@ -451,19 +461,19 @@ mod tests {
             patience: Nanos(0),
             least_rtt: None,
         };
-        let mut requester = Requester { takes_turns: true, ..Requester::new(asking, 0, 0) };
-        let mut asked = Asked::closed_loop(0, Nanos(0));
+        let mut requester = Requester { takes_turns: true, ..Requester::new(parameters, 0, 0) };
+        let mut results = ClientResults::closed_loop(0, Nanos(0));
         for turns in 1..=3 {
-            requester.advance(&mut flow, &mut [0], &mut [0], &mut asked, &control).unwrap();
+            requester.advance(&mut flow, &mut [0], &mut [0], &mut results, &control).unwrap();
             assert_eq!((requester.answered, requester.under_way.len()), (turns, 1));
         }
     }
 
     #[test]
     fn a_ramp_without_end_counts_nothing() {
-        let mut asked = Asked::closed_loop(1_000, Nanos(u64::MAX));
-        asked.take(2_000, 1_000);
-        let counts = asked.until(2_000, 1, &[0; 9]).counts;
+        let mut results = ClientResults::closed_loop(1_000, Nanos(u64::MAX));
+        results.take(2_000, 1_000);
+        let counts = results.until(2_000, 1, &[0; 9]).counts;
         assert_eq!((counts.calls, counts.ramp_calls, counts.elapsed_ns), (1, 1, 0));
     }
 
@@ -471,11 +481,11 @@ mod tests {
     fn a_closed_loop_counts_whole_exchanges_whenever_its_ramp_ends() {
         // Consecutive transactions of 400 ns each: 2.5 per microsecond, wherever the ramp ends.
         for ramp_ns in [0, 1, 399, 400, 750, 1_199] {
-            let mut asked = Asked::closed_loop(1_000, Nanos(ramp_ns));
+            let mut results = ClientResults::closed_loop(1_000, Nanos(ramp_ns));
             for k in 1..=4 {
-                asked.take(1_000 + 400 * k, 400);
+                results.take(1_000 + 400 * k, 400);
             }
-            let counts = asked.until(2_600, 1, &[0; 9]).counts;
+            let counts = results.until(2_600, 1, &[0; 9]).counts;
             assert_eq!(counts.received_per_s(), Some(2.5e6), "{ramp_ns}");
         }
     }
@@ -487,13 +497,13 @@ mod tests {
         for heard_after in
             [|_: u64| 300, |_| 7_300, |due_ns| 300 + 12_400u64.saturating_sub(due_ns)]
         {
-            let mut asked = Asked::open_loop(1_000, Nanos(10_000));
+            let mut results = ClientResults::open_loop(1_000, Nanos(10_000));
             for k in 0..60 {
                 let due_ns = 1_000 + 500 * k;
-                asked.take(due_ns + heard_after(due_ns), heard_after(due_ns));
+                results.take(due_ns + heard_after(due_ns), heard_after(due_ns));
             }
             let last_ns = 1_000 + 500 * 59 + heard_after(1_000 + 500 * 59);
-            let counts = asked.until(last_ns, 1, &[0; 9]).counts.over_schedule(30_000, 10_000);
+            let counts = results.until(last_ns, 1, &[0; 9]).counts.over_schedule(30_000, 10_000);
             assert_eq!(counts.received_per_s(), Some(2e6));
         }
     }
@@ -506,14 +516,14 @@ mod tests {
 
     /// Counts of responses at these times, in microseconds, to requests that are all due at once.
     fn answers_at(times_us: &[u64], least_rtt: Option<Nanos>) -> Counts {
-        let mut asked = Asked::open_loop(0, Nanos(0));
+        let mut results = ClientResults::open_loop(0, Nanos(0));
         for &at in times_us {
-            asked.take(1_000 * at, 1_000 * at);
+            results.take(1_000 * at, 1_000 * at);
         }
         let last_ns = 1_000 * times_us.iter().max().unwrap();
-        let asked = asked.until(last_ns, 1, &[0; 64]);
-        let Asked { counts, rtt_ns, .. } =
-            asked.in_overload(&schedule(40_000), Nanos(0), least_rtt);
+        let results = results.until(last_ns, 1, &[0; 64]);
+        let ClientResults { counts, rtt_ns, .. } =
+            results.in_overload(&schedule(40_000), Nanos(0), least_rtt);
         assert_eq!(rtt_ns.len(), counts.counted_calls());
         counts
     }
@@ -535,20 +545,20 @@ mod tests {
     #[test]
     fn answers_to_what_was_due_in_the_ramp_keep_the_wire_busy_until_the_last_of_them() {
         // 50 us of a wire each; the first four are due in the ramp.
-        let mut asked = Asked::open_loop(0, Nanos(40_000));
+        let mut results = ClientResults::open_loop(0, Nanos(40_000));
         for k in 1..=8 {
-            asked.take(50_000 * k, 50_000 * k - 10_000 * (k - 1));
+            results.take(50_000 * k, 50_000 * k - 10_000 * (k - 1));
         }
-        let asked = asked.until(400_000, 1, &[0; 64]);
-        let counts = asked.in_overload(&schedule(80_000), Nanos(40_000), Some(Nanos(0))).counts;
+        let results = results.until(400_000, 1, &[0; 64]);
+        let counts = results.in_overload(&schedule(80_000), Nanos(40_000), Some(Nanos(0))).counts;
         assert_eq!((counts.ramp_calls, counts.received_per_s()), (4, Some(20e3)));
         // Four interleaved responses at a time; two are due in the ramp.
-        let mut asked = Asked::open_loop(0, Nanos(20_000));
+        let mut results = ClientResults::open_loop(0, Nanos(20_000));
         for (k, at) in (0u64..).zip([170, 180, 190, 200, 370, 380, 390, 400]) {
-            asked.take(1_000 * at, 1_000 * at - 10_000 * k);
+            results.take(1_000 * at, 1_000 * at - 10_000 * k);
         }
-        let asked = asked.until(400_000, 1, &[0; 64]);
-        let counts = asked.in_overload(&schedule(80_000), Nanos(20_000), Some(Nanos(0))).counts;
+        let results = results.until(400_000, 1, &[0; 64]);
+        let counts = results.in_overload(&schedule(80_000), Nanos(20_000), Some(Nanos(0))).counts;
         assert_eq!((counts.ramp_calls, counts.received_per_s()), (2, Some(20e3)));
     }
 

@@ -19,7 +19,7 @@ pub fn check(directions: &[&Point], omit_ns: Nanos, has_amount: bool) -> Result<
 }
 
 /// The parameters of a run, without a token. Fails if iperf3 does not support something in the run.
-pub(super) fn parameters(directions: &[&Prepare]) -> Result<Parameters, Failure> {
+pub(super) fn of(directions: &[&Prepare]) -> Result<Parameters, Failure> {
     let points: Vec<&Point> = directions.iter().map(|prepare| &prepare.point).collect();
     for prepare in directions {
         check(&points, prepare.omit_ns, prepare.amount.is_some())?;
@@ -144,19 +144,19 @@ mod tests {
 
     use super::*;
 
-    fn asked(levels: &str) -> Result<Parameters, Failure> {
+    fn parameters(levels: &str) -> Result<Parameters, Failure> {
         let levels = format!("link=loopback,family=4,{levels}");
         let prepare = Prepare {
             duration_ns: Nanos::from_millis(2_500),
             omit_ns: Nanos::from_secs(1),
             ..fabricmark_testkit::prepare(Role::Client, &levels)
         };
-        parameters(&[&prepare])
+        of(&[&prepare])
     }
 
     #[test]
     fn a_run_is_said_in_iperf3s_words() {
-        let asked = asked(
+        let parameters = parameters(
             "pattern=stream,transport=tcp,payload=1000,direction=reverse,flows=3,pace=fixed:10M,\
              congestion=cubic,nodelay=true,mss=1400,dscp=10,send_buffer=65536",
         );
@@ -174,23 +174,23 @@ mod tests {
             congestion: Some("cubic".to_owned()),
             ..Parameters::default()
         };
-        assert_eq!(asked, Ok(expected));
+        assert_eq!(parameters, Ok(expected));
     }
 
     #[test]
     fn both_directions_at_once_are_a_bidirectional_test() {
         let levels = "link=loopback,family=4,pattern=stream,transport=tcp,payload=1000,flows=3,congestion=cubic,\
                       receive_buffer=65536";
-        let of = |direction| {
+        let prepare = |direction| {
             fabricmark_testkit::prepare(Role::Client, &format!("{levels},direction={direction}"))
         };
-        let [forward, reverse] = ["forward", "reverse"].map(of);
-        let asked = parameters(&[&forward, &reverse]).unwrap();
-        assert!(asked.is_bidirectional && !asked.is_reverse);
-        assert_eq!((asked.streams(), asked.congestion.as_deref()), (6, Some("cubic")));
-        assert_eq!(asked.window_bytes, 65_536);
+        let [forward, reverse] = ["forward", "reverse"].map(prepare);
+        let parameters = of(&[&forward, &reverse]).unwrap();
+        assert!(parameters.is_bidirectional && !parameters.is_reverse);
+        assert_eq!((parameters.streams(), parameters.congestion.as_deref()), (6, Some("cubic")));
+        assert_eq!(parameters.window_bytes, 65_536);
         let amount = Prepare { amount: Some(Bytes(1)), ..reverse };
-        let failure = parameters(&[&forward, &amount]).unwrap_err().to_string();
+        let failure = of(&[&forward, &amount]).unwrap_err().to_string();
         assert!(failure.contains("an amount in both directions at once"), "{failure}");
     }
 
@@ -209,7 +209,7 @@ mod tests {
                 "pace=poisson:1M in reverse: use fixed",
             ),
         ] {
-            let failure = asked(levels).unwrap_err().to_string();
+            let failure = parameters(levels).unwrap_err().to_string();
             assert!(
                 failure.starts_with(&format!("iperf3 does not support {expected}")),
                 "{failure}"
