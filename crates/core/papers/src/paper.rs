@@ -39,7 +39,7 @@ static PAPERS: [Paper; 5] = [
         title: "Analytical Performance Evaluation of IPv6 and IPv4 Over 10 Gigabit Ethernet and \
                 InfiniBand using IPoIB",
         year: 2016,
-        summary: "UDP and TCP over IPv4 and IPv6: goodput and half round trips of 14 payloads on \
+        summary: "UDP and TCP over IPv4 and IPv6: goodput and RTT/2 of 14 payloads on \
                   10-gigabit Ethernet and 4X FDR IPoIB, one switch each.",
         tables: &[
             heading("table I", "link", "Signal and data rates of InfiniBand"),

@@ -159,10 +159,10 @@ impl TableView<'_> {
         if self.spec.figure.spec().limit == Limit::Ceiling { "ceiling" } else { "floor" }
     }
 
-    /// Caption of the cells: `half a round trip, µs`; only the unit if the title names the figure.
+    /// Caption of the cells: `RTT/2, µs`; only the unit if the title names the figure.
     pub(crate) fn caption(&self) -> String {
         let figure = self.spec.figure.spec().label;
-        if self.title().to_lowercase().contains(figure) {
+        if self.title().to_lowercase().contains(&figure.to_lowercase()) {
             self.unit.name.to_owned()
         } else {
             format!("{figure}, {}", self.unit.name)

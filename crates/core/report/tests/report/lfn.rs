@@ -54,7 +54,7 @@ fn the_headline_has_round_trips_in_their_places_and_what_windows_allow() {
         write(std::path::Path::new(&file), &html(&lfn.experiment()));
     }
     let charts = charts(&lfn.experiment());
-    let headline = chart(&charts, "Goodput by round trip, frames seen");
+    let headline = chart(&charts, "Goodput by RTT, single packets");
     for text in [
         ">RTT (ms)<",
         ">0<",
@@ -68,7 +68,7 @@ fn the_headline_has_round_trips_in_their_places_and_what_windows_allow() {
         assert!(headline.contains(text), "no {text} in {headline}");
     }
     assert_eq!(headline.matches("<path class=\"fm-reference fm-window\" d=\"M").count(), 2);
-    let record = chart(&charts, "Land speed by round trip");
+    let record = chart(&charts, "Land speed by RTT");
     assert_eq!(record.matches("<path class=\"fm-reference fm-published\" d=\"M").count(), 2);
     assert!(record.contains("P3, 5.6 Gb/s × 30,000 km: 168,000 Tbit·m/s (published)"), "{record}");
 }
