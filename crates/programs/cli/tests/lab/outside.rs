@@ -393,21 +393,26 @@ fn a_paced_udp_stream_arrives_as_fast_as_by_iperf3_and_by_plain_sockets() {
     let most = 1e8 * 1000.0 / 1066.0;
     let (mut ours, mut plain, mut iperf) = (Ours::default(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        if ours.figures.len() == PACED_ROUNDS {
+        if ours.figures.len().min(plain.len()) >= PACED_ROUNDS {
             break;
         }
         let round = record(bench, &[link.as_slice(), &words].concat());
         let Some(record) = ours.counted(round) else { continue };
-        assert_eq!(number(&record, "/flows/0/drops/lost"), 0.0);
-        ours.figures.push(figure(&record, "goodput_bps"));
+        // A sender that had no CPU for a while catches up in a burst, which may overflow a queue: not the stream that was
+        // asked for.
+        assert_eq!(number(&record, "/flows/0/drops/unexplained"), 0.0);
+        if number(&record, "/flows/0/drops/lost") == 0.0 {
+            ours.figures.push(figure(&record, "goodput_bps"));
+        }
         let (bps, lost) = udp_stream_bps(bench, 1000, 6250);
-        assert_eq!(lost, 0);
-        plain.push(bps);
+        if lost == 0 {
+            plain.push(bps);
+        }
         let report = iperf3(bench, &["-u", "-b", "50M", "-l", "1000"]);
         iperf.extend(report.map(|report| number(&report, "/end/sum/bits_per_second")));
     }
-    if ours.figures.is_empty() {
-        return ours.skip_or_fail(test, "none to compare");
+    if ours.figures.is_empty() || plain.is_empty() {
+        return ours.skip_or_fail(test, &format!("{plain:?} of std without losses"));
     }
     let ours = middle("fabricmark", &mut ours.figures, most);
     let plain = middle("std", &mut plain, most);
