@@ -423,7 +423,10 @@ fn counts(record: &Record, flow: &Flow) -> Vec<String> {
     }
     // A copy that the link made is received, too.
     if record.load().count() > 1 && received.counted_bytes() == 0 {
-        found.push(format!("no counted bytes arrived from the {}", flow.from));
+        found.push(format!(
+            "no bytes from the {} arrived in the counted time; use a longer duration",
+            flow.from
+        ));
     }
     let copies_bytes = flow.duplicates.unwrap_or(0).saturating_mul(point.payload.0);
     if received.bytes > sent.bytes.saturating_add(copies_bytes) {
@@ -541,7 +544,7 @@ fn loop_of(record: &Record, flow: &Flow) -> Option<String> {
         let copies = flow.duplicates.unwrap_or(0) as f64 / pacing.departures.max(1) as f64;
         let edge_per_s = edge_per_s(point, counts, offered, record.omit_ns);
         return (achieved > offered * (1.0 + copies + BUCKETS) + edge_per_s).then(|| {
-            format!("{achieved:.3} payloads/s arrived, but only {offered:.3} were scheduled")
+            format!("{achieved:.3} payloads or responses/s arrived, but only {offered:.3} were scheduled")
         });
     }
     if point.pattern == Pattern::Stream {

@@ -428,7 +428,7 @@ fn what_cannot_be_is_said_with_its_numbers() {
         (
             paced_datagrams,
             |record| record.figures.set(Figure::Goodput, figure(3.3e6)),
-            "412.500 payloads/s arrived, but only 400.000 were scheduled",
+            "412.500 payloads or responses/s arrived, but only 400.000 were scheduled",
         ),
         (
             paced_datagrams,
@@ -452,7 +452,7 @@ fn what_cannot_be_is_said_with_its_numbers() {
                 (back.received.ramp_bytes, back.from) = (back.received.bytes, "server".to_owned());
                 record.flows.push(back);
             },
-            "no counted bytes arrived from the server",
+            "no bytes from the server",
         ),
         (
             paced_datagrams,

@@ -34,7 +34,7 @@ pub enum Warning {
         operation_ns: f64,
     },
     /// The receiver lagged behind the wire when counting started; in records of versions that counted what waited.
-    #[error("up to {bytes} bytes queued before the count began are counted")]
+    #[error("the count includes up to {bytes} bytes that were queued before it began")]
     Backlog {
         /// Maximum number of these bytes.
         bytes: u64,

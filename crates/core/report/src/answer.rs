@@ -175,7 +175,7 @@ fn of_group(
         parts.push(format!("too many invalid runs in {} of {rows}", withheld - zeros));
     }
     if zeros > 0 {
-        parts.push(format!("runs with 0, to which a ratio is undefined, in {zeros} of {rows}"));
+        parts.push(format!("no ratio in {zeros} of {rows}, because a run has 0"));
     }
     if uncompared > 0 {
         parts.push(format!("no comparison in {uncompared} of {rows}"));

@@ -74,7 +74,7 @@ impl Failure {
     }
 
     /// What an error says that comes after results.
-    pub const ABOVE: &str = "what was measured until then is above";
+    pub const ABOVE: &str = "the results so far are above";
 
     /// Invalid input.
     pub fn input(error: impl Display) -> Self {

@@ -62,7 +62,7 @@ pub enum Command {
     Lab(lab::Lab),
     /// Relay TCP connections or UDP flows to another address, and time them
     Relay(Box<relay::Relay>),
-    /// Measure RTTs to a STAMP or TWAMP-Light reflector
+    /// Measure RTTs to a STAMP or TWAMP-Light reflector, an NTP server, or an agent with --apdu
     Rtt(rtt::Rtt),
     /// Compute the highest goodput and the lowest latency of a link, without traffic
     Ceiling(Box<ceiling::Ceiling>),
@@ -179,13 +179,15 @@ impl To {
                 return Err(format!("no level of {factor} is {link}; use one of {known}"));
             }
             if hosts.insert(node.as_str(), host.as_str()).is_some() {
-                return Err(format!("--to has the host of {node} twice"));
+                return Err(format!("--to names the host of {node} twice; give it once"));
             }
         }
         let has_host =
             |node: &&str| node.split_once('@').is_none_or(|(name, _)| hosts.contains_key(name));
         if let Some(node) = hosts.keys().find(|node| !has_host(node)) {
-            return Err(format!("--to {node}: give the agent of the node, too, without a link"));
+            return Err(format!(
+                "--to {node}: the host of this node is missing; add --to NODE=HOST, without a link"
+            ));
         }
         Ok(hosts)
     }

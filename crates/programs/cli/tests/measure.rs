@@ -450,7 +450,7 @@ fn an_interrupt_of_a_single_run_prints_what_was_measured_until_then() {
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(130), "{said}{text}");
-        assert!(said.contains("what was measured until then is above"), "{said}");
+        assert!(said.contains("the results so far are above"), "{said}");
         assert!(text.contains("goodput") || text.contains("mean RTT"), "{text}");
     }
 }
@@ -477,7 +477,7 @@ fn the_runs_before_an_error_are_printed_with_it() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(67), "{said}{text}");
-    for part in ["killed by signal 9", "what was measured until then is above"] {
+    for part in ["killed by signal 9", "the results so far are above"] {
         assert!(said.contains(part), "no {part}: {said}");
     }
     assert!(text.contains("transactions/s") && text.contains("mean RTT"), "{text}");

@@ -83,11 +83,11 @@ fn a_closed_port_and_options_of_other_protocols_are_refused() {
     let target = format!("127.0.0.1:{port}");
     for (words, code, part) in [
         (&["--protocol", "ntp"][..], 65, "nothing answers at UDP port"),
-        (&["--protocol", "ntp", "--padding", "999"], 64, "--protocol ntp has only"),
+        (&["--protocol", "ntp", "--padding", "999"], 64, "--protocol ntp supports only"),
         (&["--protocol", "twamp-light", "--stamp-key", "k"], 64, "options of --protocol stamp"),
         (&["--protocol", "twamp-light", "--identifier", "7"], 64, "options of --protocol stamp"),
         (&["--protocol", "apdu", "--stamp-key", "k"], 64, "not options of --protocol apdu"),
-        (&["--protocol", "apdu", "--device", "lo"], 64, "--device is that of multicasts"),
+        (&["--protocol", "apdu", "--device", "lo"], 64, "--device is supported only"),
     ] {
         let output = rtt(&[&[&*target][..], words].concat());
         let text = String::from_utf8_lossy(&output.stderr);
@@ -108,6 +108,6 @@ fn a_measurement_that_ctrl_c_ends_is_printed_and_has_its_exit_code() {
     let output = child.wait_with_output().unwrap();
     let (text, said) = (output.stdout, String::from_utf8(output.stderr).unwrap());
     assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("what was measured until then is above"), "{said}");
+    assert!(said.contains("the results so far are above"), "{said}");
     assert!(String::from_utf8(text).unwrap().starts_with("packets"));
 }

@@ -235,5 +235,5 @@ fn values_of_0_have_no_verdict_by_the_runs_without_them() {
     assert!(withheld.starts_with("0 in 2 of 10 runs"), "{withheld}");
     let found = text(&experiment.experiment(), 500);
     let line = found.lines().find(|line| line.starts_with("TCP goodput, ethernet")).unwrap();
-    assert!(line.contains("runs with 0, to which a ratio is undefined, in 1 of 14 rows"), "{line}");
+    assert!(line.contains("no ratio in 1 of 14 rows, because a run has 0"), "{line}");
 }

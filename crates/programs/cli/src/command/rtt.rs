@@ -60,7 +60,7 @@ fn by_ntp(options: &Rtt, target: SocketAddr) -> Result<(), Failure> {
         && options.answer_dscp.is_none();
     if !is_plain || options.padding != 0 || options.dscp != 0 || options.identifier != 0 {
         let message =
-            "--protocol ntp has only --count, --interval, --timeout, --csv, --plot and --json";
+            "--protocol ntp supports only --count, --interval, --timeout, --csv, --plot and --json";
         return Err(Failure::input(message));
     }
     let settings = ntp::Settings {
@@ -242,13 +242,13 @@ fn by_apdu(options: &Rtt, target: SocketAddr) -> Result<(), Failure> {
         );
     }
     if options.device.is_some() && !target.ip().is_multicast() {
-        return refuse("--device is that of multicasts: leave it out");
+        return refuse("--device is supported only with a multicast group: leave it out");
     }
     if target.ip().is_multicast() && options.transport == apdu::Transport::Tcp {
         return refuse("TCP has no multicast; use --transport udp");
     }
     if target.ip().is_multicast() && options.padding != 0 {
-        return refuse("a multicast APDU has 11 bytes and no padding");
+        return refuse("a multicast APDU has 11 bytes and no padding: leave --padding out");
     }
     let settings = apdu::Settings {
         target,

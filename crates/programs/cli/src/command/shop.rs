@@ -92,7 +92,9 @@ fn load(options: &Load) -> Result<(), Failure> {
             None => compared = Some((factor, vec![level.clone()])),
             Some((first, levels)) if *first == factor => levels.push(level.clone()),
             Some((first, _)) => {
-                return Err(Failure::input(format!("--vs {text}: the others set {first}")));
+                return Err(Failure::input(format!(
+                    "--vs {text}: the other --vs options set {first}; use the same factor in all"
+                )));
             }
         }
     }

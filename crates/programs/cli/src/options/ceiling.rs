@@ -61,7 +61,7 @@ pub struct Ceiling {
     /// RTT for --in-flight [default: the floor of the path]
     #[arg(long, value_name = "TIME", requires = "in_flight")]
     pub rtt: Option<Nanos>,
-    /// Draw goodput by payload into this file [default: named after transport and link]
+    /// Plot goodput against payload size into this file [default: named after transport and link]
     #[arg(long, value_name = "FILE.svg", num_args = 0..=1, requires = "payload")]
     pub plot: Option<Option<PathBuf>>,
     /// Print figures as JSON instead of text

@@ -23,7 +23,7 @@ pub struct Relay {
     /// How the bytes pass through the relay
     #[arg(long, default_value = "copy", value_parser = paths())]
     pub path: Path,
-    /// Most bytes per receive, and size of the pipes of splice
+    /// Maximum bytes per receive, and size of the pipes of splice
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]
     pub buffer: Bytes,
     /// Departure schedule of each direction of a connection: model-1, model-2 or model-100 of paper P5, or

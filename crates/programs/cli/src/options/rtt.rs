@@ -78,7 +78,7 @@ const PROTOCOLS: [(&str, RttProtocol, &str); 4] = [
     (
         "ntp",
         RttProtocol::Ntp,
-        "RFC 5905: a request at a time to an NTP server, with its clock's offset",
+        "RFC 5905: one request at a time to an NTP server; also shows the offset of its clock",
     ),
 ];
 

@@ -32,7 +32,7 @@ pub struct Tiers {
     /// Database
     #[arg(long, value_name = "NAME", default_value = "mariadb", value_parser = ["mariadb", "postgresql"])]
     pub db: String,
-    /// Link of a segment between tiers: client-web, web-app or app-db; may be repeated [default: ethernet:10G; web-app is as app-db]
+    /// Link of a segment between tiers: client-web, web-app or app-db; may be repeated [default: ethernet:10G; web-app: the link of app-db]
     #[arg(long, value_name = "SEGMENT=LINK", value_parser = segment)]
     pub segment: Vec<(Factor, String)>,
     /// Run a server on another host, through its agent, which needs --allow-shop: web, app or db; may be repeated. Without
@@ -42,7 +42,7 @@ pub struct Tiers {
     /// Whose key is shown to the agents
     #[command(flatten)]
     pub key: Key,
-    /// Most connections of the application server to the database
+    /// Maximum number of connections from the application server to the database
     #[arg(long, value_name = "N", default_value = "16")]
     pub pool: u32,
 }
@@ -136,9 +136,7 @@ pub fn hosts_of_tiers<'a>(
     let servers = &Tier::ALL[1..];
     To::by_node(to, |tier| {
         let Some(segment) = servers.iter().position(|server| server.name() == tier) else {
-            return Err(format!(
-                "`{tier}` is no tier with a server: use web=HOST, app=HOST or db=HOST"
-            ));
+            return Err(format!("--to cannot place `{tier}`: use web=HOST, app=HOST or db=HOST"));
         };
         let links = points.iter().filter_map(Point::segments).map(|links| links[segment]);
         Ok((SEGMENTS[segment], links.map(|link| link.to_string()).collect()))
@@ -164,17 +162,11 @@ mod tests {
         let over = "db@ethernet:10G,mtu=9000=ib3";
         assert_eq!(hosts(&["db=node3", over]).unwrap(), ["db", "db@ethernet:10G,mtu=9000"]);
         for (words, says) in [
-            (
-                &["node3"][..],
-                "`server` is no tier with a server: use web=HOST, app=HOST or db=HOST",
-            ),
-            (
-                &["client=node3"],
-                "`client` is no tier with a server: use web=HOST, app=HOST or db=HOST",
-            ),
-            (&["db=a", "db=b"], "--to has the host of db twice"),
+            (&["node3"][..], "--to cannot place `server`: use web=HOST, app=HOST or db=HOST"),
+            (&["client=node3"], "--to cannot place `client`: use web=HOST, app=HOST or db=HOST"),
+            (&["db=a", "db=b"], "--to names the host of db twice"),
             (&["web@veth=a"], "no level of client_web is veth; use one of ethernet:10G"),
-            (&["db@ipoib:4X-DDR=a"], "give the agent of the node, too, without a link"),
+            (&["db@ipoib:4X-DDR=a"], "the host of this node is missing"),
         ] {
             let said = hosts(words).unwrap_err();
             assert!(said.contains(says), "{said}");

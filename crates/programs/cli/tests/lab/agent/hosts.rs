@@ -217,7 +217,7 @@ fn two_networks_between_two_hosts_are_compared_in_one_plan() {
     let host = ["--to", "10.71.0.2"];
     expect(&run(&host), 64, &["several links", "--to NODE@LINK=ADDRESS"]);
     let fast = ["--to", "server@ethernet:1G=10.71.1.2"];
-    expect(&run(&fast), 64, &["give the agent of the node, too"]);
+    expect(&run(&fast), 64, &["the host of this node is missing"]);
     let both = [host, fast].concat();
     for (more, says) in [
         (["--to", "server@ethernet:2G=10.71.1.2"], "no level of link is ethernet:2G; use one of"),
