@@ -116,6 +116,19 @@ impl Options {
                 }
             }
         }
+        let given = [
+            (Factor::Root, self.root.is_some()),
+            (Factor::Sync, self.sync.is_some()),
+            (Factor::InPlace, self.in_place),
+        ];
+        for (factor, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
+            if points.iter().all(|point| point.level(factor).is_empty()) {
+                let option = factor.key().replace('_', "-");
+                let names: Vec<&str> = self.benchmarks.iter().map(|one| one.word()).collect();
+                let names = names.join(" and ");
+                return Err(format!("--{option} has no effect on {names}: leave it out"));
+            }
+        }
         // A job ends after a slice, and Open MPI kills ranks a second after SIGTERM.
         let least = self.duration.0.div_ceil(SLICE_MAX.0);
         let rounds = self.rounds.max(u32::try_from(least).unwrap_or(u32::MAX));
@@ -171,6 +184,26 @@ mod tests {
         let payloads = options.job(2).unwrap().points.into_iter().map(|point| point.payload.0);
         assert_eq!(payloads.take(3).collect::<Vec<_>>(), [0, 8, 16]);
         assert!(parsed("fabricmark-mpi Allreduce --ranks 0").is_err());
+    }
+
+    #[test]
+    fn an_option_without_effect_on_any_of_the_benchmarks_is_refused() {
+        for (words, refused) in [
+            ("PingPong --root rotate", Some("--root has no effect on PingPong: leave it out")),
+            ("Barrier Allreduce --root rotate", Some("no effect on Barrier and Allreduce")),
+            ("PingPong Bcast --root rotate", None),
+            ("Uniband --sync window", Some("--sync has no effect")),
+            ("Bcast --in-place", Some("--in-place has no effect")),
+            ("Allreduce --in-place --sync window", None),
+        ] {
+            let words = format!("fabricmark-mpi {words}");
+            let job = Options::try_parse_from(words.split(' ')).unwrap().job(2);
+            match (job, refused) {
+                (Ok(_), None) => {}
+                (Err(said), Some(refused)) => assert!(said.contains(refused), "{words}: {said}"),
+                (job, _) => panic!("{words}: {job:?}"),
+            }
+        }
     }
 
     #[test]
