@@ -11,7 +11,7 @@ use fabricmark_proto::{NTP_BYTES, NotAnswer, NtpAnswer, ntp_request};
 use fabricmark_units::Nanos;
 use rustix::event::{PollFd, PollFlags};
 
-use crate::socket::{is_passing, wait};
+use crate::socket::{unless_lost, wait};
 use crate::stamp::time;
 
 /// Port of NTP servers (RFC 5905, section 7.2).
@@ -71,7 +71,7 @@ pub fn measure(
             wait(&mut [PollFd::new(&socket, PollFlags::IN)], within)?;
             // What arrives now is too late.
             let mut late = [0; NTP_BYTES];
-            while passing(socket.recv(&mut late), &measured)?.is_some() {
+            while unless_lost(socket.recv(&mut late), measured.answered > 0)?.is_some() {
                 measured.ignored += 1;
             }
         }
@@ -80,14 +80,16 @@ pub fn measure(
         }
         due = Instant::now() + Duration::from(settings.interval);
         let departed = time();
-        passing(socket.send(&ntp_request(departed)), &measured)?;
+        unless_lost(socket.send(&ntp_request(departed)), measured.answered > 0)?;
         measured.sent += 1;
         let until = Instant::now() + Duration::from(settings.timeout);
         while !stop.load(Relaxed) && Instant::now() < until {
             let within = until.saturating_duration_since(Instant::now()).min(LOOK);
             wait(&mut [PollFd::new(&socket, PollFlags::IN)], within)?;
             let mut packet = [0; NTP_BYTES];
-            let Some(length) = passing(socket.recv(&mut packet), &measured)? else { continue };
+            let Some(length) = unless_lost(socket.recv(&mut packet), measured.answered > 0)? else {
+                continue;
+            };
             match NtpAnswer::parse(&packet[..length], departed, time()) {
                 // A clock was set in between.
                 Ok(answer) if answer.rtt_ns < 0 => {
@@ -110,14 +112,4 @@ pub fn measure(
         }
     }
     Ok(measured)
-}
-
-/// `None` without a datagram, or if the port of a server that has answered before is closed: it may come back.
-fn passing(result: io::Result<usize>, measured: &Measured) -> io::Result<Option<usize>> {
-    let may_come_back = measured.answered > 0;
-    match result {
-        Err(error) if is_passing(&error) => Ok(None),
-        Err(error) if may_come_back && error.kind() == io::ErrorKind::ConnectionRefused => Ok(None),
-        result => result.map(Some),
-    }
 }

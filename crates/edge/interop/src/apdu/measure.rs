@@ -12,7 +12,7 @@ use fabricmark_units::Nanos;
 use rustix::event::{PollFd, PollFlags};
 
 use super::{multicast, now_ns};
-use crate::socket::{is_passing, wait};
+use crate::socket::{is_outage, is_passing, wait};
 
 /// How often the loop checks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -158,7 +158,7 @@ fn datagrams(
     // A reflector that has answered may come back.
     let passes = |error: &io::Error, peer: &Peer| {
         let has_answered = peer.counts().received > 0;
-        is_passing(error) || has_answered && error.kind() == io::ErrorKind::ConnectionRefused
+        is_passing(error) || has_answered && is_outage(error)
     };
     while let Some(within) = schedule.wait() {
         for _ in schedule.due(BURST) {

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags};
 use socket2::SockRef;
 
 use super::clock::{self, Clock};
-use crate::socket::{is_passing, set_traffic_class, wait};
+use crate::socket::{set_traffic_class, unless_lost, wait};
 
 /// How often the loop checks whether to stop.
 const LOOK: Nanos = Nanos::from_millis(100);
@@ -107,7 +107,8 @@ pub struct Spread {
 /// reflector, in nanoseconds when it is known.
 ///
 /// # Errors
-/// If the target's port is closed and there was no answer before, or if the kernel refuses to send.
+/// If the target's port is closed or its host cannot be reached, and there was no answer before, or if the kernel
+/// refuses to send.
 pub fn measure(
     settings: &Settings,
     stop: &AtomicBool,
@@ -133,7 +134,9 @@ fn run(settings: &Settings, stop: &AtomicBool, each: &mut dyn FnMut(u64)) -> io:
         }
         let within = (deadline - clock.now()).min(LOOK);
         wait(&mut [PollFd::new(&socket, PollFlags::IN)], within.into())?;
-        while let Some(received) = passing(datagrams::receive(&socket, &mut buffer), &measured)? {
+        while let Some(received) =
+            unless_lost(datagrams::receive(&socket, &mut buffer), measured.has_answers())?
+        {
             let at = received.at.map_or_else(clock::time, Timestamp::from_unix);
             if let Ok(found) = sender.on_packet(clock.now(), &buffer[..received.bytes], at) {
                 measured.note(&found, &received);
@@ -146,7 +149,7 @@ fn run(settings: &Settings, stop: &AtomicBool, each: &mut dyn FnMut(u64)) -> io:
             let due = sender.packet(clock.now(), clock::time(), error);
             let Some(octets) = due else { break };
             // A packet for which there is no buffer space is lost, as it would be in the network.
-            passing(socket.send(&octets), &measured)?;
+            unless_lost(socket.send(&octets), measured.has_answers())?;
         }
     }
     measured.counts = sender.counts();
@@ -164,18 +167,11 @@ fn socket(settings: &Settings) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Returns `None` for errors that do not concern the next packet: EAGAIN, EINTR, or a closed port of a reflector that
-/// has answered before and may come back.
-fn passing<T>(result: io::Result<T>, measured: &Measured) -> io::Result<Option<T>> {
-    let may_come_back = !measured.forward.ttl.is_empty();
-    match result {
-        Err(error) if is_passing(&error) => Ok(None),
-        Err(error) if may_come_back && error.kind() == io::ErrorKind::ConnectionRefused => Ok(None),
-        result => result.map(Some),
-    }
-}
-
 impl Measured {
+    fn has_answers(&self) -> bool {
+        !self.forward.ttl.is_empty()
+    }
+
     fn note(&mut self, found: &Return, received: &Received) {
         if let Some(one_way) = &found.one_way {
             let before = self.one_way.take();
