@@ -9,7 +9,7 @@ use crate::factor::{Factor, Point};
 use crate::figure::Figure;
 use crate::plan::{Compare, Plan};
 
-/// Two points that differ only in the factor of a `[[compare]]` and in what follows from it.
+/// Two points that differ only in the factor of a `[[compare]]` and in levels that depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
     /// Index of the comparison in the plan.
@@ -41,9 +41,10 @@ impl Plan {
     }
 }
 
-/// The pairs that these comparisons compare, by the index of their baseline. A point is compared with the one that has
-/// the other level of the compared factor and the same levels of all others, as far as they apply. If there is none, it is
-/// compared with the one that has the defaults of the other level, unless that one has another partner.
+/// The pairs of points that these comparisons compare, sorted by the index of the baseline. A point is compared with the
+/// point that has the other level of the compared factor and equal levels of all other factors that apply. If there is no
+/// such point, it is compared with the one that has the other level and the defaults that depend on it, unless that point
+/// has a partner with equal levels.
 pub(crate) fn pairs(points: &[Point], compare: &[Compare]) -> Vec<Pair> {
     let places: HashMap<&Point, usize> = points.iter().zip(0..).collect();
     let find = |point: Option<Point>| places.get(&point?).copied();
@@ -80,7 +81,7 @@ pub(crate) fn pairs(points: &[Point], compare: &[Compare]) -> Vec<Pair> {
     sorted(pairs)
 }
 
-/// The pairs by the index of their baseline, each once.
+/// Sorts pairs by the index of their baseline, and removes duplicates.
 pub(crate) fn sorted(mut pairs: Vec<Pair>) -> Vec<Pair> {
     pairs.sort_by_key(|pair| (pair.baseline, pair.candidate, pair.compare));
     pairs.dedup();

@@ -100,8 +100,8 @@ pub struct Plan {
     /// Points that run in the same blocks and stop together, as indexes into `points`. Every point is in exactly
     /// one of these groups.
     pub comparison_groups: Vec<Vec<usize>>,
-    /// Points that are compared with each other and have the same deciding figure, by the index of their baseline. Both
-    /// are in the same comparison group.
+    /// Points that are compared with each other and have the same deciding figure, sorted by the index of the baseline.
+    /// Both points of a pair are in the same comparison group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<Pair>,
     /// Which levels are compared.
@@ -232,7 +232,7 @@ pub struct PathSpec {
     pub is_relayed: bool,
 }
 
-/// Two levels of one factor to be compared, all other levels being equal or following from these.
+/// Two levels of one factor to be compared. All other levels are equal, or depend on these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Compare {
     /// The factor.

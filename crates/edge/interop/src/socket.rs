@@ -18,7 +18,7 @@ pub(crate) fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Whether an error says that the port, host or network of a target is gone, which may come back.
+/// Whether an error says that the port, host or network of a target cannot be reached at the moment.
 pub(crate) fn is_outage(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkDown, NetworkUnreachable};
     matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkDown | NetworkUnreachable)

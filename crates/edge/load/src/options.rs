@@ -68,9 +68,10 @@ pub(crate) fn set(socket: &Socket, prepare: &Prepare) -> Result<(), Failure> {
 }
 
 /// Whether a request or response may need several segments. Nagle's algorithm delays only the last one of several: a
-/// message of one segment leaves a new connection at once (RFC 9293, section 3.7.4), and costs no system call for that.
+/// message of one segment is sent at once over a new connection (RFC 9293, section 3.7.4), so that it needs no system call
+/// for the option.
 fn exceeds_segment(point: &Point) -> bool {
-    /// Default MSS of IPv4, the smallest of both (RFC 9293, section 3.7.1), and largest length of TCP options (3.1).
+    /// Default MSS of IPv4, smaller than that of IPv6, and maximum length of TCP options (RFC 9293, sections 3.7.1, 3.1).
     const MSS: u32 = 536;
     const OPTIONS: u32 = 40;
     let longest = point.response.map_or(point.payload, |response| response.max(point.payload));

@@ -290,7 +290,7 @@ pub struct EndReport {
     pub quic: Option<QuicCounters>,
     /// Arrivals by sequence number, at the receiver of datagrams.
     pub sequence: Option<SequenceCounts>,
-    /// Zero-copy sends of this end; `None` if its path has none.
+    /// Zero-copy sends of this end; `None` if its path does not use them.
     #[serde(default)]
     pub zero_copy: Option<ZeroCopySends>,
     /// Interarrival jitter at the receiver of a datagram stream in an open loop, in ns: the mean of its flows.
