@@ -171,7 +171,8 @@ pub(crate) fn counters<'a>(
 
 /// TCP_INFO once nothing is in flight any more, or at the timeout.
 fn acknowledged(stream: &TcpStream, until: u64) -> Result<Option<Sent>, Failure> {
-    let is_under_way = |sent: &Sent| sent.unacked_segments > 0 || sent.notsent_bytes > 0;
+    let is_under_way =
+        |sent: &Sent| !sent.is_closed && (sent.unacked_segments > 0 || sent.notsent_bytes > 0);
     loop {
         let sent = tcp_info::sent(stream.as_fd()).map_err(system("read TCP_INFO"))?;
         if !sent.as_ref().is_some_and(is_under_way) || now_ns() >= until {
@@ -183,6 +184,7 @@ fn acknowledged(stream: &TcpStream, until: u64) -> Result<Option<Sent>, Failure>
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::net::TcpListener;
 
     use super::*;
@@ -236,6 +238,21 @@ mod tests {
         assert_eq!((found.in_order_bytes, found.behind_hole_bytes), (100, 200 * 1448));
         let unknown = Unread { uncertain_bytes: 800 * 1448, ..none };
         assert_eq!(of_mptcp(&holed, None, 99), unknown);
+    }
+
+    #[test]
+    fn no_acknowledgement_is_awaited_of_a_connection_that_was_reset() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (peer, _) = listener.accept().unwrap();
+        // More than the window of the peer, so that some of it is not sent.
+        stream.set_nonblocking(true).unwrap();
+        while stream.write(&[0; 65_536]).is_ok() {}
+        // Unread data: the peer resets the connection.
+        drop(peer);
+        let until = now_ns() + 60_000_000_000;
+        let sent = acknowledged(&stream, until).unwrap().unwrap();
+        assert!(sent.is_closed && sent.notsent_bytes > 0 && now_ns() < until, "{sent:?}");
     }
 
     #[test]

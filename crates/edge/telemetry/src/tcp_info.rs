@@ -13,7 +13,8 @@ use crate::sys;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RawTcpInfo {
-    _state_to_window_scales: [u8; 7],
+    pub state: u8,
+    _ca_state_to_window_scales: [u8; 6],
     /// tcpi_delivery_rate_app_limited is the lowest bit, tcpi_fastopen_client_fail the next two.
     pub app_limited_fastopen: u8,
     pub rto: u32,
@@ -110,6 +111,8 @@ pub struct Sent {
     pub segments: u64,
     /// Retransmitted segments.
     pub retransmitted_segments: u64,
+    /// Whether the connection has ended (TCP_CLOSE), so that nothing more is sent or acknowledged.
+    pub is_closed: bool,
     /// Segments that are not acknowledged yet.
     pub unacked_segments: u64,
     /// Bytes that were written and not sent yet.
@@ -127,6 +130,8 @@ pub struct Sent {
 /// What a connection has sent; `None` before Linux 4.6, which does not count data segments. Fails if the socket is
 /// not TCP.
 pub fn sent(fd: BorrowedFd<'_>) -> io::Result<Option<Sent>> {
+    /// net/tcp_states.h
+    const TCP_CLOSE: u8 = 7;
     let (raw, filled) = tcp_info(fd)?;
     let last = offset_of!(RawTcpInfo, data_segs_out) + size_of_val(&raw.data_segs_out);
     let TcpSample { busy_ns, rwnd_limited_ns, sndbuf_limited_ns, .. } = read(&raw, filled);
@@ -134,6 +139,7 @@ pub fn sent(fd: BorrowedFd<'_>) -> io::Result<Option<Sent>> {
         segment_bytes: raw.snd_mss.into(),
         segments: raw.data_segs_out.into(),
         retransmitted_segments: raw.total_retrans.into(),
+        is_closed: raw.state == TCP_CLOSE,
         unacked_segments: raw.unacked.into(),
         notsent_bytes: raw.notsent_bytes.into(),
         srtt_us: raw.rtt.into(),
