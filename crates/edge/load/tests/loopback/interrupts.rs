@@ -128,7 +128,10 @@ fn a_blocked_receiver_of_datagrams_ends_when_nothing_more_comes() {
 
 #[test]
 fn a_blocked_requester_gives_a_lost_answer_up_and_asks_again() {
+    // A second more, in which this thread has its CPU again to answer the second request.
+    let patience_ns = Nanos::from_secs(1);
     let start = endless(Role::Client, "pattern=ping-pong,transport=udp");
+    let start = Prepare { patience_ns, ..start };
     let opening = opening(&start);
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
     let at = peer.local_addr().unwrap();

@@ -4,16 +4,11 @@ use fabricmark_plan::Role;
 use fabricmark_proto::{EndReport, Prepare};
 use fabricmark_units::Nanos;
 
-use crate::support::{both, prepare};
+use crate::support::{prepare, run_with};
 
 /// Runs both ends for as long as many flows may need to start.
 pub fn run(levels: &str) -> (EndReport, EndReport) {
-    let [start, answer] = [Role::Client, Role::Server]
-        .map(|role| Prepare { duration_ns: Nanos::from_millis(500), ..prepare(role, levels) });
-    match both(start, answer) {
-        (Ok(start), Ok(answer)) => (start, answer),
-        (start, answer) => panic!("{levels}: {:?} {:?}", start.err(), answer.err()),
-    }
+    run_with(levels, |prepare| Prepare { duration_ns: Nanos::from_millis(500), ..prepare })
 }
 
 /// The reports of the active end and of the passive one.

@@ -5,20 +5,16 @@ use fabricmark_plan::{Role, Trace};
 use fabricmark_proto::{EndReport, Prepare};
 use fabricmark_units::Nanos;
 
-use crate::support::{both, prepare, run};
+use crate::support::{prepare, run, run_with};
 
 /// Runs both ends with these departures; the run ends with the last of them.
 pub fn run_trace(levels: &str, departures: &[u64]) -> (EndReport, EndReport) {
     let levels = format!("{levels},pace=trace:file");
-    let [start, answer] = [Role::Client, Role::Server].map(|role| Prepare {
+    run_with(&levels, |prepare| Prepare {
         duration_ns: Nanos::from_secs(60),
-        omit_ns: Nanos(0),
-        amount: None,
         trace: Some(Trace::try_from(departures.to_vec()).unwrap()),
-        ..prepare(role, &levels)
-    });
-    let (start, answer) = both(start, answer);
-    (start.unwrap(), answer.unwrap())
+        ..prepare
+    })
 }
 
 /// A departure every 0.2 ms and three in a burst at 5 ms.

@@ -15,7 +15,10 @@ fn a_late_answer_of_one_byte_to_a_request_given_up_is_not_taken_for_that_of_the_
     let levels = "pattern=rr,transport=udp,payload=1,response=1";
     let minute = Nanos::from_secs(60);
     let interval_ns = Some(minute);
-    let start = Prepare { duration_ns: minute, interval_ns, ..prepare(Role::Client, levels) };
+    // A second more, in which this thread has its CPU again to answer the later requests.
+    let patience_ns = Nanos::from_secs(1);
+    let start = prepare(Role::Client, levels);
+    let start = Prepare { duration_ns: minute, interval_ns, patience_ns, ..start };
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let at = socket.local_addr().unwrap();
     let control = Control::default();

@@ -66,10 +66,12 @@ fn connections_of_crr_have_stamps_at_both_ends() {
         let stamped = times.rtt_ns.len();
         assert_eq!(stamped + times.unstamped, start.counts.calls, "{levels}");
         assert!(stamped > 0, "{levels}: {} connections without stamps", times.unstamped);
-        // Nearly all have stamps in the queueing discipline, and no part takes milliseconds over loopback.
+        // Nearly all have stamps in the queueing discipline, and no part takes milliseconds over loopback, except in
+        // pauses of a process.
         assert!(times.access_ns.len() * 10 >= stamped * 9, "{levels}");
         for part in [&times.access_ns, &times.packetisation_ns, &times.reassembly_ns] {
-            assert!((1.0..1e6).contains(&part.mean_ns().unwrap()), "{levels}: {part:?}");
+            let median_ns = part.quantile(0.5).unwrap();
+            assert!((1..1_000_000).contains(&median_ns), "{levels}: {part:?}");
         }
         // The parts of the application's time: request and response are one write and one read each.
         let sum_ns = [&times.access_ns, &times.packetisation_ns, &times.reassembly_ns]

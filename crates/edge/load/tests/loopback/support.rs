@@ -55,9 +55,17 @@ pub fn both(
     })
 }
 
+/// Runs both ends; neither gives the other up while it waits for a CPU.
 pub fn run(levels: &str) -> (EndReport, EndReport) {
-    let (start, answer) = both(prepare(Role::Client, levels), prepare(Role::Server, levels));
-    match (start, answer) {
+    run_with(levels, |prepare| prepare)
+}
+
+/// As [`run`], with changed orders.
+pub fn run_with(levels: &str, change: impl Fn(Prepare) -> Prepare) -> (EndReport, EndReport) {
+    let [start, answer] = [Role::Client, Role::Server].map(|role| {
+        change(Prepare { patience_ns: Prepare::PATIENCE_MAX, ..prepare(role, levels) })
+    });
+    match both(start, answer) {
         (Ok(start), Ok(answer)) => (start, answer),
         (start, answer) => panic!("{levels}: {:?} {:?}", start.err(), answer.err()),
     }

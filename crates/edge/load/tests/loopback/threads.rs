@@ -9,7 +9,7 @@ use crate::many_flows::{
     every_byte_arrives, every_datagram_is_accounted_for, every_request_is_answered, run,
 };
 use crate::pace::{departures, run_trace};
-use crate::support::{both, prepare};
+use crate::support::{prepare, run_with};
 
 #[test]
 fn flows_on_several_threads_are_counted_together() {
@@ -107,9 +107,7 @@ fn threads_keep_one_schedule_in_which_all_flows_take_turns() {
 /// Runs both ends on two threads.
 fn on_two_threads(levels: &str, with: impl Fn(Prepare) -> Prepare) -> (EndReport, EndReport) {
     let levels = format!("{levels},flows=3,threads=2");
-    let [client, server] = [Role::Client, Role::Server].map(|role| with(prepare(role, &levels)));
-    let (client, server) = both(client, server);
-    (client.unwrap(), server.unwrap())
+    run_with(&levels, with)
 }
 
 #[test]
