@@ -221,6 +221,8 @@ fn a_rate_is_that_of_the_wire() {
         let (left, right) = (pair.udp(LEFT, family), pair.udp(RIGHT, family));
         set_socket_recv_buffer_size_force(&right, 64 << 20).unwrap();
         let to = right.local_addr().unwrap();
+        let waited = || pair.emulator.traffic().unwrap()[LEFT].run_delay.unwrap_or_default().0;
+        let before_ns = waited();
         let took = thread::scope(|scope| {
             let begin = Instant::now();
             scope.spawn(move || {
@@ -235,9 +237,16 @@ fn a_rate_is_that_of_the_wire() {
         });
         let late = &pair.emulator.traffic().unwrap()[LEFT].lateness;
         let late = |share| Duration::from_nanos(late.quantile(share).unwrap());
-        // A pause of the machine delays single packets, an emulator that is too slow most of them.
-        assert!(late(0.5) < Duration::from_millis(1), "IPv{family}: late by {:?}", late(0.5));
         assert!(took >= wire && took < wire.mul_f64(1.01) + late(1.0), "IPv{family}: {took:?}");
+        // A pause of the machine delays single packets, an emulator that is too slow most of them.
+        let is_late = late(0.5) >= Duration::from_millis(1);
+        let waited = Duration::from_nanos(waited() - before_ns);
+        if is_late && waited > took / 10 {
+            let why = format!("the emulator waited for a CPU for {waited:?} of {took:?}");
+            fabricmark_testkit::skip("a_rate_is_that_of_the_wire", &why);
+            continue;
+        }
+        assert!(!is_late, "IPv{family}: late by {:?}", late(0.5));
     }
     pair.assert_conservation();
 }
@@ -270,13 +279,18 @@ fn a_queue_that_pauses_its_sender_loses_nothing() {
     let options = ["rate=50M queue=100p pause", ""];
     let Some(pair) = both_ways("a pause", options, 1500) else { return };
     let (left, right) = (pair.udp(LEFT, 4), pair.udp(RIGHT, 4));
+    // Room for all of them, if the receiver has to wait for a CPU.
+    set_socket_recv_buffer_size_force(&right, 64 << 20).unwrap();
     let to = right.local_addr().unwrap();
     // Six times the queue, as fast as possible.
     for _ in 0..600 {
         left.send_to(&[0; 1472], to).unwrap();
     }
     left.send_to(b"last", to).unwrap();
-    while right.recv(&mut [0; 2000]).unwrap() != 4 {}
+    for _ in 0..600 {
+        assert_eq!(right.recv(&mut [0; 2000]).unwrap(), 1472);
+    }
+    assert_eq!(right.recv(&mut [0; 2000]).unwrap(), 4);
     let way = &pair.emulator.traffic().unwrap()[0];
     assert!(way.departed.packets > 600 && way.pauses > 0 && way.paused.0 > 0, "{way:?}");
     assert_eq!(way.dropped.map(|count| count.packets), [0; 5]);
