@@ -150,17 +150,18 @@ fn a_killed_rank_ends_its_job_and_the_plan_goes_on() {
     }
     let _alone = alone();
     let folder = plan("", "\"shm\"", "2s");
-    // Kills a rank of the first job, at a time when even a job that lasts half as long as asked is running. Ranks have
-    // the name of their program, cut to 15 characters; zombies of jobs before have it too.
+    // Kills a rank of the first job when it says that its first round is done. Ranks have the name of their program, cut
+    // to 15 characters; zombies of jobs before have it too.
     let launcher = script(
         folder.path(),
         "launch",
         "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n\
-         if mkdir \"$0.first\" 2>/dev/null; then\n\
-         (until pgrep -r R,S -x fabricmark-mpi- >/dev/null; do :; done; sleep 0.3\n\
-         pkill -9 -n -r R,S -x fabricmark-mpi-) &\n\
-         fi\n\
-         exec mpirun.openmpi \"$@\"",
+         mkdir \"$0.first\" 2>/dev/null || exec mpirun.openmpi \"$@\"\n\
+         { mpirun.openmpi \"$@\"; echo $? >\"$0.code\"; } | while IFS= read -r line; do\n\
+         printf '%s\\n' \"$line\"\n\
+         case $line in *'\"kind\":\"round\",\"done\":1,'*) pkill -9 -n -r R,S -x fabricmark-mpi- ;; esac\n\
+         done\n\
+         exit \"$(cat \"$0.code\")\"",
     );
     let records = records_of(folder.path(), &["--launcher", &launcher]);
     let (mut valid, mut lost) = (0, 0);
