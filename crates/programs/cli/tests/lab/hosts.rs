@@ -161,9 +161,14 @@ fn settings_of_a_host_hold_for_a_run_and_are_put_back_after_it_and_after_a_kill(
             let id = running.id();
             let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
             let workers = children.split_whitespace().map(|id| Pid::from_raw(id.parse().unwrap()));
-            workers.for_each(|worker| kill_process(worker.unwrap(), Signal::KILL).unwrap());
+            let all: Vec<Pid> = workers.flatten().chain([process]).collect();
+            // None has time to put the setting back when another one is gone.
+            for signal in [Signal::STOP, Signal::KILL] {
+                all.iter().for_each(|&process| kill_process(process, signal).unwrap());
+            }
+        } else {
+            kill_process(process, Signal::KILL).unwrap();
         }
-        kill_process(process, Signal::KILL).unwrap();
         running.wait().unwrap();
         if kills_workers {
             let output = command(&namespace, folder, &["hosts", "restore"]).output().unwrap();
@@ -191,6 +196,7 @@ fn a_setting_that_a_device_refuses_skips_its_level_with_the_reason() {
         let of_level = records
             .iter()
             .filter(|record| record.point.host_settings.as_deref().unwrap_or_default() == level);
+        let of_level = of_level.filter(|record| record.counts());
         of_level.filter_map(|record| record.figures.value(Figure::Goodput)).collect()
     };
     assert!(goodput("rx-usecs=5").is_empty());
@@ -210,7 +216,8 @@ fn a_setting_that_a_device_refuses_skips_its_level_with_the_reason() {
             assert_eq!(node.interface.as_ref().unwrap().offloads.tso, Some(is_on));
         }
     }
-    // Segments of 1,500 bytes one by one are several times slower.
-    let [with, without] = ["", "tso=off,gso=off"].map(|level| goodput(level)[0]);
+    // Segments of 1,500 bytes one by one are several times slower. A pause of a process makes single runs slower.
+    let fastest = |level| goodput(level).into_iter().fold(0.0, f64::max);
+    let [with, without] = ["", "tso=off,gso=off"].map(fastest);
     assert!(with > 1.5 * without, "{with} and {without}");
 }

@@ -10,6 +10,7 @@ mod burst;
 mod calibrate;
 mod emulated;
 mod fabric;
+mod groups;
 mod hostile;
 mod hosts;
 mod ipoib;

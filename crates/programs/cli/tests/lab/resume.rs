@@ -80,8 +80,8 @@ fn an_adaptive_stopping_rule_goes_on_with_the_values_before_an_interrupt() {
     let plan = PLAN.replace("runs = 3", "runs = { min = 3, max = 6 }");
     bench.plan(&plan);
     let mut child = bench.start(&["run", "plan.toml"]);
-    // Half of the third block; the first one has warm-ups. After the third block the rule decides for the first time.
-    bench.wait_for_records(&mut child, 3 * POINTS + POINTS / 2);
+    // The second block has begun; the first one has warm-ups. After the third block the rule decides for the first time.
+    bench.wait_for_records(&mut child, 2 * POINTS + 1);
     signal(child.id(), "INT");
     expect(&child.wait_with_output().unwrap(), 130, &["are stored"]);
     let stored = bench.records().len();
