@@ -225,8 +225,8 @@ fn jitter_is_not_the_gap_between_datagrams_over_any_path() {
         let record = &lines.last().unwrap()["records"][0];
         let jitter_ns = record["figures"]["jitter_ns"]["value"].as_f64();
         assert!(jitter_ns.is_some(), "{path}: {record}");
-        // The datagrams are 5 ms apart: as jitter, that is 3.2 ms after 16 of them, and then more. The pause of a process
-        // increases some intervals, and none stays below it.
+        // If the gap of 5 ms were taken for jitter, it would be 3.2 ms after 16 differences, before which none is
+        // reported, and rise towards 5 ms. A pause of the process raises the jitter of some intervals only.
         let series = &record["flows"][0]["received_series"]["intervals"];
         let of_intervals = series.as_array().unwrap().iter();
         let least_ns = of_intervals
@@ -380,7 +380,7 @@ fn intervals_are_told_while_a_run_lasts() {
     let text =
         expect(line, 0, &["0.00 to", "payloads/s", "retransmits", "srtt", "cwnd", "goodput"]);
     let told = text.lines().filter(|line| line.contains(" to ") && line.contains("payloads/s"));
-    // One that is longer than asked for if the process had to wait for its CPU.
+    // Fewer than ten: an interval is longer than asked for if the process had to wait for its CPU.
     assert!(told.count() >= 2, "{text}");
     let output = measure(&format!("{line} --json"));
     let lines = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
@@ -403,7 +403,8 @@ fn intervals_are_told_while_a_run_lasts() {
             times[0][0] == 0 && times.windows(2).all(|two| two[0][1] == two[1][0]),
             "{times:?}"
         );
-        assert!(times.last().unwrap()[1] >= 200_000_000, "{times:?}");
+        // The clock of the run is the client's; the series of the server may begin later.
+        assert!(end == "server" || times.last().unwrap()[1] >= 200_000_000, "{times:?}");
     }
     assert_eq!(bytes("client"), flow["sent"]["bytes"].as_u64().unwrap());
     assert_eq!(bytes("server"), flow["received"]["bytes"].as_u64().unwrap());

@@ -127,7 +127,7 @@ fn a_burst_of_which_a_datagram_is_missing_is_not_answered_and_a_late_one_does_no
 #[test]
 fn a_burst_without_an_answer_is_given_up_and_its_late_answer_is_none_of_the_next() {
     let minute = Nanos::from_secs(60);
-    // A second more, in which this thread has its CPU again to answer the second burst.
+    // One second more to answer the second burst, in case this thread has to wait for its CPU.
     let patience_ns = Nanos::from_secs(1);
     let start = Prepare { duration_ns: minute, patience_ns, ..prepare(Role::Client, LEVELS) };
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

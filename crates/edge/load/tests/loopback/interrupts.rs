@@ -128,7 +128,7 @@ fn a_blocked_receiver_of_datagrams_ends_when_nothing_more_comes() {
 
 #[test]
 fn a_blocked_requester_gives_a_lost_answer_up_and_asks_again() {
-    // A second more, in which this thread has its CPU again to answer the second request.
+    // One second more to answer the second request, in case this thread has to wait for its CPU.
     let patience_ns = Nanos::from_secs(1);
     let start = endless(Role::Client, "pattern=ping-pong,transport=udp");
     let start = Prepare { patience_ns, ..start };

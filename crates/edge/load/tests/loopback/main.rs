@@ -309,7 +309,8 @@ fn many_flows_share_a_thread() {
             let levels = format!(
                 "pattern={pattern},transport={transport},flows={flows},direction={direction}"
             );
-            // Each flow sends up to 64 payloads in its turn: four turns of all flows, however long they take.
+            // A turn of a flow is at most 16 payloads of a stream, a burst of 64, or one request: at least four turns of
+            // all flows, however long they take.
             let payloads = if matches!(pattern, "stream" | "burst") { 64 } else { 1 };
             let (start, answer) = run_with(&levels, |prepare| Prepare {
                 amount: Some(Bytes(4 * flows * payloads * 512)),

@@ -15,7 +15,7 @@ fn a_late_answer_of_one_byte_to_a_request_given_up_is_not_taken_for_that_of_the_
     let levels = "pattern=rr,transport=udp,payload=1,response=1";
     let minute = Nanos::from_secs(60);
     let interval_ns = Some(minute);
-    // A second more, in which this thread has its CPU again to answer the later requests.
+    // One second more to answer the later requests, in case this thread has to wait for its CPU.
     let patience_ns = Nanos::from_secs(1);
     let start = prepare(Role::Client, levels);
     let start = Prepare { duration_ns: minute, interval_ns, patience_ns, ..start };

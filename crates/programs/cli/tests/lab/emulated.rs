@@ -162,7 +162,8 @@ fn a_plan_that_asks_for_a_steady_state_fails_if_the_rate_of_each_run_falls() {
     let mut fell = 0;
     for record in records.iter().filter(|record| !record.place.warm_up) {
         let drift = record.steady.unwrap().drift.unwrap();
-        assert_eq!(record.counts(), drift.abs() <= 0.05, "{drift}: {:?}", record.outcome);
+        // A steady run may be invalid for another reason.
+        assert!(!record.counts() || drift.abs() <= 0.05, "{drift}: {:?}", record.outcome);
         // The pause of a process at the beginning of a run may hide that the rate falls.
         if drift < -0.05 {
             let Outcome::Invalid(why) = &record.outcome else { panic!("{:?}", record.outcome) };
@@ -170,10 +171,18 @@ fn a_plan_that_asks_for_a_steady_state_fails_if_the_rate_of_each_run_falls() {
             fell += 1;
         }
     }
-    assert!(fell > 0, "{}", stderr(&output));
+    assert_unless_slowed(fell > 0, &records, &stderr(&output));
+    let runs = records.iter().filter(|record| !record.place.warm_up).count();
     let counts = records.iter().any(Record::counts);
-    let words: &[&str] = if counts { &["report.html"] } else { &["report.html", "no valid run: "] };
+    let words: &[&str] = match (counts, fell == runs) {
+        (true, _) => &["report.html"],
+        (false, true) => {
+            &["report.html", "no valid run: ", "the rate fell by", "of a steady state"]
+        }
+        (false, false) => &["report.html", "no valid run: "],
+    };
     expect(&output, if counts { 0 } else { 67 }, words);
+    assert!(fell < runs || stdout(&output).contains("the rate fell by"), "{}", stdout(&output));
     // The report of a plan without a valid run can be had again.
     expect(&bench.run(&["report", "latest"]), 0, &["report.html"]);
     fs::write(bench.folder.path().join("delays"), "2ms\n").unwrap();
@@ -187,7 +196,8 @@ fn a_plan_that_asks_for_a_steady_state_fails_if_the_rate_of_each_run_falls() {
 #[test]
 fn a_probe_counts_while_the_load_does_and_not_in_its_slow_start() {
     let Some(bench) = bench("a probe beside slow start") else { return };
-    let answer = bench.measure("stream lab:ethernet:100M --rtt 50ms --probe -t 1s");
+    // Over TCP, whose RTTs include retransmissions: a datagram that the full queue drops has no RTT.
+    let answer = bench.measure("stream lab:ethernet:100M --rtt 50ms --probe=tcp -t 1s");
     if counted_run(&answer).is_none() {
         return;
     }
@@ -309,20 +319,26 @@ fn a_window_beyond_the_defaults_is_had_by_root_and_by_an_ordinary_user() {
 }
 
 /// By the kernel's first estimate of overhead, a buffer for a window of two BDPs (559 segments) holds nearly four BDPs of
-/// jumbo segments, of which 841 would wait before the link. A window of two BDPs fits into the queue, even if an end has
+/// jumbo segments. A window of two BDPs fits into the queue, even if an end has
 /// not run for a while and all its segments leave at once.
 #[test]
 fn a_receiver_offers_the_window_that_was_asked_for_and_no_more() {
     let Some(bench) = bench("exact window") else { return };
     let factors = "pattern = 'stream'\ntransport = 'tcp'\nfamily = [4, 6]\npayload = 65536\n\
                    link = 'ethernet:1G,mtu=9000'\nrtt = '20ms'\nemulate = 'queue=700p'\nwindow = '2bdp'";
-    bench.plan(&plan(factors, "300ms"));
+    bench.plan(&plan(factors, "300ms").replace("[run]\n", "[run]\ninterval = '100ms'\n"));
     bench.carries_out(&["run", "plan.toml"], &["report.html"]);
     let records = bench.records();
     let counted = counted(&records);
     for record in &counted {
         let forward = record.emulation.as_ref().unwrap().forward;
         assert_eq!((forward.dropped, forward.missed), (0, 0), "{}", record.point.key());
+        let series = record.flows[0].sent_series.as_ref().unwrap();
+        let windows = series.intervals.iter().filter_map(|one| one.tcp.as_ref()?.send_window_bytes);
+        let window_bytes = windows.max().unwrap();
+        // Rounded up to the unit of window scaling, at most 2^14 bytes (RFC 7323, section 2.3).
+        let two_bdps_bytes = 5_000_000..5_000_000 + (1 << 14);
+        assert!(two_bdps_bytes.contains(&window_bytes), "{window_bytes}");
     }
     for (key, best_bps) in best_goodput(&counted) {
         assert_unless_slowed(best_bps > 900e6, &records, &format!("{key}: {best_bps} bit/s"));
@@ -395,16 +411,23 @@ fn a_run_shorter_than_the_way_of_its_datagrams_waits_for_them() {
         let pacing = pacing.as_ref().unwrap();
         assert_eq!(received.calls, sent.calls);
         // One departs at 0 and then one per millisecond; a sender without its CPU may miss the last ones.
-        assert_eq!(pacing.intended_per_s(), Some(1e3), "{pacing:?}");
+        let scheduled_ns = 1_000_000 * pacing.departures;
+        let covered_ns = scheduled_ns..=scheduled_ns + 1_000_000;
+        assert!(covered_ns.contains(&pacing.covered_ns), "{pacing:?}");
+        assert_eq!(sent.calls, pacing.departures);
+        // Arrivals that take longer than the schedule have a time of their own, which the first one starts.
+        let is_longer = received.elapsed_ns > pacing.window_ns();
+        let calls = received.calls - if is_longer { received.ramp_calls } else { 0 };
         let time_ns = pacing.window_ns().max(received.elapsed_ns);
-        let goodput_bps = 8e12 * received.calls as f64 / time_ns as f64;
+        let goodput_bps = 8e12 * calls as f64 / time_ns as f64;
         let found_bps = record.figures.value(Figure::Goodput).unwrap();
         assert!((found_bps / goodput_bps - 1.0).abs() < 1e-9, "{found_bps}, not {goodput_bps}");
         times_ns.push(time_ns);
     }
-    // The way of 200 ms is not counted, however long a pause delays the last departure or arrival of a single run.
+    // The time is that of the schedule, 150 ms: the way would add 200 ms. A pause delays the end of single runs.
     times_ns.sort_unstable();
-    assert!((100_000_000..350_000_000).contains(&times_ns[times_ns.len() / 2]), "{times_ns:?}");
+    let Some(median_ns) = times_ns.get(times_ns.len() / 2) else { return };
+    assert!((100_000_000..250_000_000).contains(median_ns), "{times_ns:?}");
 }
 
 #[test]
@@ -439,8 +462,8 @@ fn a_stream_of_mptcp_that_recovers_from_a_loss_is_counted_by_the_connection_belo
     }
 }
 
-/// Independent delays with a jitter of 2 ms differ by about 1 ms between consecutive datagrams; without jitter, only
-/// the machine's own variation remains.
+/// With independent delays the jitter of the stream is a large part of that of the link; without, only the machine's own
+/// variation remains.
 #[test]
 fn the_jitter_of_a_link_is_that_of_the_stream_over_it() {
     let Some(bench) = bench("interarrival jitter") else { return };

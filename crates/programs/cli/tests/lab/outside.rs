@@ -225,8 +225,9 @@ fn udp_stream_bps(bench: &Bench, payload: usize, per_s: u32) -> (f64, u32) {
                 first.get_or_insert(last);
                 arrived += 1;
             }
-            // The end was lost, too.
+            // The read timed out, but the sender has not finished: it waits for its CPU.
             Err(_) if !sending.is_finished() => {}
+            // The end, or a timeout because all three datagrams of it were lost.
             Ok(_) | Err(_) => break,
         }
     }

@@ -59,7 +59,10 @@ fn levels_over_two_links_take_turns_and_a_known_difference_is_found() {
     });
     let mut ratios: Vec<f64> = rounds.collect();
     ratios.sort_unstable_by(f64::total_cmp);
-    let median = ratios[ratios.len() / 2];
+    // Runs that were carried out whole have no slices.
+    let Some(&median) = ratios.get(ratios.len() / 2) else {
+        return assert_unless_slowed(false, &records, "no rounds");
+    };
     assert_unless_slowed((1.96..2.04).contains(&median), &records, &format!("{ratios:?}"));
 }
 
