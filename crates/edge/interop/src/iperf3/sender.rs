@@ -29,8 +29,9 @@ pub(super) struct Load {
     pub block_bytes: u32,
     /// Application bits per second of a stream; 0 for no limit.
     pub rate: BitRate,
-    /// Bytes after which sending stops, all streams together; `None` for no limit.
-    pub bytes_max: Option<u64>,
+    /// Writes after which sending stops, all streams together; `None` for no limit. Each is sent whole: a client reads
+    /// whole blocks and waits for the rest of the last one (`Nrecv`, iperf3 3.21).
+    pub blocks_max: Option<u64>,
 }
 
 impl Load {
@@ -51,7 +52,9 @@ impl Load {
 pub(super) fn send(flows: &mut [StreamFlow], load: &Load, control: &Control) -> io::Result<()> {
     let mut payload = vec![0x5a; load.block_bytes as usize];
     let mut sent = vec![0_u64; flows.len()];
-    let mut left_bytes = load.bytes_max.unwrap_or(u64::MAX);
+    let mut left_blocks = load.blocks_max.unwrap_or(u64::MAX);
+    // Bytes of the present block of each stream that are not sent yet.
+    let mut rest = vec![0_usize; flows.len()];
     let began_ns = now_ns();
     while !control.is_ended() {
         let now_ns = now_ns();
@@ -59,20 +62,23 @@ pub(super) fn send(flows: &mut [StreamFlow], load: &Load, control: &Control) -> 
         for (place, flow) in flows.iter_mut().enumerate() {
             let mut turns = TURN;
             loop {
+                if rest[place] == 0 && left_blocks == 0 {
+                    break;
+                }
                 let due_ns = load.due_ns(began_ns, sent[place]);
                 if due_ns > now_ns || turns == 0 {
                     next_ns = next_ns.min(due_ns);
                     break;
                 }
                 turns -= 1;
-                let bytes = payload.len().min(usize::try_from(left_bytes).unwrap_or(usize::MAX));
-                match flow.send(&mut payload[..bytes]) {
+                if rest[place] == 0 {
+                    left_blocks -= 1;
+                    rest[place] = payload.len();
+                }
+                match flow.send(&mut payload[..rest[place]]) {
                     Ok(moved) => {
                         sent[place] += moved.bytes;
-                        left_bytes = left_bytes.saturating_sub(moved.bytes);
-                        if left_bytes == 0 {
-                            return Ok(());
-                        }
+                        rest[place] = rest[place].saturating_sub(moved.bytes as usize);
                     }
                     Err(error) if socket::is_passing(&error) => {
                         full.push(place);
@@ -81,6 +87,9 @@ pub(super) fn send(flows: &mut [StreamFlow], load: &Load, control: &Control) -> 
                     Err(error) => return Err(error),
                 }
             }
+        }
+        if left_blocks == 0 && rest.iter().all(|&bytes| bytes == 0) {
+            return Ok(());
         }
         wait(flows, &full, next_ns.saturating_sub(now_ns))?;
     }
@@ -102,11 +111,43 @@ fn wait(flows: &[StreamFlow], full: &[usize], ns: u64) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
+    use std::thread;
+
     use super::*;
+    use crate::iperf3::flow::{Stream, StreamSocket, Tally};
+
+    #[test]
+    fn each_stream_ends_with_a_whole_block() {
+        const BLOCK: u32 = 1_000_003;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (mut flows, mut readers) = (Vec::new(), Vec::new());
+        for _ in 0..2 {
+            let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            socket.set_nonblocking(true).unwrap();
+            let socket = StreamSocket::Tcp(socket);
+            let stream = Arc::new(Stream { socket, tally: Tally::default() });
+            flows.push(StreamFlow { stream, is_wide: false, answers: false });
+            let mut read = listener.accept().unwrap().0;
+            readers.push(thread::spawn(move || {
+                let mut bytes = Vec::new();
+                read.read_to_end(&mut bytes).unwrap();
+                bytes.len() as u64
+            }));
+        }
+        let load = Load { block_bytes: BLOCK, rate: BitRate(0), blocks_max: Some(25) };
+        send(&mut flows, &load, &Control::default()).unwrap();
+        drop(flows);
+        let sent: Vec<u64> = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
+        assert!(sent.iter().all(|bytes| bytes % u64::from(BLOCK) == 0), "{sent:?}");
+        assert_eq!(sent.iter().sum::<u64>(), 25 * u64::from(BLOCK));
+    }
 
     #[test]
     fn a_stream_may_send_again_when_its_rate_allows_what_it_has_sent() {
-        let load = Load { block_bytes: 1_000, rate: BitRate(8_000), bytes_max: None };
+        let load = Load { block_bytes: 1_000, rate: BitRate(8_000), blocks_max: None };
         assert_eq!(load.due_ns(5, 0), 5);
         assert_eq!(load.due_ns(5, 1_000), 1_000_000_005);
         assert_eq!(load.due_ns(5, u64::MAX), u64::MAX);

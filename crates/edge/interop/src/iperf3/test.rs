@@ -68,11 +68,11 @@ impl Test {
         let parameters = &self.account.parameters;
         let share = BitRate((rate_max.0 / streams).max(1));
         let rate = if parameters.rate.0 == 0 { share } else { parameters.rate.min(share) };
-        let blocks_bytes = parameters.blocks.saturating_mul(u64::from(parameters.block_bytes));
+        let blocks_of_bytes = parameters.bytes.div_ceil(u64::from(parameters.block_bytes).max(1));
         // No amount with UDP: datagrams may be lost, and the client waits until it has received its amount.
-        let amounts = [parameters.bytes, blocks_bytes].into_iter();
-        let bytes_max = amounts.filter(|&bytes| bytes > 0 && parameters.kind == Kind::Tcp).min();
-        Load { block_bytes: parameters.block_bytes, rate, bytes_max }
+        let amounts = [blocks_of_bytes, parameters.blocks].into_iter();
+        let blocks_max = amounts.filter(|&blocks| blocks > 0 && parameters.kind == Kind::Tcp).min();
+        Load { block_bytes: parameters.block_bytes, rate, blocks_max }
     }
 
     fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {

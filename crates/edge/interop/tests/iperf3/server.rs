@@ -116,10 +116,13 @@ fn every_byte_of_an_amount_arrives() {
         return;
     }
     let ours = Ours::new(V4, Guard::default(), None);
-    for arguments in ["-n 5M -l 100K", "-n 5M -l 100K -R"] {
+    for arguments in ["-n 5M -l 100K", "-n 5M -l 100K -R", "-n 5M -l 100K -R -P 3"] {
         let end = ours.end(arguments);
         let (sent, received) = (end["sum_sent"]["bytes"].as_u64().unwrap(), received(&end));
-        assert!(sent >= 5 << 20 && received == sent, "{arguments}: {end}");
+        assert!(sent >= 5 << 20, "{arguments}: {end}");
+        // A client that has what it asked for leaves the rest of the last blocks.
+        let least = if arguments.contains("-R") { 5 << 20 } else { sent };
+        assert!((least..=sent).contains(&received), "{arguments}: {end}");
     }
 }
 
