@@ -157,6 +157,14 @@ struct Run<'scope> {
     ended_ns: u64,
 }
 
+/// The order with its amount rounded up to whole payloads, as iperf3's client sends it: a server does not count a part of
+/// a block before the rest of it has arrived (`Nrecv_no_select` in src/net.c, iperf3 3.21).
+fn in_whole_blocks(prepare: &Prepare) -> Prepare {
+    let payload_bytes = prepare.point.payload.0.max(1);
+    let whole = |Bytes(bytes)| Bytes(bytes.div_ceil(payload_bytes).saturating_mul(payload_bytes));
+    Prepare { amount: prepare.amount.map(whole), ..prepare.clone() }
+}
+
 struct Running<'scope> {
     load: ClientEnd<'scope>,
     thread: ScopedJoinHandle<'scope, (Result<EndReport, Failure>, Cpu)>,
@@ -186,8 +194,9 @@ impl<'scope> Run<'scope> {
         }
         let start = |load: &ClientEnd<'scope>| {
             let (load, flows) = (*load, account.flows(load.prepare.is_active()));
+            let prepare = in_whole_blocks(load.prepare);
             let thread = scope.spawn(move || {
-                let report = foreign::run(load.prepare, flows, rtt_ns, load.control);
+                let report = foreign::run(&prepare, flows, rtt_ns, load.control);
                 (report, Cpu::of_this_thread())
             });
             Running { load, thread }

@@ -29,8 +29,8 @@ pub(super) struct Load {
     pub block_bytes: u32,
     /// Application bits per second of a stream; 0 for no limit.
     pub rate: BitRate,
-    /// Writes after which sending stops, all streams together; `None` for no limit. Each is sent whole: a client reads
-    /// whole blocks and waits for the rest of the last one (`Nrecv`, iperf3 3.21).
+    /// Blocks after which sending stops, all streams together; `None` for no limit. Each is sent whole: a client does not
+    /// count a part of a block before the rest of it has arrived (`Nrecv_no_select` in src/net.c, iperf3 3.21).
     pub blocks_max: Option<u64>,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn send(flows: &mut [StreamFlow], load: &Load, control: &Control) -> 
     let mut payload = vec![0x5a; load.block_bytes as usize];
     let mut sent = vec![0_u64; flows.len()];
     let mut left_blocks = load.blocks_max.unwrap_or(u64::MAX);
-    // Bytes of the present block of each stream that are not sent yet.
+    // Unsent bytes of the current block of each stream.
     let mut rest = vec![0_usize; flows.len()];
     let began_ns = now_ns();
     while !control.is_ended() {

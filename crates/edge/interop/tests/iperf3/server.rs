@@ -120,7 +120,7 @@ fn every_byte_of_an_amount_arrives() {
         let end = ours.end(arguments);
         let (sent, received) = (end["sum_sent"]["bytes"].as_u64().unwrap(), received(&end));
         assert!(sent >= 5 << 20, "{arguments}: {end}");
-        // A client that has what it asked for leaves the rest of the last blocks.
+        // A client that has received its amount does not read the rest of the last blocks.
         let least = if arguments.contains("-R") { 5 << 20 } else { sent };
         assert!((least..=sent).contains(&received), "{arguments}: {end}");
     }
