@@ -376,12 +376,12 @@ fn an_open_loop_counts_the_silence_of_its_schedule() {
 
 #[test]
 fn intervals_are_told_while_a_run_lasts() {
-    let line = "stream loopback -t 200ms --interval 20ms";
+    let line = "stream loopback -t 1s --interval 20ms";
     let text =
         expect(line, 0, &["0.00 to", "payloads/s", "retransmits", "srtt", "cwnd", "goodput"]);
     let told = text.lines().filter(|line| line.contains(" to ") && line.contains("payloads/s"));
-    // Fewer than ten: an interval is longer than asked for if the process had to wait for its CPU.
-    assert!(told.count() >= 2, "{text}");
+    // Of 50 at least half: an interval is longer than asked for if the process had to wait for its CPU.
+    assert!(told.count() >= 25, "{text}");
     let output = measure(&format!("{line} --json"));
     let lines = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
     let lines: Vec<Value> = lines.map(Result::unwrap).collect();
@@ -404,7 +404,7 @@ fn intervals_are_told_while_a_run_lasts() {
             "{times:?}"
         );
         // The clock of the run is the client's; the series of the server may begin later.
-        assert!(end == "server" || times.last().unwrap()[1] >= 200_000_000, "{times:?}");
+        assert!(end == "server" || times.last().unwrap()[1] >= 1_000_000_000, "{times:?}");
     }
     assert_eq!(bytes("client"), flow["sent"]["bytes"].as_u64().unwrap());
     assert_eq!(bytes("server"), flow["received"]["bytes"].as_u64().unwrap());

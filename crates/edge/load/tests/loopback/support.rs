@@ -55,7 +55,7 @@ pub fn both(
     })
 }
 
-/// Runs both ends; neither gives the other up while it waits for a CPU.
+/// Runs both ends; neither times out while the other one waits for a CPU.
 pub fn run(levels: &str) -> (EndReport, EndReport) {
     run_with(levels, |prepare| prepare)
 }

@@ -21,16 +21,20 @@ fn plan(factors: &str, duration: &str) -> String {
     )
 }
 
-/// The highest goodput of each point in bit/s: the pause of an end makes single runs slower.
-fn best_goodput(counted: &[&Record]) -> BTreeMap<String, f64> {
+/// The highest value of each point: the pause of an end makes single runs slower.
+fn best(counted: &[&Record], of: impl Fn(&Record) -> Option<f64>) -> BTreeMap<String, f64> {
     let mut best = BTreeMap::new();
     for record in counted {
-        if let Some(goodput_bps) = record.figures.value(Figure::Goodput) {
-            let of_point = best.entry(record.point.key()).or_insert(goodput_bps);
-            *of_point = goodput_bps.max(*of_point);
+        if let Some(value) = of(record) {
+            let of_point = best.entry(record.point.key()).or_insert(value);
+            *of_point = value.max(*of_point);
         }
     }
     best
+}
+
+fn goodput_bps(record: &Record) -> Option<f64> {
+    record.figures.value(Figure::Goodput)
 }
 
 #[test]
@@ -171,8 +175,8 @@ fn a_plan_that_asks_for_a_steady_state_fails_if_the_rate_of_each_run_falls() {
             fell += 1;
         }
     }
-    assert_unless_slowed(fell > 0, &records, &stderr(&output));
     let runs = records.iter().filter(|record| !record.place.warm_up).count();
+    assert_unless_slowed(2 * fell > runs, &records, &stderr(&output));
     let counts = records.iter().any(Record::counts);
     let words: &[&str] = match (counts, fell == runs) {
         (true, _) => &["report.html"],
@@ -319,8 +323,7 @@ fn a_window_beyond_the_defaults_is_had_by_root_and_by_an_ordinary_user() {
 }
 
 /// By the kernel's first estimate of overhead, a buffer for a window of two BDPs (559 segments) holds nearly four BDPs of
-/// jumbo segments. A window of two BDPs fits into the queue, even if an end has
-/// not run for a while and all its segments leave at once.
+/// jumbo segments. The queue holds such a window even if all its segments leave at once, after a pause of an end.
 #[test]
 fn a_receiver_offers_the_window_that_was_asked_for_and_no_more() {
     let Some(bench) = bench("exact window") else { return };
@@ -340,7 +343,7 @@ fn a_receiver_offers_the_window_that_was_asked_for_and_no_more() {
         let two_bdps_bytes = 5_000_000..5_000_000 + (1 << 14);
         assert!(two_bdps_bytes.contains(&window_bytes), "{window_bytes}");
     }
-    for (key, best_bps) in best_goodput(&counted) {
+    for (key, best_bps) in best(&counted, goodput_bps) {
         assert_unless_slowed(best_bps > 900e6, &records, &format!("{key}: {best_bps} bit/s"));
     }
 }
@@ -352,7 +355,7 @@ fn a_bus_of_the_starting_host_bounds_what_its_wire_would_carry() {
                    link = 'ethernet:1G'\nbus = ['none', '100M']\nrtt = '0ms'";
     bench.plan(&plan(factors, "300ms"));
     bench.carries_out(&["run", "plan.toml"], &["report.html"]);
-    for (key, best_bps) in best_goodput(&counted(&bench.records())) {
+    for (key, best_bps) in best(&counted(&bench.records()), goodput_bps) {
         // ACKs cross the bus, too.
         let (low, high) = if key.contains("bus=100M") { (60e6, 100e6) } else { (500e6, 1000e6) };
         assert!((low..high).contains(&best_bps), "{key}: {best_bps}");
@@ -424,10 +427,10 @@ fn a_run_shorter_than_the_way_of_its_datagrams_waits_for_them() {
         assert!((found_bps / goodput_bps - 1.0).abs() < 1e-9, "{found_bps}, not {goodput_bps}");
         times_ns.push(time_ns);
     }
-    // The time is that of the schedule, 150 ms: the way would add 200 ms. A pause delays the end of single runs.
-    times_ns.sort_unstable();
-    let Some(median_ns) = times_ns.get(times_ns.len() / 2) else { return };
-    assert!((100_000_000..250_000_000).contains(median_ns), "{times_ns:?}");
+    // The time is that of the schedule, 150 ms within 1 %: the way would add 200 ms. A pause of an end changes the time of
+    // single runs.
+    let nearest_ns = times_ns.iter().map(|time_ns| time_ns.abs_diff(150_000_000)).min();
+    assert!(nearest_ns.is_none_or(|off_ns| off_ns <= 1_500_000), "{times_ns:?}");
 }
 
 #[test]
@@ -501,8 +504,8 @@ fn a_plan_runs_over_the_way_between_two_nodes_of_a_topology() {
     let records = bench.records();
     assert_unless_slowed(shown.contains("% of ceiling"), &records, &shown);
     let counted = counted(&records);
-    for (key, best_bps) in best_goodput(&counted) {
-        assert!(best_bps > 0.8 * 90e6, "{key}: {best_bps}");
+    for (key, best_share) in best(&counted, |record| record.ceiling_shares().next()) {
+        assert!(best_share >= 0.8, "{key}: {best_share}");
     }
     for record in counted {
         let [client, server] = record.nodes.as_slice() else { panic!("two nodes") };

@@ -66,7 +66,7 @@ fn groups_that_start_one_after_the_other_count_the_time_in_which_all_run() {
     bench.plan(&plan.replace("\"bbr\"", "\"reno\""));
     bench.carries_out(&["run", "plan.toml"], &["2 groups of flows at once"]);
     let records = bench.records();
-    let mut best_alone_share = 0.0_f64;
+    let (mut best_alone_share, mut best_shared) = (0.0_f64, 0.0_f64);
     for run in counted(&records).chunks(2) {
         let [early, late] = run else { panic!("two groups in each run") };
         assert_eq!(early.place.block, late.place.block);
@@ -96,10 +96,11 @@ fn groups_that_start_one_after_the_other_count_the_time_in_which_all_run() {
         let ends = [early, late]
             .map(|run| run.flows[0].sent_series.as_ref().unwrap().intervals.last().unwrap().end_ns);
         assert!(ends[0].abs_diff(ends[1]) < 100_000_000, "{ends:?}");
-        assert!(both_bps[0] < 0.95 * bound_bps, "{both_bps:?} of {bound_bps} together");
         assert!(both_bps.iter().sum::<f64>() < 1.05 * bound_bps, "{both_bps:?}");
         best_alone_share = best_alone_share.max(alone_bps / bound_bps);
+        best_shared = best_shared.max(both_bps[0] / bound_bps);
     }
+    assert!(best_shared < 0.95 * best_alone_share, "{best_shared} beside {best_alone_share} alone");
     // A pause of an end while the early flow is alone leaves the link idle in that run.
     assert_unless_slowed(best_alone_share > 0.85, &records, &format!("{best_alone_share} alone"));
 }
