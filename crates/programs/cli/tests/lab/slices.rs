@@ -6,7 +6,7 @@ use fabricmark_plan::{Factor, Figure};
 use fabricmark_record::{Outcome, Record};
 use fabricmark_units::Nanos;
 
-use crate::support::{Bench, assert_unless_slowed, bench, skip};
+use crate::support::{Bench, assert_unless_slowed, bench};
 
 /// A plan that compares two levels of a factor, with one counted slice of each in a run, and ends when it is decided.
 fn plan(factors: &str, factor: &str, levels: [&str; 2]) -> String {
@@ -63,18 +63,15 @@ fn levels_over_two_links_take_turns_and_a_known_difference_is_found() {
     let Some(&median) = ratios.get(ratios.len() / 2) else {
         return assert_unless_slowed(false, &records, "no rounds");
     };
-    assert!(median < 2.04, "{ratios:?}");
-    // A sender that waits for its CPU does not fill the faster link.
+    // A sender does not fill the faster link while it waits for its CPU.
     let flows = records.iter().flat_map(|record| &record.flows);
     let threads = flows.flat_map(|flow| [flow.sent_thread, flow.received_thread]).flatten();
     let (waited_ns, all_ns) = threads.fold((0, 0), |(waited_ns, all_ns), thread| {
         (waited_ns + thread.run_delay_ns.unwrap_or(0), all_ns + thread.elapsed_ns)
     });
-    if median < 1.96 && 10 * waited_ns > all_ns {
-        let test = "levels_over_two_links_take_turns_and_a_known_difference_is_found";
-        return skip(test, &format!("its threads waited for a CPU: {waited_ns} of {all_ns} ns"));
-    }
-    assert_unless_slowed(median >= 1.96, &records, &format!("{ratios:?} {waited_ns} of {all_ns}"));
+    let least = 1.96 - 2.0 * waited_ns as f64 / all_ns as f64;
+    let told = format!("{ratios:?}, at least {least}");
+    assert_unless_slowed((least..2.04).contains(&median), &records, &told);
 }
 
 #[test]
