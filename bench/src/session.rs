@@ -16,8 +16,8 @@ use crate::work::{Figure, Path, Values, Work};
 /// Rate of paced departures, as a share of the unpaced rate.
 const SHARE_OF_CAPACITY: f64 = 0.2;
 
-/// Rounds of a row at a time after the first ones.
-const ROUNDS_MORE: usize = 5;
+/// Rounds of a row at a time, before it is the next one's turn.
+const ROUNDS_AT_A_TIME: usize = 5;
 
 /// Options of the command line.
 #[derive(Clone, Debug)]
@@ -213,25 +213,26 @@ impl Playing<'_> {
     }
 }
 
-/// Runs the rows until each needs no further round. All have [`ROUNDS_LEAST`] rounds before one has more, so that a limit
-/// of time leaves no row without an answer; after it no row begins further rounds. `progress` is told the place of the
-/// row, the round and the contender.
+/// Runs the rows in turn until each needs no further round, so that all have figures early, also for an interrupt, and the
+/// rounds of each row lie apart: noise of the machine in one period decides none. After the limit of time, rows that have
+/// [`ROUNDS_LEAST`] rounds begin no further ones. `progress` is told the place of the row, the round and the contender.
 pub fn play_all(
     rows: &mut [Playing<'_>],
     limit: Option<Duration>,
     progress: &mut dyn FnMut(usize, usize, &str),
 ) {
     let began = Instant::now();
-    let (mut count, mut has_first) = (ROUNDS_LEAST, false);
-    while rows.iter().any(|row| !row.is_over() && !row.job.stop.load(Relaxed)) {
+    let needs_more = |row: &Playing<'_>| {
+        let is_late = limit.is_some_and(|limit| began.elapsed() >= limit);
+        let has_least = row.rounds.len() >= ROUNDS_LEAST;
+        !(row.is_over() || row.job.stop.load(Relaxed) || is_late && has_least)
+    };
+    while rows.iter().any(needs_more) {
         for (place, row) in rows.iter_mut().enumerate() {
-            let is_late = limit.is_some_and(|limit| began.elapsed() >= limit);
-            if row.job.stop.load(Relaxed) || (is_late && has_first) {
-                return;
+            if needs_more(row) {
+                row.play(ROUNDS_AT_A_TIME, &mut |round, who| progress(place, round, who));
             }
-            row.play(count, &mut |round, who| progress(place, round, who));
         }
-        (count, has_first) = (ROUNDS_MORE, true);
     }
 }
 
@@ -329,8 +330,9 @@ mod tests {
     }
 
     #[test]
-    fn all_rows_have_ten_rounds_before_one_has_more() {
-        assert_eq!(turns(None), [(10, 0), (10, 1), (5, 0), (5, 1), (5, 0), (5, 1)]);
-        assert_eq!(turns(Some(Duration::ZERO)), [(10, 0), (10, 1)]);
+    fn rows_take_turns_of_five_rounds_and_have_ten_whatever_the_limit_of_time() {
+        let whole: Vec<_> = [(5, 0), (5, 1)].repeat(4);
+        assert_eq!(turns(None), whole);
+        assert_eq!(turns(Some(Duration::ZERO)), whole[..4]);
     }
 }
