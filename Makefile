@@ -10,7 +10,7 @@ help:
 	@echo 'make demo   the main job: IPv6 against IPv4 in a lab on this machine, 2.5 minutes of measuring'
 	@echo 'make test   every test'
 	@echo 'make fuzz   every fuzz target for SECONDS=60 each (fuzz/README.md)'
-	@echo 'make bench  fabricmark against its peers and against bare C loops, two hours;'
+	@echo 'make bench  fabricmark against its peers and against bare C loops, 2.5 hours or more;'
 	@echo '            a look in minutes: make bench BENCH="--quick --rows stream" (docs/bench.md)'
 	@echo 'make build  the program, at target/release/fabricmark'
 	@echo 'make mpi    fabricmark-mpi for each MPI library of this machine, beside it (docs/mpi.md)'

@@ -50,7 +50,7 @@ struct Options {
     /// links, RDMA, thousands of flows and idle processes]
     #[arg(long, value_parser = seconds)]
     seconds: Option<f64>,
-    /// No further rounds after N minutes, when each row has had ten
+    /// After N minutes only rows that have had fewer than ten rounds have more
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
     /// A look instead of an answer: 3 rounds of 0.3 s
