@@ -185,7 +185,7 @@ factors! {
         .or_none()
         .shown("relay {}")
         .when(|point| point.transport.traits().is_plain_tcp);
-    /// most bytes per receive of the relay
+    /// bytes per receive call of the relay
     RelayBuffer, relay_buffer: Option<Bytes>, json "relay_buffer_bytes" = Traffic.of(Kind::Size(Bytes(1), RELAY_BUFFER_MAX))
         .shown("relay buffer {} B")
         .when(|point| point.relay.is_some())
@@ -209,11 +209,11 @@ factors! {
     /// segmentation offload over the emulated link
     Offload, offload: Option<Offload> = EmulatedLink.of(Kind::Choice(Offload::CHOICES))
         .when(|point| point.link_options().is_some())
-        .default("`on`; `hosts` with per-packet impairments", |point| {
+        .default("`on`; `hosts` with per-packet impairments; `off` if a queue with `pause` has no room for a super-packet", |point| {
             Some(emulation::default_offload(point.link_options()).to_string())
         })
         .shared();
-    /// largest TCP window in bytes, or in bandwidth-delay products of the emulated link: `2bdp` is 2 BDP, but at least 4 MiB (1 to 100 BDP)
+    /// largest TCP window in bytes, or in bandwidth-delay products of the emulated link: `1bdp` to `100bdp`, but at least 4 MiB
     Window, window: Option<Window> = Socket.of(Kind::of::<Window>())
         .or_none()
         .unset("kernel autotuning")
@@ -467,7 +467,7 @@ factors! {
         .shown("{}")
         .when(|point| point.pattern == Pattern::Shop)
         .default("`mariadb`", |_| Some("mariadb".to_owned()));
-    /// most connections of the application server to the database
+    /// maximum number of connections of the application server to the database
     Pool, pool: Option<u32> = Shop.of(Kind::Number(1, 1000))
         .shown("pool of {}")
         .when(|point| point.pattern == Pattern::Shop)

@@ -266,7 +266,7 @@ figures! {
     /// switching delay of P5: from the last byte's receive by the relay to the end of its send; mean over the connections of a run
     SwitchingDelay = "switching-delay",
         mean("switching_delay_ns", "switching delay", &[Stream, Crr]);
-    /// queueing delay of P5, a difference: the time from the departure of the last packet to the arrival of the response at the client, less the transmission, switching and reassembly delays and the RTT of the links; what the bytes wait in sockets, links and for the relay's connection, and the transmission and switching of the response; only through a relay, with `timestamps` and requests that fit into the initial congestion window
+    /// queueing delay of P5, by subtraction: the time from the departure of the last packet to the arrival of the response at the client, less the transmission, switching and reassembly delays and the RTT of the links. It includes waits in sockets, in links and for the relay's connection, and the transmission and switching of the response; only through a relay, with `timestamps` and requests that fit into the initial congestion window
     QueueingDelay = "queueing-delay", mean("queueing_delay_ns", "queueing delay", &[Crr]);
     /// reassembly delay of P5: from the arrival of the last packet of a request until the server has received all of it; mean; only with `timestamps`
     ReassemblyDelay = "reassembly-delay",
