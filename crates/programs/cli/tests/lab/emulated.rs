@@ -355,10 +355,12 @@ fn a_bus_of_the_starting_host_bounds_what_its_wire_would_carry() {
                    link = 'ethernet:1G'\nbus = ['none', '100M']\nrtt = '0ms'";
     bench.plan(&plan(factors, "300ms"));
     bench.carries_out(&["run", "plan.toml"], &["report.html"]);
-    for (key, best_bps) in best(&counted(&bench.records()), goodput_bps) {
+    let records = bench.records();
+    for (key, best_bps) in best(&counted(&records), goodput_bps) {
         // ACKs cross the bus, too.
         let (low, high) = if key.contains("bus=100M") { (60e6, 100e6) } else { (500e6, 1000e6) };
-        assert!((low..high).contains(&best_bps), "{key}: {best_bps}");
+        assert!(best_bps < high, "{key}: {best_bps}");
+        assert_unless_slowed(best_bps >= low, &records, &format!("{key}: {best_bps}"));
     }
 }
 
@@ -427,10 +429,11 @@ fn a_run_shorter_than_the_way_of_its_datagrams_waits_for_them() {
         assert!((found_bps / goodput_bps - 1.0).abs() < 1e-9, "{found_bps}, not {goodput_bps}");
         times_ns.push(time_ns);
     }
-    // The time is that of the schedule, 150 ms within 1 %: the way would add 200 ms. A pause of an end changes the time of
-    // single runs.
+    // The time is that of the schedule, 150 ms within 1 %: the way would add 200 ms. A pause of an end, or of the thread that
+    // stops it, changes the time of single runs.
     let nearest_ns = times_ns.iter().map(|time_ns| time_ns.abs_diff(150_000_000)).min();
-    assert!(nearest_ns.is_none_or(|off_ns| off_ns <= 1_500_000), "{times_ns:?}");
+    let is_near = nearest_ns.is_none_or(|off_ns| off_ns <= 1_500_000);
+    assert_unless_slowed(is_near, &records, &format!("{times_ns:?}"));
 }
 
 #[test]
@@ -505,7 +508,7 @@ fn a_plan_runs_over_the_way_between_two_nodes_of_a_topology() {
     assert_unless_slowed(shown.contains("% of ceiling"), &records, &shown);
     let counted = counted(&records);
     for (key, best_share) in best(&counted, |record| record.ceiling_shares().next()) {
-        assert!(best_share >= 0.8, "{key}: {best_share}");
+        assert_unless_slowed(best_share >= 0.8, &records, &format!("{key}: {best_share}"));
     }
     for record in counted {
         let [client, server] = record.nodes.as_slice() else { panic!("two nodes") };

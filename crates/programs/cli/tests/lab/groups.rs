@@ -185,7 +185,8 @@ fn two_networks_at_once_get_the_bus_of_their_host_and_each_alone_its_own_ceiling
         // With TCP timestamps packets have 52 bytes of headers, and acknowledgements take some of the bus.
         let (median_bps, best_bps) =
             (alone_bps[alone_bps.len() / 2], alone_bps[alone_bps.len() - 1]);
-        assert!(best_bps >= 0.93e8 && median_bps < 0.975e8, "{group}: {runs:?}");
+        assert!(median_bps < 0.975e8, "{group}: {runs:?}");
+        assert_unless_slowed(best_bps >= 0.93e8, &records, &format!("{group}: {runs:?}"));
     }
     let together = of("ethernet", true).iter();
     let mut sums_bps: Vec<f64> =
@@ -193,7 +194,8 @@ fn two_networks_at_once_get_the_bus_of_their_host_and_each_alone_its_own_ceiling
     sums_bps.sort_by(f64::total_cmp);
     // The pause of an end leaves the bus idle in a single run.
     let (median_bps, best_bps) = (sums_bps[sums_bps.len() / 2], sums_bps[sums_bps.len() - 1]);
-    assert!(median_bps >= 0.93e8 && best_bps < 0.985e8, "{sums_bps:?}");
+    assert!(best_bps < 0.985e8, "{sums_bps:?}");
+    assert_unless_slowed(median_bps >= 0.93e8, &records, &format!("{sums_bps:?}"));
 }
 
 /// Flows of three hosts share the link between two routers, in both directions.
