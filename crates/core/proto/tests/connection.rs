@@ -138,6 +138,26 @@ fn a_run_that_follows_one_that_is_given_up_waits_for_its_end() {
     assert_eq!(actions(&mut connection), [AgentAction::Done, said, AgentAction::Ask]);
 }
 
+/// A worker answers each order that is out of place, also after the end of its run.
+#[test]
+fn a_report_of_an_earlier_run_ends_no_other_and_its_number_is_not_used_again() {
+    let mut connection = greeted(Quota::default());
+    order(&mut connection, Order::Prepare(Box::new(prepare(Role::Server, ""))));
+    connection.on_turn(Turn::Now);
+    let report = Report::Failed { run: RUN, failure: Failure::Aborted };
+    connection.on_report(report.clone());
+    assert!(!connection.is_busy());
+    actions(&mut connection);
+    let again = order(&mut connection, Order::Prepare(Box::new(prepare(Role::Server, ""))));
+    let why = "the number of a run must be above those of earlier runs".to_owned();
+    assert_eq!(again, [failed(Failure::Protocol(why))]);
+    let next = Prepare { run: RUN + 1, ..prepare(Role::Server, "") };
+    assert_eq!(order(&mut connection, Order::Prepare(Box::new(next))), [AgentAction::Ask]);
+    connection.on_turn(Turn::Now);
+    connection.on_report(report);
+    assert!(connection.is_busy());
+}
+
 #[test]
 fn interfaces_are_listed_once_on_a_connection_idle_or_busy() {
     let request = |connection: &mut Connection| {

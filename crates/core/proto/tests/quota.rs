@@ -1,6 +1,6 @@
 //! Limits of an agent for one coordinator.
 
-use fabricmark_plan::Role;
+use fabricmark_plan::{Direction, Point, Role};
 use fabricmark_proto::{Prepare, Quota};
 use fabricmark_units::{BitRate, Bytes, Nanos};
 
@@ -16,6 +16,16 @@ fn a_probe_needs_no_rate() {
     assert_eq!(check("pattern=ping-pong,payload=64"), Ok(()));
     assert!(check("pattern=ping-pong,payload=65").is_err());
     assert!(check("pattern=rr,payload=64").is_err());
+    // These do not wait for each answer.
+    let with = |change: fn(&mut Point)| {
+        let mut run = prepare(Role::Server, "pattern=ping-pong,payload=64");
+        change(&mut run.point);
+        quota.check(&run)
+    };
+    assert_eq!(with(|_| ()), Ok(()));
+    assert!(with(|point| point.outstanding = Some(65_536)).is_err());
+    assert!(with(|point| point.pace = "fixed:1G".parse().unwrap()).is_err());
+    assert!(with(|point| point.direction = Some(Direction::Reverse)).is_err());
 }
 
 #[test]

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fabricmark_proto::{AdmissionQueue, AgentAction, ConnectionId, Quota, SessionId, Turn};
@@ -103,8 +104,9 @@ pub struct Agent {
     interfaces: Listing,
     /// Connections with an event that is not handled yet.
     stirred: VecDeque<ConnectionId>,
-    /// To the thread that reaps workers.
+    /// To the thread that reaps workers, and that thread.
     reaper: Sender<Hand>,
+    reaping: JoinHandle<()>,
     /// Whether accepting is suspended because the process ran out of descriptors.
     is_deaf: bool,
 }
@@ -116,6 +118,7 @@ impl Agent {
         // that the process may have, and handshakes a quarter.
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) as usize;
         settings.connections_max = settings.connections_max.min(descriptors / 6).max(1);
+        let (reaper, reaping) = start_reaper()?;
         let agent = Self {
             listeners: addresses.iter().copied().map(listen).collect::<Result<_, _>>()?,
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
@@ -127,7 +130,8 @@ impl Agent {
             next: 0,
             interfaces: Listing::default(),
             stirred: VecDeque::new(),
-            reaper: start_reaper()?,
+            reaper,
+            reaping,
             is_deaf: false,
             settings,
         };
@@ -148,7 +152,8 @@ impl Agent {
         self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
     }
 
-    /// Serves until `stop` is set and all runs in progress have ended. Calls `look` two to four times a second.
+    /// Serves until `stop` is set, all runs in progress have ended, and their workers have put back what they set. Calls
+    /// `look` two to four times a second.
     pub fn serve(mut self, stop: &AtomicBool, look: &mut dyn FnMut(Load)) -> io::Result<()> {
         let mut looked = Instant(0);
         let mut is_draining = false;
@@ -172,9 +177,16 @@ impl Agent {
             self.settle();
             look(self.load());
             if is_draining && self.coordinators.is_empty() {
-                return Ok(());
+                break;
             }
         }
+        let load = self.load();
+        drop(self.reaper);
+        while !self.reaping.is_finished() {
+            look(load);
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
     }
 
     fn load(&self) -> Load {

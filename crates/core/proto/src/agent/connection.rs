@@ -73,6 +73,8 @@ pub struct Connection {
     state: State,
     session: SessionId,
     quota: Quota,
+    /// Number of the latest run that has begun. A report of a run is told from those of others by its number.
+    begun: Option<u64>,
     /// Memory of the latest run.
     memory: Bytes,
     welcome: Option<Box<Welcome>>,
@@ -93,6 +95,7 @@ impl Connection {
             state: State::Greeting,
             session: [0; 16],
             quota: welcome.quota.clone(),
+            begun: None,
             memory: Bytes(0),
             welcome: Some(Box::new(welcome)),
             keepalive: Keepalive::new(now, rtt),
@@ -208,6 +211,10 @@ impl Connection {
         if let Err(problem) = check_order(&prepare.point) {
             return self.fail(prepare.run, Failure::Protocol(problem.to_string()));
         }
+        if self.begun.is_some_and(|begun| prepare.run <= begun) {
+            let why = "the number of a run must be above those of earlier runs";
+            return self.fail(prepare.run, Failure::Protocol(why.to_owned()));
+        }
         if let Err(why) = self.quota.check(&prepare) {
             return self.fail(prepare.run, Failure::Missing(why));
         }
@@ -234,6 +241,7 @@ impl Connection {
         match (turn, std::mem::replace(&mut self.state, State::Idle)) {
             (Turn::Now, State::Waiting(prepare)) => {
                 self.state = State::Busy(prepare.run);
+                self.begun = Some(prepare.run);
                 self.output.push_back(AgentAction::Hand(Order::Prepare(prepare)));
             }
             (Turn::Waits { place }, State::Waiting(prepare)) => {

@@ -280,6 +280,9 @@ fn is_probe(point: &Point) -> bool {
         && point.flows == 1
         && point.payload <= PROBE_BYTES
         && point.response.is_none()
+        && point.pace == Pace::Closed
+        && point.outstanding.is_none_or(|outstanding| outstanding == 1)
+        && point.direction.is_none()
 }
 
 /// Application bit rate of a run in the direction that has more, all flows together; `None` if it states none.

@@ -7,7 +7,7 @@ use fabricmark_units::{Instant, Nanos};
 
 use super::extension::{self, Known, Signing, TimestampInformation};
 use super::key::Key;
-use super::packet::{PacketError, ReflectorPacket, SenderPacket, base_bytes};
+use super::packet::{PACKET_BYTES, PacketError, ReflectorPacket, SenderPacket, base_bytes};
 use super::time::{ErrorEstimate, Timestamp};
 
 /// TTL to report if it is unknown (RFC 5357, section 4.2.1).
@@ -89,7 +89,14 @@ impl Reflector {
         }
         let number = match &mut self.sessions {
             None => Some(packet.sequence),
-            Some(sessions) => sessions.number((arrival.source, packet.session), arrival.now),
+            Some(sessions) => {
+                // The padding of TWAMP-Light, which may be random, stands in the place of STAMP's identifier and zeros.
+                let zeros = octets.get(SESSION_END..PACKET_BYTES);
+                let is_stamp =
+                    key.is_some() || zeros.is_some_and(|zeros| zeros.iter().all(|&z| z == 0));
+                let session = if is_stamp { packet.session } else { 0 };
+                sessions.number((arrival.source, session), arrival.now)
+            }
         };
         let sequence = number.ok_or(Dropped::Crowded)?;
         let answer = ReflectorPacket {
@@ -114,6 +121,9 @@ impl Reflector {
         Ok(Answer { octets: &self.answer, dscp: wanted.unwrap_or(dscp) })
     }
 }
+
+/// Length of a packet of STAMP up to its session identifier; zeros follow (RFC 8972, section 3).
+const SESSION_END: usize = 16;
 
 /// Silence after which a session may be replaced by a new one: senders send at least once a minute.
 const SILENCE: Nanos = Nanos::from_secs(120);

@@ -114,6 +114,17 @@ fn padding_of_twamp_light_comes_back_in_its_length() {
 }
 
 #[test]
+fn random_padding_of_twamp_light_begins_no_sessions() {
+    let mut reflector = Reflector::stateful(None, 1);
+    for number in 0..3 {
+        let mut asked = ASKED.emit(None).to_vec();
+        asked[14..].fill(0x5a + number);
+        let (octets, _) = answer(&mut reflector, &asked).unwrap();
+        assert_eq!(octets[..4], [0, 0, 0, number]);
+    }
+}
+
+#[test]
 fn the_class_that_is_asked_for_is_that_of_the_answer() {
     let class = [0x80, 4, 0, 4, 18 << 2, 0, 0, 0];
     let asked = [&ASKED.emit(None)[..], &class].concat();

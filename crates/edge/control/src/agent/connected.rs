@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc::{self, Sender};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fabricmark_proto::{
@@ -58,11 +58,12 @@ const OVERTIME: Nanos = Nanos::from_secs(300);
 /// Levels whose slices take turns, an arbitrary choice: each of them waits while the others have theirs.
 const LEVELS_MAX: u64 = 64;
 
-/// How long a run may take from its preparation on. It may start after other groups.
-fn lasts_at_most(prepare: &Prepare) -> Nanos {
+/// How long a run may take from its preparation on. It may start after other groups. The turns of all levels together
+/// have the time that the quota allows a run, since nobody counts the slices of one.
+fn lasts_at_most(prepare: &Prepare, duration_max: Nanos) -> Nanos {
     let turns = if prepare.slice_ns.is_some() { LEVELS_MAX } else { 1 };
-    let run_ns = prepare.duration_ns.0.saturating_mul(turns);
-    Nanos(run_ns.saturating_add(prepare.start_ns.0).saturating_add(OVERTIME.0))
+    let run_ns = prepare.duration_ns.0.saturating_mul(turns).saturating_add(prepare.start_ns.0);
+    Nanos(run_ns.min(duration_max.0).saturating_add(OVERTIME.0))
 }
 
 /// A worker process and the socket to it.
@@ -119,17 +120,24 @@ impl Hand {
     }
 }
 
-/// Starts the thread that reaps workers: it waits for the exit of those that it is sent.
-pub(super) fn start_reaper() -> io::Result<Sender<Hand>> {
+/// Starts the thread that reaps workers: it waits for the exit of those that it is sent, and ends when all of them have
+/// ended and nobody can send another one.
+pub(super) fn start_reaper() -> io::Result<(Sender<Hand>, JoinHandle<()>)> {
     let (reaper, released) = mpsc::channel();
     let reap = move || {
+        let mut waiting: Vec<JoinHandle<()>> = Vec::new();
         for hand in released {
+            waiting.retain(|thread| !thread.is_finished());
             // If the kernel has no further thread, the closure is dropped here, and this thread waits itself.
-            let _ = thread::Builder::new().spawn(|| drop(hand));
+            waiting.extend(thread::Builder::new().spawn(|| drop(hand)));
+        }
+        for thread in waiting {
+            // It fails only if the thread panicked.
+            let _ = thread.join();
         }
     };
-    thread::Builder::new().spawn(reap)?;
-    Ok(reaper)
+    let reaping = thread::Builder::new().spawn(reap)?;
+    Ok((reaper, reaping))
 }
 
 enum Phase {
@@ -381,7 +389,8 @@ impl Connected {
             self.hand = Some(hand);
         }
         if let Some(hand) = &mut self.hand {
-            hand.until = Some(machine_time() + lasts_at_most(prepare));
+            let at_most = lasts_at_most(prepare, settings.quota.duration_max);
+            hand.until = Some(machine_time() + at_most);
         }
         Ok(())
     }
@@ -400,11 +409,6 @@ impl Connected {
         match self.hear() {
             Ok(reports) => {
                 for report in reports {
-                    if matches!(report, Report::Finished { .. } | Report::Failed { .. })
-                        && let Some(hand) = &mut self.hand
-                    {
-                        hand.until = None;
-                    }
                     match report {
                         Report::Hello { version: PROTOCOL_VERSION } => {}
                         Report::Hello { .. } => {
@@ -418,6 +422,11 @@ impl Connected {
                             }
                         }
                     }
+                }
+                // A report of an earlier run does not end this one.
+                let is_busy = self.protocol().is_some_and(|protocol| protocol.is_busy());
+                if let Some(hand) = self.hand.as_mut().filter(|_| !is_busy) {
+                    hand.until = None;
                 }
             }
             Err(error) => self.worker_lost(&error.to_string()),
@@ -460,7 +469,9 @@ impl Connected {
     pub(super) fn on_timeout(&mut self, now: Instant) {
         let overtime = self.hand.as_ref().and_then(|hand| hand.until);
         if overtime.is_some_and(|until| now >= until) {
-            self.worker_lost("was stopped: the run exceeded its announced duration");
+            self.worker_lost(
+                "was stopped: the run exceeded its announced duration, or the agent's --duration",
+            );
         }
         match &mut self.phase {
             // The peer has sent something that was not read yet, because other connections took long: it is not silent.
@@ -585,12 +596,14 @@ mod tests {
             let (duration_ns, start_ns) = (Nanos::from_secs(60), Nanos::from_secs(start_s));
             Prepare { duration_ns, start_ns, slice_ns, ..prepare }
         };
-        assert_eq!(lasts_at_most(&prepare(0, None)), Nanos::from_secs(360));
-        assert_eq!(lasts_at_most(&prepare(600, None)), Nanos::from_secs(960));
+        let day = Nanos::from_secs(24 * 3600);
+        assert_eq!(lasts_at_most(&prepare(0, None), day), Nanos::from_secs(360));
+        assert_eq!(lasts_at_most(&prepare(600, None), day), Nanos::from_secs(960));
         let sliced = prepare(0, Some(Nanos::from_millis(1)));
-        assert_eq!(lasts_at_most(&sliced), Nanos::from_secs(64 * 60 + 300));
+        assert_eq!(lasts_at_most(&sliced, day), Nanos::from_secs(64 * 60 + 300));
         let hostile = Prepare { duration_ns: Nanos(u64::MAX), ..sliced };
-        assert_eq!(lasts_at_most(&hostile), Nanos(u64::MAX));
+        assert_eq!(lasts_at_most(&hostile, day), Nanos::from_secs(24 * 3600 + 300));
+        assert_eq!(lasts_at_most(&hostile, Nanos(u64::MAX)), Nanos(u64::MAX));
     }
 
     #[test]
