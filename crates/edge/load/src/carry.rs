@@ -23,7 +23,7 @@ use crate::pattern::arrivals::Window;
 use crate::pattern::rr::{self, ClientParameters, ClientResults};
 use crate::pattern::stream;
 use crate::pattern::{paced_rr, paced_stream, ping_ping};
-use crate::response_limit::ResponseLimit;
+use crate::response_limit::{LATE_MAX, ResponseLimit};
 use crate::slices::carry_slices;
 use crate::threads::{Share, on_threads};
 use crate::transport::Flow;
@@ -267,6 +267,8 @@ pub(crate) fn pacer<'a>(
         .map(|schedule| schedule.of_turns(share.flows.clone(), share.of))
         .map(|schedule| Pacer::start(schedule, waiting, &control.stop))
         .transpose()
+        // Where an agent limits rates, its sender catches up no further than its server.
+        .map(|pacer| Some(pacer?.late_at_most(prepare.response_rate_max.map(|_| LATE_MAX))))
         .map_err(system("set the timer slack"))
 }
 

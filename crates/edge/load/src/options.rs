@@ -246,6 +246,25 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_client_that_connects_often_has_the_source_and_congestion_control_of_one_that_binds() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        for levels in ["congestion=reno", "congestion=cubic", "congestion=reno,source=127.0.0.2"] {
+            let levels =
+                format!("pattern=crr,transport=tcp,family=4,link=loopback,payload=1,{levels}");
+            let prepare = fabricmark_testkit::prepare(Role::Client, &levels);
+            let connected = |socket: Socket| {
+                socket.connect(&at.into()).unwrap();
+                let source = socket.local_addr().unwrap().as_socket().unwrap().ip();
+                (source, socket.tcp_congestion().unwrap())
+            };
+            let each = sockets::ClientSockets::to(at, &prepare).open().unwrap();
+            let bound = sockets::bound(&prepare, 0).unwrap();
+            assert_eq!(connected(each), connected(bound), "{levels}");
+        }
+    }
+
+    #[test]
     fn the_kernel_holds_whether_packets_may_be_fragmented_as_it_was_asked_for() {
         for (transport, kind) in [("tcp", Type::STREAM), ("udp", Type::DGRAM)] {
             for (family, domain, level, option, values) in [

@@ -68,13 +68,18 @@ impl Waiting {
 
 /// Releases payloads at the departure times of a schedule.
 ///
-/// Where the period follows a measurement, what is late postpones the rest ([`Self::follow`]). Otherwise a late departure is never skipped: it happens at once, and so do the next ones until the schedule is caught up
-/// with. A rate that cannot be sustained thus shows in [`Pacing`], and is not lowered silently.
+/// Where the period follows a measurement, what is late postpones the rest ([`Self::follow`]). Otherwise a late departure
+/// is never skipped: it happens at once, and so do the next ones until the schedule is caught up with. A rate that cannot be
+/// sustained thus shows in [`Pacing`], and is not lowered silently, unless lateness is limited ([`Self::late_at_most`]).
 pub struct Pacer<'a> {
     schedule: Schedule,
     waiting: Waiting,
     stop: &'a AtomicBool,
     start_ns: u64,
+    /// Lateness beyond which the rest of the schedule is delayed.
+    late_max: Option<Nanos>,
+    /// By how much it was delayed.
+    delayed_ns: u64,
     /// Next intended departure; `None` once the schedule has ended.
     due_ns: Option<u64>,
     /// Those after it that were looked at already.
@@ -97,6 +102,8 @@ impl<'a> Pacer<'a> {
             waiting,
             stop,
             start_ns: 0,
+            late_max: None,
+            delayed_ns: 0,
             due_ns: None,
             later_ns: VecDeque::new(),
             ended_ns: None,
@@ -108,6 +115,24 @@ impl<'a> Pacer<'a> {
         Ok(pacer)
     }
 
+    /// Lets departures be late by at most `late_max`: the rest of the schedule is delayed by what exceeds it, so that a
+    /// receiver that did not read for an hour is not sent what it missed at once. `None`, the default: without a limit.
+    #[must_use]
+    pub fn late_at_most(self, late_max: Option<Nanos>) -> Self {
+        Self { late_max, ..self }
+    }
+
+    /// Delays what is later than it may be.
+    fn delay(&mut self, now_ns: u64) {
+        let (Some(late_max), Some(due_ns)) = (self.late_max, self.due_ns) else { return };
+        let excess_ns = now_ns.saturating_sub(due_ns).saturating_sub(late_max.0);
+        if excess_ns > 0 {
+            self.delayed_ns += excess_ns;
+            self.due_ns = Some(due_ns + excess_ns);
+            self.later_ns.iter_mut().for_each(|later_ns| *later_ns += excess_ns);
+        }
+    }
+
     /// When the schedule started.
     pub fn start_ns(&self) -> u64 {
         self.start_ns
@@ -117,8 +142,8 @@ impl<'a> Pacer<'a> {
     /// counts in an open loop. The caller then sends the payload at once. `None` after a stop, and at the end of the
     /// schedule.
     pub fn wait(&mut self) -> Option<u64> {
-        let due_ns = self.due_ns;
         let now_ns = self.wait_until_due()?;
+        let due_ns = self.due_ns;
         self.depart(now_ns);
         due_ns
     }
@@ -137,6 +162,7 @@ impl<'a> Pacer<'a> {
                 self.paused_until_ns = now_ns;
             }
             if now_ns >= due_ns {
+                self.delay(now_ns);
                 return Some(now_ns);
             }
             match self.sleep_until(now_ns) {
@@ -201,6 +227,7 @@ impl<'a> Pacer<'a> {
             let was_paused = due_ns <= self.paused_until_ns;
             self.tally.depart(due_ns - self.start_ns, now_ns - self.start_ns, was_paused);
             self.due_ns = self.next_due_ns();
+            self.delay(now_ns);
         }
     }
 
@@ -208,7 +235,7 @@ impl<'a> Pacer<'a> {
     pub fn finish(self) -> Pacing {
         let ended_ns = self.ended_ns.unwrap_or_else(now_ns);
         let next_due_ns = self.due_ns.map(|due_ns| due_ns - self.start_ns);
-        self.tally.finish(ended_ns - self.start_ns, next_due_ns)
+        self.tally.finish(ended_ns - self.start_ns, next_due_ns, self.delayed_ns)
     }
 
     fn next_due_ns(&mut self) -> Option<u64> {
@@ -216,7 +243,7 @@ impl<'a> Pacer<'a> {
     }
 
     fn scheduled_ns(&mut self) -> Option<u64> {
-        self.start_ns.checked_add(self.schedule.next_departure_ns()?)
+        self.start_ns.checked_add(self.schedule.next_departure_ns()?)?.checked_add(self.delayed_ns)
     }
 }
 
@@ -274,6 +301,26 @@ mod tests {
         // A sender that is busy itself is no pause of the machine.
         let own = pacing.slip_without_pauses_ns.unwrap();
         assert!(own.max() >= Some(4_500_000), "{own:?}");
+    }
+
+    #[test]
+    fn what_is_later_than_it_may_be_delays_the_rest_of_the_schedule() {
+        let stop = AtomicBool::new(false);
+        let late_max = Nanos::from_millis(2);
+        let pacer = Pacer::start(schedule("fixed:1000/s"), Waiting::Spin, &stop).unwrap();
+        let mut pacer = pacer.late_at_most(Some(late_max));
+        let first_ns = pacer.wait().unwrap();
+        while now_ns() < first_ns + 20_000_000 {}
+        let before_ns = now_ns();
+        let due_ns = pacer.wait().unwrap();
+        assert!((before_ns..=now_ns()).contains(&(due_ns + late_max.0)), "{due_ns} {before_ns}");
+        // At the rate again, unless this thread pauses.
+        let next_ns = pacer.wait().unwrap();
+        assert!(next_ns >= due_ns + 1_000_000, "{due_ns} {next_ns}");
+        let pacing = pacer.finish();
+        assert!(pacing.slip_ns.max() <= Some(late_max.0 + late_max.0 / 16));
+        // Three departures of the schedule.
+        assert_eq!((pacing.departures, pacing.covered_ns), (3, 3_000_000));
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Creates, binds and configures sockets as a point asks.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use fabricmark_plan::{Network, Pattern, Point, Role, Socket as Kind, Wait};
+use fabricmark_plan::{Network, Path, Pattern, Point, Role, Socket as Kind, Wait};
 use fabricmark_proto::{Failure, Prepare};
 use fabricmark_record::Side;
 use fabricmark_units::BitRate;
@@ -44,8 +45,14 @@ pub(crate) const BEYOND_FLOWS: usize = 64;
 pub(crate) fn allow_files(point: &Point) -> Result<(), Failure> {
     let flows = u64::from(point.flows);
     let limit = getrlimit(Resource::Nofile);
-    // An io_uring has a descriptor, too.
-    let needed = flows * if point.path.is_uring() { 2 } else { 1 } + OTHER_FILES;
+    let of_each = match point.path {
+        // Two ends of a pipe, /dev/null and the payload.
+        Path::Splice => 5,
+        // The payload, or an io_uring.
+        Path::SendFile | Path::Uring | Path::UringZeroCopy => 2,
+        Path::Copy | Path::Trunc | Path::Mmsg | Path::Gso | Path::ZeroCopy => 1,
+    };
+    let needed = flows * of_each + OTHER_FILES;
     let needed = needed + if point.pattern == Pattern::Crr { BEYOND_FLOWS as u64 } else { 0 };
     if limit.current.is_none_or(|files| files >= needed) {
         return Ok(());
@@ -67,6 +74,40 @@ pub(crate) fn bound(prepare: &Prepare, port: u16) -> Result<Socket, Failure> {
     Ok(socket)
 }
 
+/// Sockets of a client that connects often (crr). They are not bound to the source address that the kernel chooses by
+/// itself, which saves two of its nine system calls of a transaction over TCP.
+pub(crate) struct ClientSockets<'a> {
+    prepare: &'a Prepare,
+    /// Whether the kernel might choose another source address.
+    binds: bool,
+}
+
+impl<'a> ClientSockets<'a> {
+    pub(crate) fn to(peer_at: SocketAddr, prepare: &'a Prepare) -> Self {
+        let is_plain = prepare.point.transport.traits().socket == Kind::Tcp;
+        let is_chosen = is_plain && is_chosen_source(peer_at, prepare).unwrap_or(false);
+        Self { prepare, binds: !is_chosen }
+    }
+
+    /// A socket to connect, as [`bound`] otherwise.
+    pub(crate) fn open(&self) -> Result<Socket, Failure> {
+        if self.binds { bound(self.prepare, 0) } else { socket(self.prepare) }
+    }
+}
+
+/// Whether an unbound socket that connects there has the source address and port of the point.
+fn is_chosen_source(peer_at: SocketAddr, prepare: &Prepare) -> io::Result<bool> {
+    let (point, at) = (&prepare.point, options::local(prepare, 0));
+    // These may lead it elsewhere than the socket that asks.
+    if point.device.is_some() || point.mark.is_some() || point.dscp.is_some() || at.port() != 0 {
+        return Ok(false);
+    }
+    // A connect that sends nothing.
+    let asking = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
+    asking.connect(&peer_at.into())?;
+    Ok(asking.local_addr()?.as_socket().is_some_and(|chosen| chosen.ip() == at.ip()))
+}
+
 /// As [`bound`], at a datagram port that another flow of the run uses already.
 pub(crate) fn bound_beside(prepare: &Prepare, port: u16) -> Result<Socket, Failure> {
     let socket = socket(prepare)?;
@@ -77,14 +118,17 @@ pub(crate) fn bound_beside(prepare: &Prepare, port: u16) -> Result<Socket, Failu
 
 /// Describes a failed bind.
 fn unbound(prepare: &Prepare, port: u16) -> impl FnOnce(io::Error) -> Failure {
-    let at = options::local(prepare, port);
-    let transport = prepare.point.transport;
-    system(match transport.traits().network {
-        Network::Machine => format!("bind a {transport} socket"),
-        Network::Nothing | Network::Ip | Network::Rdma | Network::External => {
-            format!("bind {transport} {at}")
-        }
-    })
+    move |error| {
+        let at = options::local(prepare, port);
+        let transport = prepare.point.transport;
+        let what = match transport.traits().network {
+            Network::Machine => format!("bind a {transport} socket"),
+            Network::Nothing | Network::Ip | Network::Rdma | Network::External => {
+                format!("bind {transport} {at}")
+            }
+        };
+        system(what)(error)
+    }
 }
 
 /// The socket of a server: bound to its port, or to the first free port of its range.
@@ -184,7 +228,12 @@ fn bind(socket: &Socket, prepare: &Prepare, port: u16) -> io::Result<()> {
         socket.set_reuse_address(true)?;
     } else {
         // The kernel chooses the port when the destination is known, so that only the pair must be unique (ip(7)).
-        sys::set(socket.as_fd(), libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
+        let set = sys::set(socket.as_fd(), libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1);
+        // MPTCP has the option since Linux 6.8 (mptcp_setsockopt_v4).
+        set.or_else(|error| match error.raw_os_error() {
+            Some(libc::EOPNOTSUPP | libc::ENOPROTOOPT) => Ok(()),
+            _ => Err(error),
+        })?;
     }
     socket.bind(&at.into())
 }

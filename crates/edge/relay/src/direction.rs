@@ -103,7 +103,7 @@ impl Mover {
 
     /// Forgets what a direction held that has ended.
     pub(crate) fn forget(&mut self, direction: &Direction) {
-        self.held -= direction.held.len();
+        self.held -= direction.held.len() + direction.piped;
     }
 
     pub(crate) fn take_bytes(&mut self) -> [u64; 2] {
@@ -224,6 +224,7 @@ impl Direction {
             }
             if is_splice {
                 self.piped = received;
+                mover.held += received;
                 self.flush(sink, &mut mover.held)?;
             } else {
                 let sent = send_some(sink, &mover.buffer[..received])?;
@@ -399,7 +400,10 @@ impl Direction {
         while let Some(pipe) = self.pipe.as_ref().filter(|_| self.piped > 0) {
             let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
             match splice(&pipe.reader, None, sink.stream.as_fd(), None, self.piped, flags) {
-                Ok(moved) => self.piped -= moved,
+                Ok(moved) => {
+                    self.piped -= moved;
+                    *held -= moved;
+                }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => {
                     sink.is_writable = false;

@@ -19,6 +19,10 @@ const TURN: u32 = 16;
 /// Longest wait between two checks whether the test is over.
 const LOOK_EVERY_NS: u64 = 5_000_000;
 
+/// Lateness that may be caught up with: that of a run's sender where an agent limits rates (`LATE_MAX` of the crate `load`).
+/// A client that did not read for longer is not sent at once what it missed.
+const LATE_MAX_NS: u64 = 1_000_000_000;
+
 /// A sleep may end this much late (`Waiting` of the crate `load`), so the rest of a wait is spun.
 const SPIN_NS: u64 = 60_000;
 
@@ -35,8 +39,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// When a stream that began at `began_ns` and has sent `sent_bytes` may send again. A late sender catches up at
-    /// once, as iperf3 does.
+    /// When a stream that began at `began_ns` and has sent `sent_bytes` may send again.
     fn due_ns(&self, began_ns: u64, sent_bytes: u64) -> u64 {
         match self.rate.0 {
             0 => began_ns,
@@ -45,6 +48,13 @@ impl Load {
                 began_ns.saturating_add(u64::try_from(ns).unwrap_or(u64::MAX))
             }
         }
+    }
+
+    /// From when on the rate of a stream counts that began at `began_ns`: a late sender catches up at once, as iperf3
+    /// does, but with no more than [`LATE_MAX_NS`].
+    fn counts_from_ns(&self, began_ns: u64, sent_bytes: u64, now_ns: u64) -> u64 {
+        let late_ns = now_ns.saturating_sub(self.due_ns(began_ns, sent_bytes));
+        began_ns + late_ns.saturating_sub(LATE_MAX_NS)
     }
 }
 
@@ -55,7 +65,7 @@ pub(super) fn send(flows: &mut [StreamFlow], load: &Load, control: &Control) -> 
     let mut left_blocks = load.blocks_max.unwrap_or(u64::MAX);
     // Unsent bytes of the current block of each stream.
     let mut rest = vec![0_usize; flows.len()];
-    let began_ns = now_ns();
+    let mut began_ns = vec![now_ns(); flows.len()];
     while !control.is_ended() {
         let now_ns = now_ns();
         let (mut full, mut next_ns) = (Vec::new(), now_ns + LOOK_EVERY_NS);
@@ -65,7 +75,8 @@ pub(super) fn send(flows: &mut [StreamFlow], load: &Load, control: &Control) -> 
                 if rest[place] == 0 && left_blocks == 0 {
                     break;
                 }
-                let due_ns = load.due_ns(began_ns, sent[place]);
+                began_ns[place] = load.counts_from_ns(began_ns[place], sent[place], now_ns);
+                let due_ns = load.due_ns(began_ns[place], sent[place]);
                 if due_ns > now_ns || turns == 0 {
                     next_ns = next_ns.min(due_ns);
                     break;
@@ -152,5 +163,8 @@ mod tests {
         assert_eq!(load.due_ns(5, 1_000), 1_000_000_005);
         assert_eq!(load.due_ns(5, u64::MAX), u64::MAX);
         assert_eq!(Load { rate: BitRate(0), ..load }.due_ns(5, 1 << 40), 5);
+        // Due after a second: 0.9 s late, then 9.5 s, of which one is caught up with.
+        assert_eq!(load.counts_from_ns(0, 1_000, 1_900_000_000), 0);
+        assert_eq!(load.counts_from_ns(0, 1_000, 10_500_000_000), 8_500_000_000);
     }
 }

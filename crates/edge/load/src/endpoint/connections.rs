@@ -22,7 +22,7 @@ use crate::pattern::crr::{self, Departures, Patience};
 use crate::pattern::crr_many;
 use crate::pattern::rr::ClientResults;
 use crate::response_limit::ResponseLimit;
-use crate::sockets::{bound, peer_within, side};
+use crate::sockets::{ClientSockets, bound, peer_within, side};
 use crate::threads::{Share, on_threads};
 use crate::transport::bytes::{ByteStream, PathStream};
 use crate::watch::watched;
@@ -39,13 +39,17 @@ impl Run<'_> {
         if let (Role::Client, Some(peer_at)) = (prepare.role, self.peer_at) {
             let first = self.open::<C>(socket)?;
             let amount = amount(prepare, control);
+            let sockets = ClientSockets::to(peer_at, prepare);
             return self.by_shares(first, |share, begin, gauge| {
                 if does_block {
-                    return ask(prepare, control, share, begin, &amount, gauge, |socket| {
+                    let connect = || {
+                        let socket = sockets.open()?;
                         opening::connect_until_interrupted::<C>(socket, peer_at, prepare, control)
-                    });
+                    };
+                    return ask(prepare, control, share, begin, &amount, gauge, connect);
                 }
-                ask_many::<C>(prepare, control, peer_at, share, begin, &amount, gauge)
+                let run = (prepare, control, peer_at);
+                ask_many::<C>(run, &sockets, share, begin, &amount, gauge)
             });
         }
         let listener = Listener::new::<C>(socket, prepare)?;
@@ -113,6 +117,7 @@ impl Run<'_> {
         let (prepare, control) = (self.prepare, self.control);
         let amount = amount(prepare, control);
         self.counted(first, |gauges| {
+            let connect = || bound(prepare, 0).and_then(&connect);
             ask(prepare, control, &Share::whole(1), self.begin, &amount, &gauges[0], connect)
         })
     }
@@ -178,9 +183,9 @@ fn ask<S: Read + Write>(
     begin: &dyn Fn(),
     amount: &Amount<'_>,
     gauge: &Gauge,
-    connect: impl Fn(Socket) -> Result<S, Failure>,
+    connect: impl Fn() -> Result<S, Failure>,
 ) -> Result<EndReport, Failure> {
-    let connect = || bound(prepare, 0).and_then(&connect).map_err(io::Error::other);
+    let connect = || connect().map_err(io::Error::other);
     let (request, mut response) = messages(prepare);
     let patience = Patience::new(peer_within(prepare), control);
     run_client(prepare, control, share, begin, amount, |departures, results| {
@@ -192,16 +197,15 @@ fn ask<S: Read + Write>(
 
 /// Makes the transactions of a thread, as many at once as its share has flows.
 fn ask_many<C: Connection>(
-    prepare: &Prepare,
-    control: &Control,
-    peer_at: SocketAddr,
+    (prepare, control, peer_at): (&Prepare, &Control, SocketAddr),
+    sockets: &ClientSockets<'_>,
     share: &Share,
     begin: &dyn Fn(),
     amount: &Amount<'_>,
     gauge: &Gauge,
 ) -> Result<EndReport, Failure> {
     let connecting = |socket| opening::connecting::<C>(socket, peer_at, prepare, control);
-    let connect = || bound(prepare, 0).and_then(connecting).map_err(io::Error::other);
+    let connect = || sockets.open().and_then(connecting).map_err(io::Error::other);
     let (mut request, mut response) = messages(prepare);
     let buffers = (&mut request[..], &mut response[..]);
     run_client(prepare, control, share, begin, amount, |departures, results| {

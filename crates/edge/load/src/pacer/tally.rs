@@ -44,10 +44,16 @@ impl Tally {
     }
 
     /// Result at the end of the loop. `next_due_ns` is the departure that would have been next, `None` if the
-    /// schedule has ended.
-    pub(super) fn finish(self, elapsed_ns: u64, next_due_ns: Option<u64>) -> Pacing {
+    /// schedule has ended; `delayed_ns`, by how much the rest of the schedule was delayed.
+    pub(super) fn finish(
+        self,
+        elapsed_ns: u64,
+        next_due_ns: Option<u64>,
+        delayed_ns: u64,
+    ) -> Pacing {
         // The last departure of a schedule covers its interval, too.
         let next_due_ns = next_due_ns.unwrap_or(self.last_due_ns.saturating_add(self.interval_ns));
+        let next_due_ns = next_due_ns.saturating_sub(delayed_ns);
         let is_behind = elapsed_ns.saturating_sub(next_due_ns) > self.interval_ns;
         Pacing {
             departures: self.departures,
@@ -71,7 +77,7 @@ mod tests {
         for k in 0..100 {
             tally.depart(k * 1_000, k * 2_000, false);
         }
-        let pacing = tally.finish(200_000, Some(100_000));
+        let pacing = tally.finish(200_000, Some(100_000), 0);
         assert_eq!((pacing.departures, pacing.late), (100, 98));
         assert_eq!((pacing.elapsed_ns, pacing.covered_ns), (200_000, 100_000));
         assert_eq!(pacing.intended_per_s(), Some(1e6));
@@ -87,7 +93,7 @@ mod tests {
             let at = if (10..30).contains(&k) { 30_000 } else { k * 1_000 };
             tally.depart(k * 1_000, at, false);
         }
-        let pacing = tally.finish(99_500, Some(100_000));
+        let pacing = tally.finish(99_500, Some(100_000), 0);
         assert_eq!((pacing.elapsed_ns, pacing.covered_ns), (99_500, 100_000));
         assert_eq!(pacing.late, 19);
         assert_eq!(pacing.achieved_per_s(), Some(1e6));
@@ -102,7 +108,7 @@ mod tests {
         {
             tally.depart(due_ns, at_ns, was_paused);
         }
-        let pacing = tally.finish(10_500, Some(11_000));
+        let pacing = tally.finish(10_500, Some(11_000), 0);
         assert!(pacing.slip_ns.len() == 4 && pacing.slip_ns.max() >= Some(8_000));
         let others = pacing.slip_without_pauses_ns.unwrap();
         assert!(others.len() == 2 && others.max() < Some(100), "{others:?}");
@@ -115,8 +121,8 @@ mod tests {
             tally.depart(0, 10, false);
             tally
         };
-        assert_eq!(tally().finish(20, None).covered_ns, 1_000);
-        assert_eq!(tally().finish(1_700, None).covered_ns, 1_700, "not behind by an interval");
-        assert_eq!(tally().finish(5_000, None).covered_ns, 1_000);
+        assert_eq!(tally().finish(20, None, 0).covered_ns, 1_000);
+        assert_eq!(tally().finish(1_700, None, 0).covered_ns, 1_700, "not behind by an interval");
+        assert_eq!(tally().finish(5_000, None, 0).covered_ns, 1_000);
     }
 }

@@ -153,8 +153,8 @@ pub(crate) fn ask<S: Read + Write>(
         if patience.until(|| stream.read(&mut [0]))? > 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the response is too long"));
         }
-        drop(stream);
         let heard_ns = now_ns();
+        drop(stream);
         results.take(heard_ns, heard_ns - departed_ns);
         gauge.add(request.len() as u64, 1);
     }

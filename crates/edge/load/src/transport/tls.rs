@@ -4,7 +4,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fabricmark_plan::Point;
 use fabricmark_proto::Prepare;
@@ -35,6 +35,7 @@ pub struct TlsStream {
     has_notified: bool,
     /// Time for the other end to accept the remaining records at the end.
     within: Duration,
+    began: Instant,
 }
 
 impl TlsStream {
@@ -111,6 +112,7 @@ impl Connection for TlsStream {
             is_behind: false,
             has_notified: false,
             within: peer_within(prepare),
+            began: Instant::now(),
         })
     }
 
@@ -183,6 +185,13 @@ impl ByteStream for TlsStream {
         Some(self.tcp.get_ref())
     }
 
+    /// At once if bytes were read from TCP and not received yet, which epoll does not report. It reports room for records
+    /// that wait.
+    fn due(&mut self) -> Option<Instant> {
+        let has_more = self.unread > 0 || !self.tcp.buffer().is_empty();
+        (has_more && !self.is_behind).then_some(self.began)
+    }
+
     fn finish(&mut self) -> io::Result<()> {
         let until = now_ns() + self.within.as_nanos() as u64;
         // The thread is not interrupted any more.
@@ -213,4 +222,49 @@ impl ByteStream for TlsStream {
 
 fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use fabricmark_plan::Role;
+
+    use super::*;
+
+    #[test]
+    fn what_was_read_from_tcp_is_due_without_another_event() {
+        const RECORD: usize = 1000;
+        const RECORDS: usize = 20;
+        // Without Nagle's algorithm, so that what was written arrives at once.
+        let levels = "pattern=stream,transport=tls,congestion=cubic,family=4,payload=1000,\
+                      link=loopback,nodelay=true";
+        let prepare = fabricmark_testkit::prepare(Role::Server, levels);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let sender = thread::spawn({
+            let prepare = prepare.clone();
+            move || {
+                let tcp = TcpStream::connect(at).unwrap();
+                let mut client = TlsStream::of(tcp.into(), None, &prepare).unwrap();
+                client.shake_hands(&prepare.point).unwrap();
+                (0..RECORDS).for_each(|_| client.write_all(&[0; RECORD]).unwrap());
+                client
+            }
+        });
+        let tcp = listener.accept().unwrap().0;
+        let settings = security::answering().unwrap();
+        let mut server = TlsStream::of(tcp.into(), Some(&settings), &prepare).unwrap();
+        server.shake_hands(&prepare.point).unwrap();
+        // From here on everything has arrived.
+        let _client = sender.join().unwrap();
+        let mut received = 0;
+        while received < RECORDS * RECORD {
+            let is_reported = server.tcp.get_ref().waiting_bytes().unwrap() > 0;
+            assert!(is_reported || server.due().is_some(), "{received}");
+            received += server.read(&mut [0; RECORDS * RECORD]).unwrap();
+        }
+        assert_eq!(server.due(), None);
+    }
 }

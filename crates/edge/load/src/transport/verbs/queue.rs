@@ -218,9 +218,9 @@ impl Queue {
             return self.dial(prepare, control).map(|()| None);
         }
         let address = self.beside.peer_at([0; 2])?.ip();
-        self.endpoint.connect(&other, address).map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidInput => Failure::Peer(error.to_string()),
-            _ => system("connect a queue pair; are both ends in the same network?")(error),
+        self.endpoint.connect(&other, address).map_err(|error| match error.raw_os_error() {
+            None => Failure::Peer(error.to_string()),
+            Some(_) => system("connect a queue pair; are both ends in the same network?")(error),
         })
     }
 

@@ -70,11 +70,11 @@ impl WriteFlow {
         out.write(0, &vec![FILL; longest * out_slots]);
         let slots = adapter.region(longest * depth as usize).map_err(system(MEMORY))?;
         let notes = Notes::new(adapter).map_err(system(MEMORY))?;
-        // A note, and the message that ends the flow; each arrives in a slot of its own.
+        // A note, the last one, and the message that ends the flow; each arrives in a slot of its own.
         let needs = Needs {
             kind: Kind::Reliable,
             depth,
-            beside: 2,
+            beside: 3,
             arrivals: notes::SLOTS,
             all_tell: false,
             wait: point.wait,
