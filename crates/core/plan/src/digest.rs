@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::plan::{Group, Plan, Wire};
+use crate::plan::{Group, Plan, Topology, Wire};
 use sha2::{Digest, Sha256};
 
 /// Version of the digest. Increment it when a default changes what is run, or when the digest covers other
@@ -33,7 +33,14 @@ impl Plan {
                 stop.confidence, stop.half_width, stop.runs_min, stop.runs_max
             ),
         ];
-        lines.extend(self.topology.as_ref().map(|topology| format!("topology {topology:?}")));
+        lines.extend(self.topology.as_ref().map(|Topology { file, client, server, text, .. }| {
+            format!(
+                "topology Topology {{ file: {file:?}, client: {client:?}, server: {server:?}, text: {text:?} }}"
+            )
+        }));
+        if self.slices && self.topology.as_ref().is_some_and(|topology| !topology.takes_turns) {
+            lines.push("whole runs".to_owned());
+        }
         // The names of wires are part of the topology.
         lines.extend(self.wires.iter().map(|Wire { between, link, options, .. }| {
             format!("wire Wire {{ between: {between:?}, link: {link:?}, options: {options:?} }}")

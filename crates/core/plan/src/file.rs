@@ -419,7 +419,13 @@ impl Reader<'_, '_> {
     pub(crate) fn level(&mut self, factor: Factor, value: &Value<'_>) -> Option<Level> {
         let text = match value.get_ref() {
             DeValue::String(text) => text.as_ref().to_owned(),
-            DeValue::Integer(number) => number.as_str().replace('_', ""),
+            DeValue::Integer(number) => {
+                let digits = number.as_str().replace('_', "");
+                match (number.radix(), u64::from_str_radix(&digits, number.radix())) {
+                    (10, _) | (_, Err(_)) => digits,
+                    (_, Ok(number)) => number.to_string(),
+                }
+            }
             DeValue::Boolean(truth) => truth.to_string(),
             _ => {
                 self.wrong(value, "a string, an integer, true or false");
@@ -634,4 +640,22 @@ fn union(levels: &Levels, adds: &[Cross]) -> Levels {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_decimal_hexadecimal_octal_or_binary() {
+        let plan = |dscp: &str, payload: &str| {
+            let text = format!(
+                "title = 't'\n[factors]\npattern = 'stream'\ntransport = 'udp'\nfamily = 4\nlink = 'veth'\n\
+                 payload = {payload}\n[settings]\ndscp = {dscp}\n"
+            );
+            parse("t", &text, Size::Full, &[]).unwrap().points
+        };
+        assert_eq!(plan("0x28", "0b1_0000"), plan("40", "16"));
+        assert_eq!(plan("0o50", "1_024"), plan("40", "1024"));
+    }
 }

@@ -58,7 +58,7 @@ pub use pair::Pair;
 pub use part::{PROBE_BYTES, Purpose, Role};
 pub use plan::{
     Amount, Compare, Group, INTERVAL_MIN, INTERVALS_MAX, PathSpec, Plan, RAMP_SHARE, RELAY,
-    STEADY_INTERVALS_MIN, Testbed, Topology, Wire,
+    STEADY_INTERVALS_MIN, Testbed, Topology, TopologyPath, Wire,
 };
 pub use presentation::{
     Chart, ChartKind, Course, CourseChart, CourseOf, Drawing, Presentation, Table,

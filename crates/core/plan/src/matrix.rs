@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::choice::Interference;
 use crate::factor::{Factor, Filter, Levels, Named, Point, Section, Where};
-use crate::level::Level;
+use crate::level::{Level, NONE};
 use crate::nodes::NamedGroup;
 use crate::pair::Pair;
 use crate::plan::{Compare, points_each};
@@ -138,8 +138,13 @@ impl Reader<'_, '_> {
                 .collect();
         }
         let matches = |levels: &Where, rule: &Filter| {
-            let has = |factor, wanted: &[Level]| {
-                levels.get(factor).is_some_and(|level| wanted.contains(level))
+            let has = |factor: &Factor, wanted: &[Level]| match levels.get(factor) {
+                Some(level) => wanted.contains(level),
+                None => {
+                    let is_of_groups = groups.iter().any(|group| group.levels.contains_key(factor));
+                    let is_unset = factor.has_none() && !is_of_groups;
+                    is_unset && wanted.iter().any(|level| level == NONE)
+                }
             };
             !rule.is_empty() && rule.iter().all(|(factor, wanted)| has(factor, wanted))
         };

@@ -357,6 +357,7 @@ impl<'i> Reader<'_, '_> {
             client: end(group.map(|group| &group.from), Role::Client),
             server: end(group.map(|group| &group.to), Role::Server),
             text,
+            takes_turns: true,
         }
     }
 }

@@ -204,7 +204,8 @@ fn of_all_interactions(plan: &Plan, group: usize) -> Option<usize> {
     groups.position(|members| members.iter().any(|&member| of_all(&plan.points[member])))
 }
 
-/// What the pairs of a comparison group have shown before block `block`. A pair with fewer than two ratios is left out.
+/// What the pairs of a comparison group have shown before block `block`, each as one of its family. A pair with fewer than
+/// two ratios is left out.
 pub fn comparisons(
     plan: &Plan,
     group: usize,
@@ -212,9 +213,11 @@ pub fn comparisons(
     outcomes: &Outcomes,
 ) -> Vec<(Pair, Comparison)> {
     let pairs = plan.pairs_among(&plan.comparison_groups[group]);
+    let families = plan.families();
     let compared = |pair: Pair| {
         let comparison = pair.compared(plan, &outcomes.log_ratios(&pair, block))?;
-        Some((pair, comparison))
+        let rows = families.get(&pair.family(plan)).copied().unwrap_or(1);
+        Some((pair, comparison.in_family(rows)))
     };
     pairs.into_iter().filter_map(compared).collect()
 }

@@ -1,6 +1,6 @@
 //! Pairs of points that a plan compares, and when a comparison is decided.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use fabricmark_stats::{Comparison, Verdict, paired_ratios};
 use serde::{Deserialize, Serialize};
@@ -31,13 +31,19 @@ impl Plan {
         points.iter().flat_map(of).filter(is_among).copied().collect()
     }
 
-    /// Number of pairs in each family: pairs of the same factor and figure, which a table shows and tests together.
+    /// Number of pairs in each family: pairs of the same factor whose patterns have the same figure, which a table shows and
+    /// tests together. A table of RTTs has those of rr, too, where another figure decides when it ends.
     pub(crate) fn families(&self) -> BTreeMap<(Factor, Figure), usize> {
-        let mut rows = BTreeMap::new();
-        for pair in &self.pairs {
-            *rows.entry(pair.family(self)).or_default() += 1;
-        }
-        rows
+        let families: BTreeSet<_> = self.pairs.iter().map(|pair| pair.family(self)).collect();
+        let rows = |(factor, figure): (Factor, Figure)| {
+            let has = |pair: &&Pair| {
+                let pattern = self.points[pair.baseline].pattern;
+                self.compare[pair.compare].factor == factor
+                    && figure.spec().patterns.contains(&pattern)
+            };
+            ((factor, figure), self.pairs.iter().filter(has).count())
+        };
+        families.into_iter().map(rows).collect()
     }
 }
 
@@ -97,10 +103,8 @@ impl Pair {
     /// Whether these logarithms of ratios, one per block, decide the pair, which is one of `rows` in its family: they
     /// show a difference even by the strictest step of Holm's correction, or they show that it is within the tie band.
     pub(crate) fn is_decided(&self, plan: &Plan, log_ratios: &[f64], rows: usize) -> bool {
-        self.compared(plan, log_ratios).is_some_and(|comparison| {
-            comparison.verdict == Verdict::Same
-                || comparison.p_t * rows as f64 <= 1.0 - plan.stop.confidence
-        })
+        let found = self.compared(plan, log_ratios);
+        found.is_some_and(|found| found.in_family(rows).verdict != Verdict::Inconclusive)
     }
 
     /// The comparison of the pair by these logarithms of ratios, without Holm's correction.
@@ -108,5 +112,19 @@ impl Pair {
         let (_, figure) = self.family(plan);
         let (better, tie) = figure.judged_by();
         paired_ratios(log_ratios, &plan.stop, better, tie)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Size, parse};
+
+    #[test]
+    fn a_family_has_all_pairs_of_a_table_also_those_that_another_figure_decides() {
+        let text = "title = 't'\n[factors]\npattern = ['rr', 'ping-pong']\ntransport = 'udp'\npayload = 64\n\
+                    family = [4, 6]\nlink = 'veth'\n[[compare]]\nfactor = 'family'\nbaseline = 4\ncandidate = 6\n";
+        let plan = parse("t", text, Size::Full, &[]).unwrap();
+        // Transaction rates of both, and RTTs of both.
+        assert_eq!(plan.families().into_values().collect::<Vec<_>>(), [2, 2]);
     }
 }

@@ -174,6 +174,26 @@ pub struct Topology {
     pub server: String,
     /// Contents of the file; empty until it is read.
     pub text: String,
+    /// Whether the links of all paths let levels take turns in slices, as far as they were read.
+    #[serde(skip, default = "takes_turns")]
+    pub takes_turns: bool,
+}
+
+fn takes_turns() -> bool {
+    true
+}
+
+/// What a plan takes from a path of its topology.
+#[derive(Clone, Copy, Debug)]
+pub struct TopologyPath {
+    /// Smallest MTU.
+    pub mtu: u16,
+    /// RTT of an empty path.
+    pub rtt: Nanos,
+    /// Where super-packets are segmented.
+    pub offload: Offload,
+    /// Whether its links let levels take turns in slices.
+    pub takes_turns: bool,
 }
 
 impl Topology {
@@ -185,7 +205,8 @@ impl Topology {
             None => (text, ("client", "server")),
         };
         let [file, client, server] = [file, client, server].map(str::to_owned);
-        file.ends_with(".toml").then_some(Self { file, client, server, text: String::new() })
+        let (text, takes_turns) = (String::new(), true);
+        file.ends_with(".toml").then_some(Self { file, client, server, text, takes_turns })
     }
 }
 
@@ -499,7 +520,7 @@ impl Plan {
         Ok(self)
     }
 
-    /// Places the plan over a topology with this text. `way` returns MTU, RTT and offload of a path; points take them as those of their link.
+    /// Places the plan over a topology with this text. Points take what `way` returns of their path as that of their link.
     ///
     /// # Errors
     ///
@@ -507,16 +528,22 @@ impl Plan {
     pub fn over<E>(
         &mut self,
         text: String,
-        way: impl Fn(&PathSpec) -> Result<(u16, Nanos, Offload), E>,
+        way: impl Fn(&PathSpec) -> Result<TopologyPath, E>,
     ) -> Result<(), E> {
         let Some(topology) = &mut self.topology else { return Ok(()) };
         topology.text = text;
+        let mut all_take_turns = true;
         for place in 0..self.points.len() {
-            let (mtu, rtt, offload) = way(&self.path_spec(&self.points[place]))?;
+            let path = way(&self.path_spec(&self.points[place]))?;
+            let TopologyPath { mtu, rtt, offload, takes_turns } = path;
             let point = &mut self.points[place];
             point.link = Link::Veth { mtu };
             point.rtt = Some(rtt);
             point.offload = Some(offload);
+            all_take_turns &= takes_turns;
+        }
+        if let Some(topology) = &mut self.topology {
+            topology.takes_turns = all_take_turns;
         }
         Ok(())
     }

@@ -37,6 +37,13 @@ pub struct Table {
     pub published: Option<String>,
 }
 
+impl Table {
+    /// The factor whose levels it compares, side by side: the first of those that the plan compares among its columns.
+    pub fn compared(&self, compared: impl IntoIterator<Item = Factor>) -> Option<Factor> {
+        compared.into_iter().find(|factor| self.columns.contains(factor))
+    }
+}
+
 /// A chart of a figure over the levels of a factor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
@@ -185,12 +192,18 @@ impl Drawing {
 const CHARTS_MAX: usize = 12;
 
 impl Presentation {
-    /// Completes what a plan declares: default tables and charts if it declares neither, and small multiples.
+    /// Completes what a plan declares: default tables and charts if it declares neither, a table of each compared factor
+    /// that no table compares, and small multiples.
     pub(crate) fn complete(&mut self, points: &[Point], compared: &[Factor]) {
         let is_default = self.tables.is_empty() && self.charts.is_empty();
-        if is_default {
-            self.fill(points, compared);
+        let mut left: Vec<Factor> = Vec::new();
+        for &factor in compared {
+            let shows = |table: &Table| table.compared(compared.iter().copied()) == Some(factor);
+            if !left.contains(&factor) && !self.tables.iter().any(shows) {
+                left.push(factor);
+            }
         }
+        self.fill(points, &left, is_default);
         let charts = std::mem::take(&mut self.charts).into_iter();
         let charts = charts.flat_map(|drawing| match drawing {
             Drawing::Levels(chart) => {
@@ -201,16 +214,13 @@ impl Presentation {
         self.charts = charts.take(if is_default { CHARTS_MAX } else { usize::MAX }).collect();
     }
 
-    /// A table and charts of the deciding figure of each pattern.
-    ///
-    /// Rows and horizontal axes are the levels of the payload or, if that does not vary, of the factor with most levels;
-    /// compared levels are side by side. Each combination of the other factors is a group of the table and a chart of its
-    /// own.
-    fn fill(&mut self, points: &[Point], compared: &[Factor]) {
+    /// Tables of the deciding figure of each pattern, one for each of the `compared` factors; with `is_default` also a table
+    /// where none varies, and charts.
+    fn fill(&mut self, points: &[Point], compared: &[Factor], is_default: bool) {
         let mut figures: Vec<Figure> = points.iter().map(Figure::deciding).collect();
         figures.sort_unstable();
         figures.dedup();
-        let is_shop = figures.contains(&Figure::ResponseTime);
+        let is_shop = is_default && figures.contains(&Figure::ResponseTime);
         if is_shop {
             figures.push(Figure::ResponseTimeP90);
         }
@@ -219,7 +229,20 @@ impl Presentation {
                 .iter()
                 .filter(|point| figure.spec().patterns.contains(&point.pattern))
                 .collect();
-            self.show(figure, &of_figure, compared);
+            let mut sides: Vec<Option<Factor>> = compared
+                .iter()
+                .filter(|&&factor| levels(&of_figure, factor).len() > 1)
+                .map(|&factor| Some(factor))
+                .collect();
+            if is_default && sides.is_empty() {
+                sides.push(None);
+            }
+            for (place, side) in sides.into_iter().enumerate() {
+                let (table, chart) = layout(figure, &of_figure, side);
+                self.tables.push(table);
+                let chart = chart.filter(|_| is_default && place == 0);
+                self.charts.extend(chart.map(Drawing::Levels));
+            }
         }
         if is_shop {
             let all = vec![Interaction::All.to_string()];
@@ -232,62 +255,67 @@ impl Presentation {
             }));
         }
     }
+}
 
-    fn show(&mut self, figure: Figure, points: &[&Point], compared: &[Factor]) {
-        let levels = |factor: Factor| {
-            let mut levels: Vec<Level> = points.iter().map(|point| point.level(factor)).collect();
-            levels.sort();
-            levels.dedup();
-            levels.retain(|level| !level.is_empty());
-            levels
-        };
-        let combinations = |factors: &[Factor]| {
-            let of = |point: &&Point| factors.iter().map(|&f| point.level(f)).collect::<Vec<_>>();
-            points.iter().map(of).collect::<BTreeSet<_>>().len()
-        };
-        let is_varied = |factor: &Factor| levels(*factor).len() > 1;
-        let columns: Vec<Factor> = compared.iter().copied().filter(is_varied).take(1).collect();
-        // A level that follows from the compared one cannot stand in a row with both.
-        let adds = |factor: &Factor| {
-            let with = [columns.as_slice(), &[*factor]].concat();
-            combinations(&with) > combinations(&columns)
-        };
-        let others: Vec<Factor> =
-            Factor::ALL.into_iter().filter(|factor| is_varied(factor) && adds(factor)).collect();
-        let longest = || others.iter().copied().max_by_key(|factor| levels(*factor).len());
-        let rows = match is_varied(&Factor::Payload) && !columns.contains(&Factor::Payload) {
-            true => Some(Factor::Payload),
-            false => longest(),
-        };
-        self.tables.push(Table {
-            title: String::new(),
-            figure,
-            filter: Filter::new(),
-            rows: vec![rows.unwrap_or(Factor::Payload)],
-            columns: columns.clone(),
-            published: None,
-        });
-        let Some(x) = rows else { return };
-        // Only what distinguishes points: a response may follow from the payload.
-        let mut known = [columns.as_slice(), &[x]].concat();
-        let mut split = Vec::new();
-        for factor in others {
-            let with = [known.as_slice(), &[factor]].concat();
-            if combinations(&with) > combinations(&known) {
-                known = with;
-                split.push(factor);
-            }
+/// The levels of a factor that occur, except none.
+fn levels(points: &[&Point], factor: Factor) -> Vec<Level> {
+    let mut levels: Vec<Level> = points.iter().map(|point| point.level(factor)).collect();
+    levels.sort();
+    levels.dedup();
+    levels.retain(|level| !level.is_empty());
+    levels
+}
+
+/// A table and a chart of a figure with the levels of `side` next to each other; no chart if no other factor varies.
+///
+/// Rows and horizontal axes are the levels of the payload or, if that does not vary, of the factor with most levels. Each
+/// combination of the other factors is a group of the table and a chart of its own.
+fn layout(figure: Figure, points: &[&Point], side: Option<Factor>) -> (Table, Option<Chart>) {
+    let combinations = |factors: &[Factor]| {
+        let of = |point: &&Point| factors.iter().map(|&f| point.level(f)).collect::<Vec<_>>();
+        points.iter().map(of).collect::<BTreeSet<_>>().len()
+    };
+    let is_varied = |factor: &Factor| levels(points, *factor).len() > 1;
+    let columns: Vec<Factor> = side.into_iter().collect();
+    // A level that follows from the compared one cannot stand in a row with both.
+    let adds = |factor: &Factor| {
+        let with = [columns.as_slice(), &[*factor]].concat();
+        combinations(&with) > combinations(&columns)
+    };
+    let others: Vec<Factor> =
+        Factor::ALL.into_iter().filter(|factor| is_varied(factor) && adds(factor)).collect();
+    let longest = || others.iter().copied().max_by_key(|factor| levels(points, *factor).len());
+    let rows = match is_varied(&Factor::Payload) && !columns.contains(&Factor::Payload) {
+        true => Some(Factor::Payload),
+        false => longest(),
+    };
+    let table = Table {
+        title: String::new(),
+        figure,
+        filter: Filter::new(),
+        rows: vec![rows.unwrap_or(Factor::Payload)],
+        columns: columns.clone(),
+        published: None,
+    };
+    let Some(x) = rows else { return (table, None) };
+    // Only what distinguishes points: a response may follow from the payload.
+    let mut known = [columns.as_slice(), &[x]].concat();
+    let mut split = Vec::new();
+    for factor in others {
+        let with = [known.as_slice(), &[factor]].concat();
+        if combinations(&with) > combinations(&known) {
+            known = with;
+            split.push(factor);
         }
-        let is_number = matches!(
-            x.spec().kind,
-            Kind::Number(..) | Kind::Size(..) | Kind::Duration(..) | Kind::Rate
-        );
-        let kind = if is_number { ChartKind::Lines } else { ChartKind::Bars };
-        let (title, filter) = (String::new(), Filter::new());
-        let (series, axis, published) = (columns, None, None);
-        let chart = Chart { title, kind, figure, filter, x, series, split, axis, published };
-        self.charts.push(Drawing::Levels(chart));
     }
+    let is_number = matches!(
+        x.spec().kind,
+        Kind::Number(..) | Kind::Size(..) | Kind::Duration(..) | Kind::Rate
+    );
+    let kind = if is_number { ChartKind::Lines } else { ChartKind::Bars };
+    let (title, filter) = (String::new(), Filter::new());
+    let (series, axis, published) = (columns, None, None);
+    (table, Some(Chart { title, kind, figure, filter, x, series, split, axis, published }))
 }
 
 #[cfg(test)]
@@ -319,6 +347,27 @@ mod tests {
             titles,
             ["goodput, tcp", "goodput, udp", "transactions, tcp", "transactions, udp"]
         );
+    }
+
+    #[test]
+    fn each_compared_factor_has_a_table_also_beside_those_of_the_plan() {
+        let factors = "title = 't'\n[factors]\npattern = 'stream'\ntransport = 'tcp'\npayload = [64, 1024]\n\
+                       family = [4, 6]\nflows = [1, 4]\n[settings]\nlink = 'veth'\ncongestion = 'cubic'\n\
+                       [[compare]]\nfactor = 'family'\nbaseline = 4\ncandidate = 6\n\
+                       [[compare]]\nfactor = 'flows'\nbaseline = 1\ncandidate = 4\n";
+        let shapes = |tables: &str| -> (Vec<(String, Vec<Factor>)>, usize) {
+            let text = format!("{factors}{tables}");
+            let Presentation { tables, charts, .. } =
+                parse("t", &text, Size::Full, &[]).unwrap().presentation;
+            let columns = tables.into_iter().map(|table| (table.title, table.columns)).collect();
+            (columns, charts.len())
+        };
+        let of = |title: &str, columns: &[Factor]| (title.to_owned(), columns.to_vec());
+        let of_flows = of("", &[Factor::Flows]);
+        assert_eq!(shapes("").0, [of("", &[Factor::Family]), of_flows.clone()]);
+        let own = "[[table]]\ntitle = 'T'\nfigure = 'goodput'\nrows = 'payload'\ncolumns = ['family', 'flows']\n";
+        let both = of("T", &[Factor::Family, Factor::Flows]);
+        assert_eq!(shapes(own), (vec![both, of_flows], 0));
     }
 
     #[test]

@@ -101,6 +101,9 @@ impl Plan {
         if !self.groups.is_empty() || self.amount.is_some() || self.interval_ns.is_some() {
             return None;
         }
+        if self.topology.as_ref().is_some_and(|topology| !topology.takes_turns) {
+            return None;
+        }
         let points = || members.iter().map(|&point| &self.points[point]);
         let first = points().next()?;
         let is_reverse = |point: &Point| point.direction == Some(Direction::Reverse);

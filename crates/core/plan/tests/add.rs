@@ -125,6 +125,9 @@ fn exclude_holds_for_the_adds_too() {
     let less =
         format!("{PLAN}[[exclude]]\noffload = \"on\"\nfamily = 4\nrtt = [\"0ms\", \"50ms\"]\n");
     assert_eq!(read(&less, Size::Full).points.len(), 21 - 2);
+    // The cross and the first [[add]] name no pacing rate.
+    let less = format!("{PLAN}[[exclude]]\npacing_rate = \"none\"\nrtt = \"50ms\"\n");
+    assert_eq!(read(&less, Size::Full).points.len(), 21 - 6);
     let none = format!("{PLAN}[[exclude]]\npacing_rate = \"9G\"\n");
     let problem = problem(&none, Size::Full);
     assert!(problem.starts_with("p.toml:28:1: every point is excluded"), "{problem}");
@@ -174,11 +177,14 @@ fn a_list_of_one_name_is_that_name_and_one_of_two_is_refused() {
         .replace("rows = \"window\"", "rows = [\"window\"]")
         .replace("figure = \"goodput\"", "figure = [\"goodput\"]");
     assert_eq!(read(&listed, Size::Full).digest(), read(PLAN, Size::Full).digest());
-    let [table] = &read(&listed, Size::Full).presentation.tables[..] else { panic!("one table") };
+    // The second one compares the families.
+    let [table, _] = &read(&listed, Size::Full).presentation.tables[..] else {
+        panic!("two tables")
+    };
     assert_eq!(table.rows, [Factor::Window]);
     let two = PLAN.replace("figure = \"goodput\"", "figure = [\"goodput\", \"send-rate\"]");
     assert!(problem(&two, Size::Full).contains("expected a string in quotes, found array"));
     let rows = PLAN.replace("rows = \"window\"", "rows = [\"window\", \"rtt\"]");
-    let [table] = &read(&rows, Size::Full).presentation.tables[..] else { panic!("one table") };
+    let [table, _] = &read(&rows, Size::Full).presentation.tables[..] else { panic!("two tables") };
     assert_eq!(table.rows, [Factor::Window, Factor::Rtt]);
 }

@@ -1,6 +1,6 @@
 //! Each kind of error in a plan file is reported with its line, what is wrong and the remedy; nothing is run.
 
-use fabricmark_plan::{Offload, Size, parse};
+use fabricmark_plan::{Offload, PathSpec, Size, TopologyPath, parse};
 use fabricmark_units::Nanos;
 
 const SOUND: &str = r#"title = "t"
@@ -158,8 +158,8 @@ fn a_plan_over_a_topology_names_two_nodes_and_no_link() {
     assert_eq!(topology.file, "labs/dumbbell.toml");
     assert_eq!((&*topology.client, &*topology.server), ("client1", "server2"));
     let mut read = plan.clone();
-    let way =
-        |_: &fabricmark_plan::PathSpec| Ok::<_, ()>((1400, Nanos::from_millis(5), Offload::On));
+    let (mtu, rtt, offload) = (1400, Nanos::from_millis(5), Offload::On);
+    let way = |_: &PathSpec| Ok::<_, ()>(TopologyPath { mtu, rtt, offload, takes_turns: true });
     read.over("[hosts.a]".to_owned(), way).unwrap();
     assert_ne!(read.digest(), plan.digest());
     assert!(read.points.iter().all(|point| point.link.mtu() == 1400 && point.rtt.is_some()));

@@ -87,7 +87,7 @@ fn each_combination_is_a_point_for_each_group_and_these_run_at_once() {
 
 #[test]
 fn the_wires_of_a_plan_are_a_topology() {
-    let Topology { file, client, server, text } = read(PLAN).topology.unwrap();
+    let Topology { file, client, server, text, .. } = read(PLAN).topology.unwrap();
     assert_eq!((&*file, &*client, &*server), ("", "client", "server"));
     assert_eq!(
         text,

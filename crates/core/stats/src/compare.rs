@@ -288,6 +288,14 @@ impl Comparison {
         Estimate { value: 1.0 + self.change.value, interval, ..self.change }
     }
 
+    /// The same comparison as one of `rows` of a family, by the strictest step of Holm's correction.
+    #[must_use]
+    pub fn in_family(mut self, rows: usize) -> Self {
+        self.p_adjusted = (self.p_t * rows as f64).min(1.0);
+        self.verdict = self.decide();
+        self
+    }
+
     fn decide(&self) -> Verdict {
         let band = -self.tie_band..=self.tie_band;
         let tied =

@@ -54,12 +54,16 @@ pub(crate) struct Coordinator {
 
 impl Coordinator {
     /// Builds what the plan's links need, or connects to the agents.
-    pub(crate) fn start(plan: &Plan, workers: &Workers<'_>) -> Result<Self, PlanError> {
+    pub(crate) fn start(
+        plan: &Plan,
+        workers: &Workers<'_>,
+        runs_before: usize,
+    ) -> Result<Self, PlanError> {
         let cpus = fabricmark_host::cpus();
         let emulator_cpu = emulator_cpu(plan.cpus.as_ref(), &cpus);
         Ok(Self {
             program: workers.program.to_owned(),
-            testbed: testbed::open(plan, workers.peer, emulator_cpu)?,
+            testbed: testbed::open(plan, workers.peer, emulator_cpu, runs_before)?,
             pairs: BTreeMap::new(),
             relays: BTreeMap::new(),
             cpus,

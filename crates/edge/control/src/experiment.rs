@@ -46,7 +46,7 @@ pub fn run_plan(
         memory::check(plan, &memory, rustix::param::page_size() as u64)?;
     }
     settings::check(plan)?;
-    let mut coordinator = Coordinator::start(plan, workers)?;
+    let mut coordinator = Coordinator::start(plan, workers, kept.len())?;
     let programs = match plan.testbed {
         Testbed::Mpi => mpi::Programs::of(plan, workers.program)?,
         Testbed::Lab | Testbed::Hosts | Testbed::Tiers => mpi::Programs::default(),

@@ -6,9 +6,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use fabricmark_lab::Topology;
+use fabricmark_lab::{Junction, Topology};
 use fabricmark_link::LinkOptions;
-use fabricmark_plan::{PathSpec, Plan, Point, Trace};
+use fabricmark_plan::{PathSpec, Plan, Point, TopologyPath, Trace};
 
 use crate::testbed::way;
 
@@ -71,15 +71,48 @@ fn read_topology(plan: &mut Plan, folder: &Path) -> Result<(), FileError> {
             (file, text, NODES)
         }
     };
-    let topology = Topology::parse(&text).map_err(|error| broken(&file, error))?;
+    // Its traces stand beside it.
+    let beside = match named.file.as_str() {
+        "" => folder.to_owned(),
+        name => folder.join(name).parent().unwrap_or(folder).to_owned(),
+    };
+    let traces = &mut plan.link_traces;
+    let mut read_trace = |name: &str| {
+        let text = read("trace", &beside.join(name), LINK_TRACE_MIB_MAX);
+        let text = text.map_err(|FileError(error)| error)?;
+        traces.insert(name.to_owned(), text.clone());
+        Ok(text)
+    };
+    let topology = Topology::parse_with(&text, &mut read_trace);
+    let topology = topology.map_err(|error| broken(&file, error))?;
     plan.over(text, |spec| {
         let way = way(&topology, spec).ok_or_else(|| {
             let (PathSpec { from, to, via, .. }, file) = (spec, file.display());
             let via = via.as_ref().map(|via| format!(" via `{via}`")).unwrap_or_default();
             FileError(format!("no path from `{from}` to `{to}`{via} in {file}; {help}"))
         })?;
-        Ok((way.mtu, way.rtt, way.offload))
+        let takes_turns = way.links.iter().all(|&(link, _)| takes_turns(&topology, link));
+        Ok(TopologyPath { mtu: way.mtu, rtt: way.rtt, offload: way.offload, takes_turns })
     })
+}
+
+/// Lowest rate of a link of a topology over which levels take turns in slices (docs/statistics.md).
+const SLICED_BPS_MIN: f64 = 95e6;
+
+/// Whether a link, and a hub at one of its ends, let levels take turns in slices.
+fn takes_turns(topology: &Topology, link: usize) -> bool {
+    let wire = &topology.links[link];
+    let has_options = wire.options.iter().all(|options| {
+        let is_fast = options.rate_bps().is_none_or(|bps| bps >= SLICED_BPS_MIN);
+        is_fast && !options.needs_single_packets() && options.files().next().is_none()
+    });
+    let is_fast = |node: &String| match topology.junctions.get(node) {
+        Some(Junction::Hub { link }) => {
+            link.rate().is_none_or(|rate| rate.0 as f64 >= SLICED_BPS_MIN)
+        }
+        _ => true,
+    };
+    has_options && wire.between.iter().all(is_fast)
 }
 
 /// Remedy if no path connects two nodes of a topology file.

@@ -61,9 +61,12 @@ pub(crate) fn carry_out(
             let measured = measure(&loads, access.server, access.credentials.as_ref());
             measured.map(|measured| (measured.ends, meter.finish()))
         });
+        let mut is_stopping = false;
         while !measuring.is_finished() {
-            if run.interrupted.load(Relaxed) {
-                controls.iter().for_each(Control::give_up);
+            if run.interrupted.load(Relaxed) && !is_stopping {
+                let stop = if run.is_only_one() { Control::end } else { Control::give_up };
+                controls.iter().for_each(stop);
+                is_stopping = true;
             }
             match intervals.recv_timeout(LOOK_EVERY) {
                 Ok((place, interval)) => {
@@ -75,7 +78,7 @@ pub(crate) fn carry_out(
         }
         measuring.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
-    if run.interrupted.load(Relaxed) {
+    if run.interrupted.load(Relaxed) && measured.is_err() {
         return Err(PlanError::Interrupted);
     }
     let (ends, usage) = match measured {

@@ -219,7 +219,7 @@ impl Run<'_> {
     }
 
     /// Whether the plan has no other run: an interrupt keeps what it has measured.
-    fn is_only_one(&self) -> bool {
+    pub(crate) fn is_only_one(&self) -> bool {
         self.plan.points.len() == 1 && self.plan.stop.runs_max == 1
     }
 

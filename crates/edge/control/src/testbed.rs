@@ -117,11 +117,12 @@ pub(crate) trait Testbed {
 /// Nodes of a plan that names none.
 const ENDS: [&str; 2] = [Role::Client.name(), Role::Server.name()];
 
-/// Builds the lab of a plan, or connects to the agents.
+/// Builds the lab of a plan of which earlier processes made `runs_before` runs, or connects to the agents.
 pub(crate) fn open(
     plan: &Plan,
     peer: &Peer,
     emulator_cpu: Option<u32>,
+    runs_before: usize,
 ) -> Result<Box<dyn Testbed>, PlanError> {
     let is_over_links =
         plan.topology.is_some() || plan.points.iter().any(|point| point.link != Link::Loopback);
@@ -133,7 +134,9 @@ pub(crate) fn open(
         Peer::Ends(ends) => Box::new(local::Addresses::of(plan, *ends)?),
         // The launcher places the ranks.
         Peer::Here if plan.testbed == TestbedOfPlan::Mpi => Box::new(local::Loopback),
-        Peer::Here if is_over_links => Box::new(lab::InLab::build(plan, emulator_cpu)?),
+        Peer::Here if is_over_links => {
+            Box::new(lab::InLab::build(plan, emulator_cpu, runs_before)?)
+        }
         Peer::Here => Box::new(local::Loopback),
     })
 }

@@ -26,7 +26,8 @@ impl SwitchPort {
 
     /// Sets the options of the link by which packets arrive at another port; true if this matters here.
     pub fn set_wire(&mut self, from: u16, options: &LinkOptions) -> Result<bool, Invalid> {
-        let wire = options.build_line::<()>(0, "")?.map_or_else(no_wire, |(wire, _)| Ok(wire))?;
+        let wire = options.rate_bps().map(|_| options.line()).transpose()?.flatten();
+        let wire = wire.map_or_else(no_wire, Ok)?;
         let Some(place) = self.wires.get_mut(usize::from(from)) else { return Ok(false) };
         let is_other = std::mem::replace(place, wire) != wire;
         Ok(is_other && matches!(self.forwarding, Forwarding::CutThrough { .. }))

@@ -229,6 +229,23 @@ impl Store {
         self.execute(sql, params![experiment.id, digest])
     }
 
+    /// Replaces the text of an experiment's plan by another one with the same points, which may show them otherwise.
+    pub fn set_plan(
+        &self,
+        experiment: &mut Experiment,
+        file: &str,
+        text: &str,
+        is_quick: bool,
+    ) -> Result<(), StoreError> {
+        let sql =
+            "UPDATE experiment SET plan_file = ?2, plan_text = ?3, is_quick = ?4 WHERE id = ?1";
+        self.execute(sql, params![experiment.id, file, text, is_quick])?;
+        let facts = &mut experiment.facts;
+        (facts.plan_file, facts.plan_text) = (file.to_owned(), text.to_owned());
+        facts.is_quick = is_quick;
+        Ok(())
+    }
+
     /// Marks an experiment as complete.
     pub fn complete(&self, experiment: &Experiment) -> Result<(), StoreError> {
         self.execute("UPDATE experiment SET is_complete = 1 WHERE id = ?1", [experiment.id])

@@ -66,6 +66,18 @@ fn records_come_back_equal_and_in_the_order_of_their_runs() {
 }
 
 #[test]
+fn the_text_of_a_plan_can_be_replaced() {
+    let folder = TempDir::new().unwrap();
+    let store = Store::open(&folder.path().join("s.sqlite")).unwrap();
+    let mut experiment = store.begin("plan", &facts()).unwrap();
+    store.set_plan(&mut experiment, "other.toml", "title = \"u\"", true).unwrap();
+    for facts in [experiment.facts, store.find("plan-1").unwrap().facts] {
+        assert_eq!((&*facts.plan_file, &*facts.plan_text), ("other.toml", "title = \"u\""));
+        assert!(facts.is_quick);
+    }
+}
+
+#[test]
 fn a_run_is_kept_once() {
     let folder = TempDir::new().unwrap();
     let store = Store::open(&folder.path().join("s.sqlite")).unwrap();

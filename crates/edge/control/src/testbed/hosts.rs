@@ -49,7 +49,7 @@ impl Hosts {
         let mut has_relay = nodes.contains_key(RELAY);
         let ways = match &plan.topology {
             Some(named) => {
-                let topology = parse(&named.text)?;
+                let topology = parse(&named.text, plan)?;
                 has_relay |= topology.nodes.contains_key(RELAY);
                 ways(plan, &topology)?
             }

@@ -9,7 +9,7 @@ use fabricmark_host::allow_files;
 use fabricmark_lab::{Backend, Lab, Traffic, Way, Wiring};
 use fabricmark_link::{HostBus, LinkOptions};
 use fabricmark_plan::{Plan, Point, RELAY, Role};
-use fabricmark_units::Nanos;
+use fabricmark_units::{Nanos, Stream};
 use fabricmark_wire::{self as wire, Link};
 
 use super::local::Loopback;
@@ -40,11 +40,16 @@ struct Network {
 }
 
 impl InLab {
-    pub(super) fn build(plan: &Plan, emulator_cpu: Option<u32>) -> Result<Self, PlanError> {
+    /// `runs_before` are those of earlier processes: links do not repeat the losses and delays that these have met.
+    pub(super) fn build(
+        plan: &Plan,
+        emulator_cpu: Option<u32>,
+        runs_before: usize,
+    ) -> Result<Self, PlanError> {
         allow_files();
         let mut topologies = Vec::new();
         if let Some(named) = &plan.topology {
-            topologies.push((None, parse(&named.text)?));
+            topologies.push((None, parse(&named.text, plan)?));
         } else {
             let mut wirings: Vec<Wiring> = Vec::new();
             for point in plan.points.iter().filter(|point| point.link != Link::Loopback) {
@@ -67,9 +72,13 @@ impl InLab {
                 topologies.push((Some(wiring), topology));
             }
         }
+        let seed = match runs_before {
+            0 => plan.seed,
+            runs => Stream::new(plan.seed, &format!("links after {runs} runs")).next_u64(),
+        };
         let build = |(wiring, topology)| {
             let ways = ways(plan, &topology)?;
-            let lab = Lab::build(topology, plan.seed, emulator_cpu)?;
+            let lab = Lab::build(topology, seed, emulator_cpu)?;
             Ok(Network { wiring, lab, ways })
         };
         let networks = topologies.into_iter().map(build).collect::<Result<_, PlanError>>()?;

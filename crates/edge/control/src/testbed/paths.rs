@@ -21,8 +21,12 @@ pub(crate) fn way(topology: &Topology, spec: &PathSpec) -> Option<Way> {
     }
 }
 
-pub(super) fn parse(text: &str) -> Result<Topology, PlanError> {
-    Topology::parse(text).map_err(|error| PlanError::Input(error.to_string()))
+/// The topology of a plan, whose traces have been read.
+pub(super) fn parse(text: &str, plan: &Plan) -> Result<Topology, PlanError> {
+    let mut read = |name: &str| {
+        plan.link_traces.get(name).cloned().ok_or_else(|| "it was not read".to_owned())
+    };
+    Topology::parse_with(text, &mut read).map_err(|error| PlanError::Input(error.to_string()))
 }
 
 /// The paths between the ends of a plan's points.

@@ -63,6 +63,10 @@ pub fn reflect_datagrams(socket: &UdpSocket, guard: &Guard, stop: &AtomicBool) -
                 }
             }
             let (peer, heard_ns) = peers.entry(client).or_default();
+            // Another measurement from the same port.
+            if arrived_ns - *heard_ns >= FORGOTTEN_AFTER_NS {
+                *peer = Peer::default();
+            }
             *heard_ns = arrived_ns;
             peer.on_apdu(&apdu, arrived_ns);
             let answer = peer.send(now_ns()).emit(length == APDU_PADDED_BYTES);

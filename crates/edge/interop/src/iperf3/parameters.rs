@@ -35,11 +35,14 @@ pub(super) fn of(directions: &[&Prepare]) -> Result<Parameters, Failure> {
     let counts_ns = prepare.duration_ns.0.saturating_sub(prepare.omit_ns.0);
     // The client itself ends the test, and the server does not expect the end before this time.
     let time_s = u32::try_from(counts_ns.div_ceil(Nanos::from_secs(1).0)).unwrap_or(u32::MAX);
-    // iperf3 sets both buffers of the server to one value: use the buffer of the direction that carries data.
+    // iperf3 sets both buffers of the server to one value: use the buffer of the direction that carries data. It fails if
+    // its kernel grants less (iperf_udp_buffercheck), so a default that nobody asked for is left out.
+    let default = point.transport.traits().receive_buffer;
+    let receive_buffer = point.receive_buffer.filter(|_| point.receive_buffer != default);
     let buffer = match (is_bidirectional, is_reverse) {
-        (true, _) => point.send_buffer.max(point.receive_buffer),
+        (true, _) => point.send_buffer.max(receive_buffer),
         (_, true) => point.send_buffer,
-        (_, false) => point.receive_buffer,
+        (_, false) => receive_buffer,
     };
     let window = u32::try_from(buffer.map_or(0, |Bytes(bytes)| bytes));
     Ok(Parameters {
@@ -95,6 +98,8 @@ fn check_stream(point: &Point) -> Result<(), Failure> {
         ("threads", point.threads.is_some_and(|threads| threads > 1)),
         ("pacing_rate in reverse", is_reverse && point.pacing_rate.is_some()),
         ("cork in reverse", is_reverse && point.cork == Some(true)),
+        ("window", point.window.is_some()),
+        ("notsent_lowat in reverse", is_reverse && point.notsent_lowat.is_some()),
     ] {
         if is_set {
             return Err(cannot(format!("{name}: leave it out")));
@@ -175,6 +180,16 @@ mod tests {
             ..Parameters::default()
         };
         assert_eq!(parameters, Ok(expected));
+    }
+
+    #[test]
+    fn a_server_is_asked_for_a_buffer_only_if_the_user_asked() {
+        let window = |levels: &str| {
+            let levels = format!("pattern=stream,transport=udp,payload=1000,{levels}");
+            parameters(&levels).unwrap().window_bytes
+        };
+        assert_eq!(window("direction=forward"), 0);
+        assert_eq!(window("direction=forward,receive_buffer=65536"), 65_536);
     }
 
     #[test]

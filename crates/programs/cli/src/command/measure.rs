@@ -307,6 +307,16 @@ fn plan(options: &Measure, levels: &Where, target: &Target) -> Result<Plan, Fail
     if let Some(name) = target.name() {
         let link = plan.points[0].link;
         plan = plan.to_host(&name, Some(link))?;
+        // That has removed them, and joined the settings that differed only in them.
+        let is_of_link =
+            |factor: &&Factor| **factor == Factor::Link || factor.spec().section == Section::Link;
+        let mut factors = variants.iter().chain([&given]).flat_map(Where::keys);
+        if let Some(factor) = factors.find(is_of_link) {
+            return Err(Failure::input(format!(
+                "{factor} cannot be set between hosts: use a lab, or leave it out{}",
+                if *factor == Factor::Link { " (--link describes the network)" } else { "" }
+            )));
+        }
     }
     Ok(plan)
 }

@@ -268,8 +268,13 @@ fn begin_or_resume(job: &Job<'_>, plan: &Plan, store: &Store) -> Result<Experime
     let Job { file, text, command, again, how, .. } = job;
     let digest = plan.digest();
     if !how.fresh
-        && let Some(experiment) = kept(store, &digest)?
+        && let Some(mut experiment) = kept(store, &digest)?
     {
+        let facts = &experiment.facts;
+        if facts.plan_text != *text || facts.is_quick != how.quick {
+            // Its tables and charts may have changed.
+            store.set_plan(&mut experiment, &file.display().to_string(), text, how.quick)?;
+        }
         let runs = store.records(&experiment)?.len();
         if experiment.is_complete {
             note!(

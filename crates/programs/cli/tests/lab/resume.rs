@@ -6,7 +6,7 @@ use std::path::Path;
 use fabricmark_plan::{Outcome as RunOutcome, Outcomes, Size, block, parse};
 use fabricmark_record::Outcome;
 
-use crate::support::{Bench, PLAN, POINTS, bench, expect, signal, stderr};
+use crate::support::{Bench, PLAN, POINTS, bench, expect, signal, stderr, stdout};
 
 /// Asserts that the records are in the order of an uninterrupted experiment with this plan.
 fn assert_in_order(bench: &Bench, plan: &str) {
@@ -98,6 +98,12 @@ fn a_finished_plan_is_shown_and_measured_anew_only_on_request() {
     let again = bench.run(&["run", "plan.toml"]);
     let all = format!("already has all {} runs", bench.records().len());
     expect(&again, 0, &[&all, "--fresh"]);
+    // Its title is no part of the experiment.
+    let titled = PLAN.replace("runs = 3", "runs = 2").replace("\"test\"", "\"Another title\"");
+    bench.plan(&titled);
+    bench.carries_out(&["run", "plan.toml"], &[&all]);
+    let shown = bench.run(&["report", "plan-1"]);
+    assert!(stdout(&shown).contains("Another title"), "{}", stderr(&shown));
     bench.carries_out(&["run", "plan.toml", "--fresh"], &["plan-2:"]);
 }
 
