@@ -1,11 +1,14 @@
 //! The answer in sentences: how many rows differ, by how much, and the minimum detectable effect.
 
-use fabricmark_plan::{Compare, Limit};
+use std::collections::BTreeMap;
+
+use fabricmark_plan::{Compare, Figure, Limit};
 use fabricmark_stats::{Comparison, Verdict};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Experiment;
+use crate::cell::Cell;
 use crate::number::{count, fixed, percent, share};
 use crate::table::{Change, Group, TableView};
 use crate::{label, notes, short};
@@ -61,13 +64,14 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
         all.push(Answer::remark("And", text));
     }
     all.splice(0..0, in_short);
-    if e.quick && !e.plan.stop.decides {
-        let duration = e.plan.duration_ns.as_secs_f64();
-        let runs = e.plan.stop.runs_max;
+    let inconclusive = inconclusive(e, tables);
+    if e.quick && !e.plan.stop.decides && inconclusive > 0 {
         let text = format!(
-            "{} of {duration} s leave many comparisons inconclusive; run the full plan to decide \
-             them.",
-            count(runs, "run")
+            "{} inconclusive after {} of {} s; run the full plan to decide {}.",
+            are(inconclusive, "comparison"),
+            count(e.plan.stop.runs_max, "run"),
+            e.plan.duration_ns.as_secs_f64(),
+            if inconclusive == 1 { "it" } else { "them" },
         );
         all.push(Answer::remark("Quick look", text));
     }
@@ -77,6 +81,18 @@ pub(crate) fn answers(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Vec<Answe
         all.push(Answer::remark("Incomplete", undecided.unwrap_or_else(missing)));
     }
     all
+}
+
+/// Number of inconclusive comparisons of means in all tables.
+fn inconclusive(e: &Experiment<'_>, tables: &[TableView<'_>]) -> usize {
+    let changes = e.plan.compare.iter().flat_map(|compare| of_means(tables, compare));
+    let found = changes.filter_map(|change| change.comparison.as_ref());
+    found.filter(|found| found.verdict == Verdict::Inconclusive).count()
+}
+
+/// `1 comparison is`, `2 comparisons are`.
+fn are(number: usize, noun: &str) -> String {
+    count(number, noun) + if number == 1 { " is" } else { " are" }
 }
 
 /// Changes of means between one pair of levels, in all tables.
@@ -93,15 +109,36 @@ pub(crate) fn of_means<'a>(
     })
 }
 
-/// Number of undecided comparisons, and estimated duration of the runs that they need. `None` if there is none. A
-/// comparison of which a run has the value 0 does not count: more runs cannot decide it.
+/// Changes of the figures that decide when the plan ends, each once.
+fn deciding<'a>(tables: &'a [TableView<'_>]) -> Vec<&'a Change> {
+    let mut found = BTreeMap::new();
+    for table in tables {
+        for row in table.groups.iter().flat_map(|group| &group.rows) {
+            for (&compare, change) in table.compared.iter().zip(&row.changes) {
+                let is_baseline =
+                    |cell: &&Cell<'_>| cell.point.has(compare.factor, &compare.baseline);
+                let Some(cell) = row.cells.iter().flatten().find(is_baseline) else { continue };
+                let decides = match (table.spec.figure, Figure::deciding(cell.point)) {
+                    (Figure::HalfRtt, Figure::Rtt) => true,
+                    (shown, deciding) => shown == deciding,
+                };
+                if decides {
+                    found.insert((label::against(compare), cell.point.key()), change);
+                }
+            }
+        }
+    }
+    found.into_values().collect()
+}
+
+/// Number of undecided comparisons, and estimated duration of the runs that they need. `None` if there is none.
 fn undecided(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Option<String> {
     let rule = &e.plan.stop;
     let (mut runs, mut left) = (0.0, 0);
-    let changes = e.plan.compare.iter().flat_map(|compare| of_means(tables, compare));
-    for change in changes.filter(|change| !change.has_zeros()) {
+    for change in deciding(tables).into_iter().filter(|change| change.is_open) {
         let (n, needed) = match &change.comparison {
             None => (0, rule.runs_min as f64),
+            Some(found) if found.change.n >= rule.runs_max => continue,
             // A verdict before the first check of the rule may still change.
             Some(found) if found.change.n < rule.runs_min => (found.change.n, rule.runs_min as f64),
             Some(found) if found.verdict == Verdict::Inconclusive => {
@@ -119,7 +156,7 @@ fn undecided(e: &Experiment<'_>, tables: &[TableView<'_>]) -> Option<String> {
         format!(
             "{} undecided; run the same command, without --fresh, to continue. That takes at least {minutes} min \
              (--budget).",
-            count(left, "comparison") + if left == 1 { " is" } else { " are" },
+            are(left, "comparison"),
         )
     })
 }
@@ -167,7 +204,9 @@ fn of_group(
     parts.extend(part(Verdict::Inconclusive, "inconclusive"));
     if let Some(first) = parts.first_mut() {
         *first = match is_decided {
-            true => format!("{candidate} is {first}"),
+            true => {
+                format!("{candidate} {} {first}", label::verb(compare.factor, &compare.candidate))
+            }
             false => format!("{candidate} against {baseline} is {first}"),
         };
     }

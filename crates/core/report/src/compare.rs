@@ -122,7 +122,7 @@ pub fn compare(
         .collect();
     holm(rows.iter_mut().filter_map(|row| row.change.comparison.as_mut()));
     let gate_share = gate.map_or(0.0, |share| share.0);
-    let gate = match judge(&rows, gate_share) {
+    let gate = match judge(&rows, gate.map(|share| share.0)) {
         // A point that the candidate lacks may be worse.
         GateResult::Pass if a.keys().any(|key| !shared.contains(key)) => GateResult::Inconclusive,
         gate => gate,
@@ -159,12 +159,10 @@ fn compared(key: &str, a: &Runs<'_>, b: &Runs<'_>, confidence: f64) -> ComparedP
     }
 }
 
-fn judge(rows: &[ComparedPoint], gate: f64) -> GateResult {
+fn judge(rows: &[ComparedPoint], gate: Option<f64>) -> GateResult {
     let is_worse = |row: &ComparedPoint| {
         row.change.comparison.as_ref().is_some_and(|comparison| {
-            if gate == 0.0 {
-                return comparison.verdict == Verdict::Slower;
-            }
+            let Some(gate) = gate else { return comparison.verdict == Verdict::Slower };
             let is_significant = comparison.p_adjusted < 1.0 - comparison.change.confidence;
             // A tie band wider than the gate excuses nothing.
             let is_beyond = comparison.change.interval.is_some_and(|interval| {
@@ -178,9 +176,7 @@ fn judge(rows: &[ComparedPoint], gate: f64) -> GateResult {
         let Some(comparison) = &row.change.comparison else {
             return true;
         };
-        if gate == 0.0 {
-            return comparison.verdict == Verdict::Inconclusive;
-        }
+        let Some(gate) = gate else { return comparison.verdict == Verdict::Inconclusive };
         comparison.change.interval.is_none_or(|interval| {
             let better = comparison.better;
             loss(better, interval.low).max(loss(better, interval.high)) > gate

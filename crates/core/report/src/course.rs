@@ -73,7 +73,12 @@ impl Line {
         let time = |seconds| number::fixed(seconds, 3);
         let left_out = if span.to_s <= self.left_out_s { "\nnot counted" } else { "" };
         let (from, to) = (time(span.from_s), time(span.to_s));
-        let value = number::fixed(span.value, if span.value < 100.0 { 2 } else { 0 });
+        let decimals = match span.value {
+            value if value >= 100.0 => 0,
+            value if value >= 1.0 || value == 0.0 => 2,
+            value => (1.0 - value.log10().floor()).clamp(2.0, 6.0) as usize,
+        };
+        let value = number::fixed(span.value, decimals);
         format!("{}\n{from} to {to} s\n{value} {unit}{left_out}", self.label)
     }
 }

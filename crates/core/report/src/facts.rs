@@ -267,9 +267,10 @@ fn runs(e: &Experiment<'_>) -> String {
     }
     let state = if e.planned_complete { "" } else { ", more planned" };
     format!(
-        "{} counted ({}), {warm_ups} warm-ups, {skipped} skipped, {invalid} invalid{state}",
+        "{} counted ({}), {}, {skipped} skipped, {invalid} invalid{state}",
         fixed(f64::from(completed), 0),
-        span(time)
+        span(time),
+        count(warm_ups, "warm-up")
     )
 }
 

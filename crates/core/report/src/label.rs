@@ -20,6 +20,12 @@ pub(crate) fn level(factor: Factor, level: &str) -> String {
     }
 }
 
+/// The verb after a level in a heading: `IPv6 is`, `4 flows are`.
+pub(crate) fn verb(factor: Factor, level: &str) -> &'static str {
+    let is_plural = factor.spec().shown.ends_with('s') && level != "1" && !level.is_empty();
+    if is_plural { "are" } else { "is" }
+}
+
 /// `IPv6 against IPv4`
 pub(crate) fn against(compare: &Compare) -> String {
     let [candidate, baseline] =
@@ -166,9 +172,9 @@ pub(crate) fn judged(comparison: &Comparison) -> String {
     }
 }
 
-/// Whether the interval of a change excludes zero.
+/// Whether a change is significant after Holm's correction.
 fn differs(comparison: &Comparison) -> bool {
-    comparison.change.interval.is_some_and(|interval| interval.low > 0.0 || interval.high < 0.0)
+    comparison.p_adjusted < 1.0 - comparison.change.confidence
 }
 
 /// `CPU of server, 97 % of the time its processor was busy`.
@@ -204,5 +210,7 @@ mod tests {
         assert_eq!(level(Factor::Window, ""), "no window");
         assert_eq!(level(Factor::Flows, "1"), "1 flow");
         assert_eq!(level(Factor::Flows, "2"), "2 flows");
+        assert_eq!([verb(Factor::Flows, "1"), verb(Factor::Flows, "2")], ["is", "are"]);
+        assert_eq!(verb(Factor::Family, "6"), "is");
     }
 }

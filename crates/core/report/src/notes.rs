@@ -123,10 +123,16 @@ fn kind(warning: &Warning) -> String {
 /// Tables without comparisons have a column for it.
 fn limited(group: &Group<'_>) -> Option<String> {
     let by = limited_by(group.cells()).filter(|_| group.is_compared())?;
-    Some(format!("{}: {by}", group.title))
+    Some(of_group(group, &by))
 }
 
-/// `limited by the wire in 6 of 9 cells, the CPU of client in 2, unknown in 1`; `None` if unknown for all cells.
+/// A note about a group, headed by its title if it has one.
+fn of_group(group: &Group<'_>, text: &str) -> String {
+    if group.title.is_empty() { text.to_owned() } else { format!("{}: {text}", group.title) }
+}
+
+/// `limited by the wire in 6 of 9 cells, the CPU of client in 2, unknown in 1`, unknown last; `None` if it is unknown for
+/// all cells.
 pub(crate) fn limited_by<'a>(cells: impl Iterator<Item = &'a Cell<'a>>) -> Option<String> {
     let cells: Vec<&Cell<'_>> = cells.filter(|cell| cell.estimate.is_some()).collect();
     if cells.iter().all(|cell| cell.bottleneck.is_none()) {
@@ -138,7 +144,7 @@ pub(crate) fn limited_by<'a>(cells: impl Iterator<Item = &'a Cell<'a>>) -> Optio
     let mut names: Vec<String> = cells.iter().map(name).collect();
     names.sort();
     let mut same: Vec<&[String]> = names.chunk_by(|a, b| a == b).collect();
-    same.sort_by_key(|same| Reverse(same.len()));
+    same.sort_by_key(|same| (same[0] == label::UNKNOWN, Reverse(same.len())));
     if let [only] = same.as_slice() {
         return Some(format!("limited by {}", only[0]));
     }
@@ -155,14 +161,18 @@ fn loss(group: &Group<'_>) -> Option<String> {
     let worst = losses.iter().map(|loss| loss.share()).fold(0.0, f64::max);
     let sum = Loss::sum(losses.iter().copied());
     (sum.drops.lost > 0).then(|| {
-        format!(
-            "{}: {} lost in {}, at most {} % of those sent ({})",
-            group.title,
+        let most = share(worst);
+        let most = match most.strip_prefix('<') {
+            Some(limit) => format!("less than{limit}"),
+            None => format!("at most {most}"),
+        };
+        let text = format!(
+            "{} lost in {}, {most} % of those sent ({})",
             count(usize::try_from(sum.drops.lost).unwrap_or(usize::MAX), "datagram"),
             count(losses.len(), "cell"),
-            share(worst),
             sum.places()
-        )
+        );
+        of_group(group, &text)
     })
 }
 
@@ -180,10 +190,10 @@ fn correlation(spec: &Table, group: &Group<'_>, runs: &ByPoint<'_>) -> Option<St
         })
         .collect();
     let (row, worst) = correlated.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some(format!(
-        "{}: in {} consecutive runs are correlated (lag 1: {worst:.2} at {row}): the intervals of \
-         these means are too narrow",
-        group.title,
+    let text = format!(
+        "in {} consecutive runs are correlated (lag 1: {worst:.2} at {row}): the intervals of these \
+         means are too narrow",
         count(correlated.len(), "cell"),
-    ))
+    );
+    Some(of_group(group, &text))
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use fabricmark_plan::{Figure, Unit};
-use fabricmark_stats::{Estimate, Interval};
+use fabricmark_stats::{Comparison, Estimate, Interval};
 
 /// The unit in which a table or a chart prints a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -125,7 +125,9 @@ fn decimals(half_width: Option<f64>, value: f64) -> usize {
         _ => (value.abs(), 4.0),
     };
     if size > 0.0 && size.is_finite() {
-        (digits - 1.0 - size.log10().floor()).clamp(0.0, 3.0) as usize
+        // A loss of one in a million is 0.0001 %.
+        let most = if value.abs() < 0.1 { 7.0 } else { 3.0 };
+        (digits - 1.0 - size.log10().floor()).clamp(0.0, most) as usize
     } else {
         0
     }
@@ -153,19 +155,43 @@ pub fn bit_rate(bps: f64) -> String {
     format!("{} {prefix}bit/s", (100.0 * bps / unit).round() / 100.0)
 }
 
-/// A fraction as percent without the sign: `94.1`.
+/// A fraction as percent without the sign: `94.1`, `< 0.001`.
 pub(crate) fn share(fraction: f64) -> String {
-    fixed(fraction * 100.0, if fraction < 0.001 { 3 } else { 1 })
+    let percent = fraction * 100.0;
+    if 0.0 < percent && percent < 0.000_5 {
+        return "<\u{a0}0.001".to_owned();
+    }
+    fixed(percent, if percent < 0.1 { 3 } else { 1 })
 }
 
 /// Formats a change, given as a fraction.
 pub(crate) fn change(change: &Estimate) -> Written {
+    beside(change, &[0.0])
+}
+
+/// Formats the change of a comparison.
+pub(crate) fn compared(found: &Comparison) -> Written {
+    beside(&found.change, &[0.0, found.tie_band, -found.tie_band])
+}
+
+/// Formats a change with enough decimals, at most three, that no bound looks like one of these limits, on which verdicts
+/// depend, unless it is the limit.
+fn beside(change: &Estimate, limits: &[f64]) -> Written {
     let half_width = change.half_width().unwrap_or(change.value.abs()) * 100.0;
-    let decimals = match half_width {
+    let least = match half_width {
         width if width >= 10.0 => 0,
         width if width >= 0.095 => 1,
         _ => 2,
     };
+    let bounds = change.interval.map_or([0.0; 2], |interval| [interval.low, interval.high]);
+    let is_told = |bound: f64, limit: f64, decimals: usize| {
+        let [bound_text, limit_text] = [bound, limit].map(|share| signed(share * 100.0, decimals));
+        bound == limit || bound_text != limit_text
+    };
+    let are_told = |decimals: &usize| {
+        bounds.iter().all(|&bound| limits.iter().all(|&limit| is_told(bound, limit, *decimals)))
+    };
+    let decimals = (least..=3).find(are_told).unwrap_or(least);
     Written {
         value: format!("{} %", signed(change.value * 100.0, decimals)),
         spread: change.interval.map_or_else(
@@ -219,6 +245,8 @@ mod tests {
         ] {
             assert_eq!(estimate(&of(value, Some(width)), unit).to_string(), expected);
         }
+        let loss = Scale::of(Figure::Loss);
+        assert_eq!(estimate(&of(1e-6, Some(2e-7)), loss).to_string(), "0.000100 ± 0.000020");
     }
 
     #[test]
@@ -249,6 +277,9 @@ mod tests {
             (0.0031, 0.0004, "+0.31 % [+0.27, +0.35]"),
             (-0.24, 0.12, "−24 % [−36, −12]"),
             (0.0, 0.01, "0.0 % [−1.0, +1.0]"),
+            // Below 0, and 0 itself.
+            (-0.124, 0.12, "−12.4 % [−24.4, −0.4]"),
+            (-0.12, 0.12, "−12 % [−24, 0]"),
         ] {
             assert_eq!(change(&of(value, Some(width))).to_string(), expected);
         }

@@ -6,7 +6,7 @@ use std::fmt::{self, Display, Formatter};
 use fabricmark_plan::{Figure, Point};
 use fabricmark_record::{Bottleneck, INVALID_SHARE_MAX, Outcome, Record};
 
-use fabricmark_stats::Sample;
+use fabricmark_stats::{Sample, StopRule};
 
 use crate::number::count;
 
@@ -133,6 +133,12 @@ impl<'a> Runs<'a> {
             Outcome::Invalid(reason) => Some(reason.as_str()),
             Outcome::Completed | Outcome::Skipped(_) => None,
         })
+    }
+
+    /// Whether the point was given up: it was skipped, or has too many invalid runs (rule 3 of the order of runs).
+    pub(crate) fn is_given_up(&self, rule: &StopRule) -> bool {
+        let is_skipped = |record: &&Record| matches!(record.outcome, Outcome::Skipped(_));
+        self.failed.iter().any(is_skipped) || self.invalid().count() > rule.runs_min.max(2)
     }
 
     /// Share of invalid runs.

@@ -1,7 +1,7 @@
 //! The answer in one sentence: where two levels differ, by how much, and how much of it the wire explains.
 
-use fabricmark_plan::{Compare, Factor};
-use fabricmark_stats::{Better, Comparison, Verdict};
+use fabricmark_plan::{Compare, Factor, Unit};
+use fabricmark_stats::{Comparison, Verdict};
 
 use crate::answer::{at_ceilings, of_means, sentence};
 use crate::label;
@@ -22,7 +22,8 @@ pub(crate) fn in_short(tables: &[TableView<'_>], compare: &Compare) -> Option<St
         tables.iter().filter_map(|table| of_table(table, compare)).collect();
     let differ = match of_tables.is_empty() {
         true => format!(
-            "no table shows a difference between {candidate} and {baseline} in most of its rows"
+            "between {candidate} and {baseline} no table of means differs in one direction in most of its \
+             rows"
         ),
         false => format!("with {candidate} instead of {baseline}: {}", of_tables.join("; ")),
     };
@@ -69,12 +70,12 @@ fn difference(table: &TableView<'_>, changes: &[&Change]) -> Option<String> {
     if 2 * other.len() <= changes.len() || other.iter().any(|&change| (change < 0.0) != falls) {
         return None;
     }
-    let (better, _) = table.spec.figure.judged_by();
-    let word = match (better, falls) {
-        (Better::Higher, true) => "less",
-        (Better::Higher, false) => "more",
-        (Better::Lower, true) => "shorter",
-        (Better::Lower, false) => "longer",
+    let is_time = matches!(table.spec.figure.spec().unit, Unit::Nanos);
+    let word = match (is_time, falls) {
+        (false, true) => "less",
+        (false, false) => "more",
+        (true, true) => "shorter",
+        (true, false) => "longer",
     };
     let low = other.iter().map(|change| change.abs()).fold(f64::MAX, f64::min);
     let high = other.iter().map(|change| change.abs()).fold(0.0, f64::max);
@@ -100,7 +101,8 @@ fn beside_ceilings(changes: &[&Change]) -> String {
     if 2 * reached <= rows {
         return String::new();
     }
-    format!(" ({reached} of {rows} rows reach their ceilings, which differ by {words})")
+    let those = if rows == 1 { "both".to_owned() } else { format!("{reached} of {rows} rows") };
+    format!(" ({those} reach their ceilings, which differ by {words})")
 }
 
 /// `a, b and c`

@@ -48,6 +48,8 @@ pub struct Change {
     pub comparison: Option<Comparison>,
     /// Why a comparison of existing runs is withheld.
     pub withheld: Option<Withheld>,
+    /// Whether further runs may change the verdict: the plan has both points, neither was given up, and no run has 0.
+    pub is_open: bool,
     /// Change of the limits; `None` if one of the points has no limit.
     pub of_limits: Option<LimitChange>,
     /// Whether the change over rounds of slices is outside the interval of the change of whole runs: disturbed slices
@@ -92,7 +94,9 @@ impl Change {
         let is_beyond_means = wholes.zip(found.as_ref()).is_some_and(is_beyond);
         let withheld = a.withheld(b).or_else(|| a.zeros(b, figure));
         let comparison = found.filter(|_| withheld.is_none());
-        Self { comparison, withheld, of_limits, is_beyond_means }
+        let has_zeros = matches!(withheld, Some(Withheld::Zeros { .. }));
+        let is_open = !has_zeros && !a.is_given_up(rule) && !b.is_given_up(rule);
+        Self { comparison, withheld, is_open, of_limits, is_beyond_means }
     }
 
     /// Compares the deciding figures of all runs as independent samples.
@@ -117,7 +121,7 @@ impl Change {
     /// The change, and the verdict or why there is none.
     pub(crate) fn written(&self) -> [String; 2] {
         match &self.comparison {
-            Some(found) => [number::change(&found.change).to_string(), label::judged(found)],
+            Some(found) => [number::compared(found).to_string(), label::judged(found)],
             None => [String::new(), self.reason().unwrap_or_default()],
         }
     }

@@ -97,7 +97,7 @@ fn columns(table: &TableView<'_>, group: &Group<'_>) -> Vec<Column> {
     for (place, compare) in table.compared.iter().enumerate() {
         let cell = |row: &Row<'_>| match &row.changes[place] {
             Change { comparison: Some(comparison), .. } => {
-                let Written { value, spread } = number::change(&comparison.change);
+                let Written { value, spread } = number::compared(comparison);
                 [value, spread, label::judged(comparison)]
             }
             change => {

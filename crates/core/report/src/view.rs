@@ -43,8 +43,7 @@ struct Axes<'a> {
 
 impl<'a> Axes<'a> {
     fn of(plan: &'a Plan, spec: &Table, points: &[&Point]) -> Self {
-        let compared_factor =
-            plan.compare.iter().map(|c| c.factor).find(|factor| spec.columns.contains(factor));
+        let compared_factor = spec.compared(plan.compare.iter().map(|compare| compare.factor));
         let mut used = spec.columns.clone();
         used.extend(&spec.rows);
         let mut groups = select::missing_factors(points, &used);
@@ -98,10 +97,19 @@ impl<'a> Axes<'a> {
                     .compared
                     .iter()
                     .map(|compare| {
-                        let of = |side| runs.get(at(&levels, side)?);
-                        let both = of(&compare.baseline).zip(of(&compare.candidate));
-                        let change = |(a, b)| Change::paired(a, b, spec.figure, &plan.stop);
-                        both.map(change).unwrap_or_default()
+                        let both = [&compare.baseline, &compare.candidate];
+                        let [Some(a), Some(b)] = both.map(|side| at(&levels, side)) else {
+                            return Change::default();
+                        };
+                        match runs.get(a).zip(runs.get(b)) {
+                            Some((a, b)) => Change::paired(a, b, spec.figure, &plan.stop),
+                            None => {
+                                let runs = [a, b].map(|point| runs.get(point));
+                                let mut known = runs.into_iter().flatten();
+                                let is_open = !known.any(|runs| runs.is_given_up(&plan.stop));
+                                Change { is_open, ..Change::default() }
+                            }
+                        }
                     })
                     .collect(),
                 published: side

@@ -19,7 +19,7 @@
   };
 
   for (const chart of document.querySelectorAll(".fm-chart")) {
-    const all = () => [...chart.querySelectorAll(".fm-series:not(.fm-off) .fm-point")];
+    const all = () => [...chart.querySelectorAll(".fm-point")].filter((point) => !point.closest(".fm-off"));
     const enter = (point) => {
       for (const other of chart.querySelectorAll(".fm-point")) other.setAttribute("tabindex", "-1");
       if (point) point.setAttribute("tabindex", "0");

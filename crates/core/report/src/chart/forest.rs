@@ -151,7 +151,7 @@ fn ends(found: &Comparison) -> [f64; 2] {
 }
 
 fn row(out: &mut String, axis: &Axis, y: f64, label: &str, found: &Comparison) {
-    let tip = format!("{label}: {} {}", number::change(&found.change), label::judged(found));
+    let tip = format!("{label}: {} {}", number::compared(found), label::judged(found));
     let (class, shape) = look(found.verdict);
     let left = axis.left;
     let _ = write!(

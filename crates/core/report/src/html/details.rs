@@ -78,7 +78,7 @@ fn change_details(row: &Row<'_>) -> Vec<Detail> {
         vec![
             ("row", row.label.clone()),
             ("pairs", found.change.n.to_string()),
-            ("change", number::change(&found.change).to_string()),
+            ("change", number::compared(found).to_string()),
             ("verdict", found.verdict.to_string()),
             ("p (paired t)", number::probability(found.p_t)),
             ("p (Wilcoxon)", number::probability(found.p_rank)),

@@ -206,7 +206,7 @@ fn change_part(change: &Change) -> CellPart {
             ..CellPart::default()
         };
     };
-    let written = number::change(&comparison.change);
+    let written = number::compared(comparison);
     CellPart {
         title: format!(
             "{}; Holm p {}",

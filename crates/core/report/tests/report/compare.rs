@@ -48,6 +48,8 @@ fn a_loss_within_the_tie_band_fails_a_narrower_gate_and_one_that_the_gate_is_ins
             .any(|row| row.change.comparison.as_ref().is_some_and(|found| found.verdict == verdict))
     };
     assert!(is_tie(fabricmark_stats::Verdict::Same));
+    // Any loss at all.
+    assert_eq!(against(&scaled(0.985), Some(0.0)).gate, GateResult::Worse);
     assert_eq!(against(&scaled(0.9), Some(0.1)).gate, GateResult::Inconclusive);
 }
 

@@ -201,8 +201,6 @@ fn a_plan_without_a_comparison_says_what_was_reached_and_what_limited_it() {
             "TCP goodput, ethernet:1G (emulated): 99.9\u{a0}% of the ceiling; limited by the wire.",
             "TCP latency, ethernet:1G (emulated): 1.1 to 10.5 times the floor.",
             "TCP tail: 1.7 to 17.2 times the floor.",
-            "Quick look: 5 runs of 0.4 s leave many comparisons inconclusive; run the full plan to \
-             decide them.",
         ]
     );
     let headings = found.lines().filter(|line| line.contains("limited by  "));
