@@ -148,9 +148,13 @@ async fn closed_loop(
     samples: mpsc::UnboundedSender<Sample>,
 ) {
     let mut visitor = Visitor::new(load, number);
+    // By how much the think times so far were too long: tokio's timers have whole milliseconds.
+    let mut excess = Duration::ZERO;
     loop {
         let request = visitor.next(began);
-        let think = Duration::from(request.think);
+        let planned = Duration::from(request.think);
+        let think = planned.saturating_sub(excess);
+        let slept = Instant::now();
         if began.elapsed() + think >= load.duration() {
             return;
         }
@@ -158,6 +162,7 @@ async fn closed_loop(
             () = tokio::time::sleep(think) => {}
             _ = cancelled.wait_for(|is_cancelled| *is_cancelled) => return,
         }
+        excess = (excess + slept.elapsed()).saturating_sub(planned);
         let sample = visitor.visit(&request, began, began.elapsed()).await;
         let _ = samples.send(sample);
     }
@@ -183,10 +188,13 @@ async fn open_loop(
         if at.max(began.elapsed()) >= load.duration() {
             return;
         }
+        let is_early = began.elapsed() < at;
         tokio::select! {
             () = tokio::time::sleep_until((began + at).into()) => {}
             _ = cancelled.wait_for(|is_cancelled| *is_cancelled) => return,
         }
+        // A timer that is late is no response time; a schedule that is behind is.
+        let from = if is_early { began.elapsed() } else { at };
         // If all are under way, the response time includes the wait for one of them.
         let visitor = tokio::select! {
             visitor = freed.recv() => visitor,
@@ -197,7 +205,7 @@ async fn open_loop(
         let (free, samples) = (free.clone(), samples.clone());
         tokio::spawn(async move {
             let request = visitor.next(began);
-            let sample = visitor.visit(&request, began, at).await;
+            let sample = visitor.visit(&request, began, from).await;
             let _ = samples.send(sample);
             let _ = free.send(visitor);
         });

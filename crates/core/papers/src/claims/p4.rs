@@ -68,8 +68,8 @@ pub static CLAIMS: &[Claim] = &[
     claim(
         "P4-09",
         "Soft RoCE has the higher throughput for long messages.",
-        "s > e at the longest message; the ceiling of TCP is higher there, so a gain would come \
-         from the hosts",
+        "s > e at every message from 64 KiB on; the ceiling of TCP is higher there, so a gain \
+         would come from the hosts",
         Networks(long_messages),
     ),
 ];

@@ -251,7 +251,10 @@ pub async fn confirm(mut post: Post) -> Result<Response, PageError> {
     let order = match placed_before(context).await? {
         Some(order) => order,
         None => match place_order(context, id, &payment).await {
-            // Sent twice at once: the other one came first.
+            // Sent twice at once: the other one came first, and may have emptied the cart.
+            Err(PageError::EmptyCart) => {
+                placed_before(context).await?.ok_or(PageError::EmptyCart)?
+            }
             Err(PageError::Database(error)) if is_duplicate(&error) => {
                 placed_before(context).await?.ok_or(PageError::EmptyCart)?
             }
