@@ -126,6 +126,13 @@ fn each_pattern_yields_its_figure_in_json_that_follows_the_schema() {
     }
 }
 
+/// The first valid run; a single run that is invalid, of a busy machine, is repeated.
+fn completed(answer: &Value) -> &Value {
+    let mut records = answer["records"].as_array().unwrap().iter();
+    let is_completed = |record: &&Value| record["outcome"]["kind"] == "completed";
+    records.find(is_completed).unwrap_or(&answer["records"][0])
+}
+
 /// Asserts that a figure follows from the counts of its end, that the kernel carried these bytes, and that rate and RTT of
 /// a closed loop follow from each other (Little's law).
 fn assert_counted(line: &str, record: &Record, figure: Figure, in_flight: Option<f64>) {
@@ -148,8 +155,10 @@ fn assert_counted(line: &str, record: &Record, figure: Figure, in_flight: Option
     assert!((found / expected - 1.0).abs() < 1e-9, "{line}: {found} instead of {expected}");
     if let Some(in_flight) = in_flight {
         let found = calls / seconds * value(Figure::Rtt) / 1e9;
-        // The client prepares a request outside of the RTT.
-        assert!((0.9..1.05).contains(&(found / in_flight)), "{line}: {found} in flight");
+        // The client prepares a request outside of the RTT, and may wait for its CPU there.
+        let delay_ns = flow.sent_thread.and_then(|thread| thread.run_delay_ns).unwrap_or_default();
+        let least = 0.9 - delay_ns as f64 / counts.elapsed_ns as f64;
+        assert!((least..1.05).contains(&(found / in_flight)), "{line}: {found} in flight");
     }
     if record.point.transport != Transport::Unix {
         // Both ends receive by one device.
@@ -323,7 +332,7 @@ fn an_amount_ends_a_run_before_its_time() {
         ("ping-pong loopback --pace fixed:10000/s --count 9", 9..=9, 576..=576),
     ] {
         let answer = json(&format!("{line} --warm-up 0s"));
-        let record = &answer["records"][0];
+        let record = completed(&answer);
         assert_eq!(record["outcome"]["kind"], "completed", "{line}: {}", record["outcome"]);
         let sent = &record["flows"][0]["sent"];
         let (sent_calls, sent_bytes) = (sent["calls"].as_u64(), sent["bytes"].as_u64());
@@ -361,7 +370,7 @@ fn what_is_omitted_does_not_count_and_is_added_to_the_run() {
 fn an_open_loop_counts_the_silence_of_its_schedule() {
     let figure = |line: &str, name: &str| {
         let answer = json(&format!("{line} --warm-up 0s"));
-        let record = &answer["records"][0];
+        let record = completed(&answer);
         assert_eq!(record["outcome"]["kind"], "completed", "{line}: {}", record["outcome"]);
         record["figures"][name]["value"].as_f64().unwrap()
     };

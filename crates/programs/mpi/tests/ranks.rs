@@ -12,7 +12,7 @@ use fabricmark_testkit::skip;
 const LIBRARIES: [&str; 2] = ["openmpi", "mpich"];
 
 /// A launcher that has not ended after this time is killed, with all ranks: one that hangs would hang the tests.
-const LIMIT: &str = "120";
+const LIMIT: &str = "600";
 
 /// The program for a library; `None`, and a counted skip, if it was not built (`scripts/mpi debug`).
 fn program(test: &str, library: &str) -> Option<PathBuf> {

