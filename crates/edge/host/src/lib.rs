@@ -3,6 +3,7 @@
 
 pub mod doctor;
 mod events;
+mod folder;
 pub mod interfaces;
 mod programs;
 mod quota;
@@ -18,6 +19,7 @@ use rustix::param::page_size;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
+pub use folder::is_own_folder;
 pub use programs::{output_within, program};
 pub use sys::request;
 pub use usage::UsageMeter;

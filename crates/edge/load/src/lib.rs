@@ -61,3 +61,4 @@ pub use descriptors::own_descriptors;
 pub use endpoint::{Endpoint, foreign};
 pub use failure::caught;
 pub use pacer::{Pacer, Waiting};
+pub use response_limit::LATE_MAX;

@@ -11,9 +11,9 @@ use fabricmark_units::{BitRate, Nanos};
 
 use crate::control::Control;
 
-/// A client that was late may catch up: as many responses as the limit allows in this time may leave at once. An
+/// Who was late may catch up: as much as the limit allows in this time may leave at once. An
 /// arbitrary choice, ten times as long as the pauses of about 0.1 s that virtual machines make.
-pub(crate) const LATE_MAX: Nanos = Nanos::from_secs(1);
+pub const LATE_MAX: Nanos = Nanos::from_secs(1);
 
 /// Responses that may always leave at once, besides bursts of the pace; an arbitrary choice.
 const AT_ONCE: u64 = 4;

@@ -2,10 +2,12 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use fabricmark_host::is_own_folder;
 
 use crate::entry::{Entry, Unreadable};
 use crate::error::JournalError;
@@ -65,11 +67,7 @@ impl Store {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(JournalError::file("create", folder))?;
         // An entry says what is written to this host, so nobody else may write one.
-        let found = fs::symlink_metadata(folder).map_err(JournalError::file("inspect", folder))?;
-        let is_own = found.is_dir()
-            && found.uid() == rustix::process::geteuid().as_raw()
-            && found.mode() & 0o022 == 0;
-        if !is_own {
+        if !is_own_folder(folder).map_err(JournalError::file("inspect", folder))? {
             return Err(JournalError::NotOwn(folder.to_owned()));
         }
         Ok(Self { folder: folder.to_owned() })

@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use fabricmark_load::Control;
 use fabricmark_load::transport::Flow;
+use fabricmark_load::{Control, LATE_MAX};
 use fabricmark_telemetry::clock::now_ns;
 use fabricmark_units::BitRate;
 use rustix::event::{PollFd, PollFlags};
@@ -18,10 +18,6 @@ const TURN: u32 = 16;
 
 /// Longest wait between two checks whether the test is over.
 const LOOK_EVERY_NS: u64 = 5_000_000;
-
-/// Lateness that may be caught up with: that of a run's sender where an agent limits rates (`LATE_MAX` of the crate `load`).
-/// A client that did not read for longer is not sent at once what it missed.
-const LATE_MAX_NS: u64 = 1_000_000_000;
 
 /// A sleep may end this much late (`Waiting` of the crate `load`), so the rest of a wait is spun.
 const SPIN_NS: u64 = 60_000;
@@ -51,10 +47,10 @@ impl Load {
     }
 
     /// From when on the rate of a stream counts that began at `began_ns`: a late sender catches up at once, as iperf3
-    /// does, but with no more than [`LATE_MAX_NS`].
+    /// does, but with no more than [`LATE_MAX`]: a client that did not read for longer is not sent at once what it missed.
     fn counts_from_ns(&self, began_ns: u64, sent_bytes: u64, now_ns: u64) -> u64 {
         let late_ns = now_ns.saturating_sub(self.due_ns(began_ns, sent_bytes));
-        began_ns + late_ns.saturating_sub(LATE_MAX_NS)
+        began_ns + late_ns.saturating_sub(LATE_MAX.0)
     }
 }
 

@@ -3,10 +3,11 @@
 use std::env;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use fabricmark_host::is_own_folder;
 use serde::{Deserialize, Serialize};
 
 use super::remnant;
@@ -46,11 +47,7 @@ impl Place {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         made.map_err(unusable(&folder))?;
         // Commands enter the namespaces that a socket there hands them.
-        let found = fs::symlink_metadata(&folder).map_err(unusable(&folder))?;
-        let is_own = found.is_dir()
-            && found.uid() == rustix::process::geteuid().as_raw()
-            && found.mode() & 0o022 == 0;
-        if !is_own {
+        if !is_own_folder(&folder).map_err(unusable(&folder))? {
             return Err(HeldError::Missing(format!(
                 "{} is not a folder of this user alone: set XDG_RUNTIME_DIR to one that is",
                 folder.display()
