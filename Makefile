@@ -49,7 +49,7 @@ bench-mpi: mpi
 
 build: rust
 	@scripts/need cc=build-essential
-	@[ -e target/release/fabricmark ] || echo 'the first build takes two to four minutes on two CPUs'
+	@[ -e target/release/fabricmark ] || echo 'the first build takes two to seven minutes on two CPUs'
 	cargo build --release --locked --package fabricmark
 
 # One program for each library, which it links. Open MPI and MPICH may be installed side by side.

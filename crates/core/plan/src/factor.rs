@@ -185,7 +185,7 @@ factors! {
         .or_none()
         .shown("relay {}")
         .when(|point| point.transport.traits().is_plain_tcp);
-    /// bytes per receive call of the relay
+    /// maximum bytes per receive call of the relay
     RelayBuffer, relay_buffer: Option<Bytes>, json "relay_buffer_bytes" = Traffic.of(Kind::Size(Bytes(1), RELAY_BUFFER_MAX))
         .shown("relay buffer {} B")
         .when(|point| point.relay.is_some())
@@ -213,7 +213,7 @@ factors! {
             Some(emulation::default_offload(point.link_options()).to_string())
         })
         .shared();
-    /// largest TCP window in bytes, or in bandwidth-delay products of the emulated link: `1bdp` to `100bdp`, but at least 4 MiB
+    /// largest TCP window in bytes, or in bandwidth-delay products of the emulated link: `1bdp` to `100bdp`, raised to 4 MiB if smaller
     Window, window: Option<Window> = Socket.of(Kind::of::<Window>())
         .or_none()
         .unset("kernel autotuning")

@@ -214,8 +214,8 @@ impl Presentation {
         self.charts = charts.take(if is_default { CHARTS_MAX } else { usize::MAX }).collect();
     }
 
-    /// Tables of the deciding figure of each pattern, one for each of the `compared` factors; with `is_default` also a table
-    /// where none varies, and charts.
+    /// Adds tables of the deciding figure of each pattern, one for each of the `compared` factors that varies. `is_default`:
+    /// the plan declares no tables and charts, so that a pattern in which none varies has a table, too, and all have charts.
     fn fill(&mut self, points: &[Point], compared: &[Factor], is_default: bool) {
         let mut figures: Vec<Figure> = points.iter().map(Figure::deciding).collect();
         figures.sort_unstable();

@@ -166,17 +166,17 @@ pub(crate) fn share(fraction: f64) -> String {
 
 /// Formats a change, given as a fraction.
 pub(crate) fn change(change: &Estimate) -> Written {
-    beside(change, &[0.0])
+    change_beside(change, &[0.0])
 }
 
 /// Formats the change of a comparison.
 pub(crate) fn compared(found: &Comparison) -> Written {
-    beside(&found.change, &[0.0, found.tie_band, -found.tie_band])
+    change_beside(&found.change, &[0.0, found.tie_band, -found.tie_band])
 }
 
-/// Formats a change with enough decimals, at most three, that no bound looks like one of these limits, on which verdicts
-/// depend, unless it is the limit.
-fn beside(change: &Estimate, limits: &[f64]) -> Written {
+/// Formats a change with as many decimals, at most three, as it takes that no bound of its interval is printed as one of
+/// `limits` without being equal to it: verdicts depend on which side of a limit a bound is.
+fn change_beside(change: &Estimate, limits: &[f64]) -> Written {
     let half_width = change.half_width().unwrap_or(change.value.abs()) * 100.0;
     let least = match half_width {
         width if width >= 10.0 => 0,

@@ -96,7 +96,8 @@ fn read_topology(plan: &mut Plan, folder: &Path) -> Result<(), FileError> {
     })
 }
 
-/// Lowest rate of a link of a topology over which levels take turns in slices (docs/statistics.md).
+/// Lowest rate of a link of a topology over which levels take turns in slices: that of a plan's link, below which a slice
+/// of a stream would be longer than 50 ms (`slice_wanted` of the crate `plan`).
 const SLICED_BPS_MIN: f64 = 95e6;
 
 /// Whether a link, and a hub at one of its ends, let levels take turns in slices.
