@@ -68,8 +68,7 @@ fn groups_that_start_one_after_the_other_count_the_time_in_which_all_run() {
     bench.plan(&plan.replace("\"bbr\"", "\"reno\""));
     bench.carries_out(&["run", "plan.toml"], &["2 groups of flows at once"]);
     let records = bench.records();
-    let mut best_alone_share = 0.0_f64;
-    let (mut least_shared, mut least_sum) = (f64::INFINITY, f64::INFINITY);
+    let (mut best_alone_share, mut best_shared) = (0.0_f64, 0.0_f64);
     for run in counted(&records).chunks(2) {
         let [early, late] = run else { panic!("two groups in each run") };
         assert_eq!(early.place.block, late.place.block);
@@ -99,16 +98,14 @@ fn groups_that_start_one_after_the_other_count_the_time_in_which_all_run() {
         let ends = [early, late]
             .map(|run| run.flows[0].sent_series.as_ref().unwrap().intervals.last().unwrap().end_ns);
         assert!(ends[0].abs_diff(ends[1]) < 100_000_000, "{ends:?}");
+        assert!(both_bps.iter().sum::<f64>() < 1.05 * bound_bps, "{both_bps:?}");
         best_alone_share = best_alone_share.max(alone_bps / bound_bps);
-        least_shared = least_shared.min(both_bps[0] / bound_bps);
-        least_sum = least_sum.min(both_bps.iter().sum::<f64>() / bound_bps);
+        best_shared = best_shared.max(both_bps[0] / bound_bps);
     }
-    // A pause of an end leaves the link to the other one, or idle, in a single run; each receiver counts from its own first
-    // arrival on.
-    assert!(least_sum.is_infinite() || least_sum < 1.05, "{least_sum}");
-    let told = format!("{least_shared} beside {best_alone_share} alone");
-    assert_unless_slowed(least_shared < 0.95 * best_alone_share, &records, &told);
-    assert_unless_slowed(best_alone_share > 0.85, &records, &format!("{best_alone_share} alone"));
+    // A pause of an end leaves the link idle while the early flow is alone, or to it while both run.
+    let told = format!("{best_shared} beside {best_alone_share} alone");
+    assert_unless_slowed(best_shared < 0.95 * best_alone_share, &records, &told);
+    assert_unless_slowed(best_alone_share > 0.85, &records, &told);
 }
 
 /// No part of this plan says which share each group gets: it follows from windows, RTTs and the queue that they fill.

@@ -71,7 +71,8 @@ fn levels_over_two_links_take_turns_and_a_known_difference_is_found() {
     });
     let least = 1.96 - 2.0 * waited_ns as f64 / all_ns as f64;
     let told = format!("{ratios:?}, at least {least}");
-    assert_unless_slowed((least..2.04).contains(&median), &records, &told);
+    assert!(median < 2.04, "{told}");
+    assert_unless_slowed(median >= least, &records, &told);
 }
 
 #[test]

@@ -56,6 +56,14 @@ fn options_without_an_effect_are_refused() {
             "--link has no effect on this target: leave it out",
         ),
         ("stream loopback --control node2", "--control has no effect on this target: leave it out"),
+        (
+            "rr --ends 127.0.0.1,127.0.0.2 --rtt 0ms --vs offload=on --vs offload=off",
+            "offload cannot be set between hosts: use a lab, or leave it out",
+        ),
+        (
+            "rr --ends 127.0.0.1,127.0.0.2 --vs link=veth --vs link=ethernet:1G",
+            "link cannot be set between hosts: use a lab, or leave it out (--link describes the network)",
+        ),
         ("stream loopback --cpu 0,4095", "--cpu: there is no CPU 4095 here; use some of 0"),
     ] {
         expect(line, 64, &[says]);
@@ -72,6 +80,11 @@ fn what_an_iperf3_server_does_not_support_is_refused_before_it_is_asked() {
         ("stream --transport quic", "iperf3 does not support transport=quic: use tcp or udp"),
         ("stream -P 129", "iperf3 does not support flows=129: use 1 to 128"),
         ("stream -l 2M", "iperf3 does not support payload=2000000: use 1 to 1048576"),
+        ("stream --tcp-window 64KiB", "iperf3 does not support window: leave it out"),
+        (
+            "stream -R --notsent-lowat 128KiB",
+            "iperf3 does not support notsent_lowat in reverse: leave it out",
+        ),
         ("stream --omit 1500ms", "iperf3 does not support omit=1500ms: use whole seconds"),
         ("stream -n 1G --bidir", "iperf3 does not support an amount in both directions at once"),
         ("stream --probe", "an iperf3 server supports no probe: leave --probe out"),
