@@ -88,7 +88,7 @@ fn interfaces_of_a_host_are_those_of_its_agent() {
     assert_eq!(shown(), here);
 
     // A run does not delay the answer, and the answer does not end the run.
-    let words = ["measure", "stream", "10.71.0.2", "--duration", "2s", "--runs", "1", "--json"];
+    let words = ["measure", "stream", "10.71.0.2", "--duration", "5s", "--runs", "1", "--json"];
     let mut run = keys.command(&words);
     run.env("XDG_STATE_HOME", bench.folder.path());
     client.enter(&mut run);
