@@ -4,6 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -188,5 +189,42 @@ fn the_last_apdu_of_a_slow_connection_has_its_whole_timeout() {
         let settings = Settings { packets: 2, timeout, ..settings(target, Transport::Tcp, false) };
         let found = measure(&settings, &AtomicBool::new(false), &mut |_, _| ()).unwrap();
         assert_eq!(found[&target].answered, 2);
+    });
+}
+
+#[test]
+fn a_server_that_reads_no_more_ends_the_measurement_after_the_timeout() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap();
+    let (ended, has_ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let server = scope.spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            let mut bytes = [0; 1024];
+            client.read_exact(&mut bytes).unwrap();
+            let mut peer = Peer::new();
+            peer.on_apdu(&Apdu::parse(&bytes).unwrap(), 1);
+            client.write_all(&peer.send(2).emit(true)).unwrap();
+            has_ended.recv().unwrap_err();
+            let mut rest = Vec::new();
+            client.read_to_end(&mut rest).unwrap();
+            rest
+        });
+        // 100 MiB, more than the buffers of both sockets hold.
+        let settings = Settings {
+            packets: 100_000,
+            interval: Nanos(0),
+            timeout: Nanos::from_millis(500),
+            ..settings(target, Transport::Tcp, true)
+        };
+        let found = measure(&settings, &AtomicBool::new(false), &mut |_, _| ()).unwrap();
+        drop(ended);
+        let counts = found[&target];
+        assert!(1 < counts.sent && counts.sent < 100_000, "{counts:?}");
+        assert_eq!(counts.answered, 1);
+        // What was sent in parts is whole, and in order.
+        let rest = server.join().unwrap();
+        let numbers = rest.chunks_exact(1024).map(|apdu| Apdu::parse(apdu).unwrap().ssn);
+        assert!(numbers.eq((1..counts.sent - 1).map(|number| number as u16)), "{counts:?}");
     });
 }

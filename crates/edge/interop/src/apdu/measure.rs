@@ -244,6 +244,7 @@ fn connection(
     let bytes = if settings.is_padded { APDU_PADDED_BYTES } else { APDU_BYTES };
     let mut peer = Peer::new();
     let (mut buffer, mut filled, mut arrived_ns) = ([0; APDU_PADDED_BYTES], 0, 0);
+    let mut unsent = Vec::new();
     let mut schedule = Schedule::begin(settings, stop);
     while let Some(within) = schedule.wait() {
         // The server learns the length of the APDUs from the first one, which must arrive alone.
@@ -251,13 +252,22 @@ fn connection(
         if is_first_open && now_ns() - schedule.began_ns > settings.timeout.0 {
             break;
         }
-        // One at a time, so that its answer leaves room in the buffers.
-        let most = usize::from(schedule.sent == 0 || !is_first_open);
-        for _ in schedule.due(most) {
-            stream.write_all(&peer.send(now_ns()).emit(settings.is_padded))?;
+        // The other end reads no more.
+        if !unsent.is_empty() && now_ns() - schedule.last_ns > settings.timeout.0 {
+            break;
         }
-        let within = if is_first_open { LOOK } else { within };
-        wait(&mut [PollFd::new(&stream, PollFlags::IN)], within)?;
+        // One at a time, so that its answer leaves room in the buffers.
+        let most = usize::from(unsent.is_empty() && (schedule.sent == 0 || !is_first_open));
+        for _ in schedule.due(most) {
+            unsent.extend(peer.send(now_ns()).emit(settings.is_padded));
+        }
+        send_some(&mut stream, &mut unsent)?;
+        let (events, within) = match (unsent.is_empty(), is_first_open) {
+            (false, _) => (PollFlags::IN | PollFlags::OUT, LOOK),
+            (true, true) => (PollFlags::IN, LOOK),
+            (true, false) => (PollFlags::IN, within),
+        };
+        wait(&mut [PollFd::new(&stream, events)], within)?;
         loop {
             let ready_ns = now_ns();
             match stream.read(&mut buffer[filled..bytes]) {
@@ -282,4 +292,16 @@ fn connection(
         }
     }
     Ok(BTreeMap::from([(settings.target, peer.counts())]))
+}
+
+/// Sends the bytes for which there is room, and removes them.
+fn send_some(stream: &mut TcpStream, unsent: &mut Vec<u8>) -> io::Result<()> {
+    while !unsent.is_empty() {
+        match stream.write(unsent) {
+            Ok(count) => drop(unsent.drain(..count)),
+            Err(error) if is_passing(&error) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
