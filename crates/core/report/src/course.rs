@@ -1,6 +1,6 @@
 //! Runs over time: lines of a chart of intervals, before they are drawn.
 
-use fabricmark_plan::{Course, CourseChart, CourseOf, Figure, Plan, Point};
+use fabricmark_plan::{Course, CourseChart, CourseOf, Direction, Figure, Plan, Point};
 use fabricmark_record::{Flow, Record, Series};
 use fabricmark_units::Nanos;
 use fabricmark_wire::Kind;
@@ -24,7 +24,7 @@ pub(crate) struct CoursePlot {
     pub lines: Vec<Line>,
 }
 
-/// One point of the plan over time.
+/// One point of the plan, or one direction of it, over time.
 pub(crate) struct Line {
     pub label: String,
     pub spans: Vec<Span>,
@@ -49,11 +49,11 @@ impl CoursePlot {
             plan.points.iter().filter(|point| point.is_among(&chart.filter)).collect();
         let mut factors = chart.series.clone();
         factors.extend(select::missing_factors(&points, &factors));
-        let line = |point: &&Point| {
+        let of_point = |point: &&Point| {
             let name = label::series(&factors, &select::levels_of(point, &factors));
-            line(chart, point, &name, runs.get(point)?)
+            runs.get(point).map(|runs| lines(chart, point, &name, runs)).unwrap_or_default()
         };
-        let lines: Vec<Line> = points.iter().filter_map(line).collect();
+        let lines: Vec<Line> = points.iter().flat_map(of_point).collect();
         let (figure, unit) = words(chart.course);
         let title = if chart.title.is_empty() { figure } else { &chart.title };
         let y_title = format!("{figure} ({unit})");
@@ -96,18 +96,40 @@ fn words(course: Course) -> (&'static str, &'static str) {
     }
 }
 
-fn line(chart: &CourseChart, point: &Point, name: &str, runs: &Runs<'_>) -> Option<Line> {
+/// The line of a point, or of each direction of its streams.
+fn lines(chart: &CourseChart, point: &Point, name: &str, runs: &Runs<'_>) -> Vec<Line> {
     let wanted = match chart.of {
         CourseOf::First => 1,
         CourseOf::Mean => runs.counted.len(),
     };
     let records: Vec<&Record> = runs.counted.iter().copied().take(wanted).collect();
+    let name = if name.is_empty() { words(chart.course).0 } else { name };
     if chart.course == Course::Interactions {
-        return interactions(&records, name);
+        return interactions(&records, name).into_iter().collect();
     }
-    let flows: Vec<&Flow> = records.iter().filter_map(|record| record.load().next()).collect();
+    let directions = if point.direction == Some(Direction::Both) { 2 } else { 1 };
+    let of_direction = |direction| {
+        let flows = records.iter().filter_map(|record| record.load().nth(direction));
+        let flows: Vec<&Flow> = flows.collect();
+        let flow = flows.first()?;
+        let name = match directions {
+            1 => name.to_owned(),
+            _ => format!("{name}, {} to {}", flow.from, flow.to),
+        };
+        line(chart.course, point, &name, &records, &flows)
+    };
+    (0..directions).filter_map(of_direction).collect()
+}
+
+fn line(
+    course: Course,
+    point: &Point,
+    name: &str,
+    records: &[&Record],
+    flows: &[&Flow],
+) -> Option<Line> {
     let courses: Vec<Vec<Span>> =
-        flows.iter().map(|flow| spans(flow, chart.course)).filter(|s| !s.is_empty()).collect();
+        flows.iter().map(|flow| spans(flow, course)).filter(|s| !s.is_empty()).collect();
     let left_out: Vec<f64> = flows.iter().filter_map(|flow| left_out_s(flow)).collect();
     let (first, flow) = (records.first()?, flows.first()?);
     let interval_s = flow.received_series.as_ref()?.interval_ns as f64 / 1e9;
@@ -116,14 +138,13 @@ fn line(chart: &CourseChart, point: &Point, name: &str, runs: &Runs<'_>) -> Opti
         [only] if only.len() <= SPANS_MAX => only.clone(),
         several => mean(several, interval_s.max(end_s / SPANS_MAX as f64), end_s),
     };
-    let modelled = match chart.course {
+    let modelled = match course {
         Course::Goodput if first.start_ns == Nanos(0) => {
             modelled(point, first, flow, interval_s, end_s)
         }
         _ => None,
     };
     let provenance = first.figures.get(Figure::Goodput).map(|figure| figure.provenance);
-    let name = if name.is_empty() { words(chart.course).0 } else { name };
     Some(Line {
         label: format!("{name}{}", label::origin(provenance.as_slice())),
         spans,
@@ -145,7 +166,6 @@ fn interactions(records: &[&Record], name: &str) -> Option<Line> {
     };
     let provenance =
         records.first()?.figures.get(Figure::InteractionRate).map(|figure| figure.provenance);
-    let name = if name.is_empty() { words(Course::Interactions).0 } else { name };
     Some(Line {
         label: format!("{name}{}", label::origin(provenance.as_slice())),
         spans: (0..seconds).map(span).collect(),

@@ -111,17 +111,19 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
         ("Runs", runs),
         (
             "Figures",
-            "Goodput is the application bytes received per second after the first 5 % of a run, or \
-             after the first quarter of a slice; for bursts, the bytes of answered bursts over the whole run. An RTT lasts from the \
-             first byte of a request or burst until the whole response has arrived. RTT/2 is half \
-             of the mean RTT, not a one-way delay. Percentiles are medians over runs with \
-             order-statistic intervals. Service demand is the CPU time of the whole machine per \
-             KiB or transaction; if both ends run on one machine, it includes both. In an open \
-             loop an RTT counts from the scheduled departure; the departure lag is how much later \
-             payloads or requests departed. The RTT between kernel timestamps contains the wire \
-             and the whole server; the rest of an RTT is application time: system calls and \
-             wake-up."
-                .to_owned(),
+            format!(
+                "Goodput is the application bytes received per second after the first 5 % of a \
+                 run{}, or after the first quarter of a slice; for bursts, the bytes of answered \
+                 bursts over the whole run. An RTT lasts from the first byte of a request or burst \
+                 until the whole response has arrived. RTT/2 is half of the mean RTT, not a \
+                 one-way delay. Percentiles are medians over runs with order-statistic intervals. \
+                 Service demand is the CPU time of the whole machine per KiB or transaction; if \
+                 both ends run on one machine, it includes both. In an open loop an RTT counts \
+                 from the scheduled departure; the departure lag is how much later payloads or \
+                 requests departed. The RTT between kernel timestamps contains the wire and the \
+                 whole server; the rest of an RTT is application time: system calls and wake-up.",
+                omitted(e)
+            ),
         ),
         (
             "Verdicts",
@@ -144,6 +146,21 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
         ),
         ("Provenance", provenance(e)),
     ]
+}
+
+/// What runs omit by the plan, or for TCP's slow start over an emulated RTT.
+fn omitted(e: &Experiment<'_>) -> String {
+    let runs = e.records.iter().filter(|record| !record.place.warm_up);
+    let omitted: BTreeSet<Nanos> = runs.map(|record| record.omit_ns).collect();
+    match (omitted.first(), omitted.last()) {
+        (Some(least), Some(most)) if *most > Nanos(0) && least == most => {
+            format!(" (here the first {}, if that is longer)", span(*most))
+        }
+        (Some(least), Some(most)) if *most > Nanos(0) => {
+            format!(" (here the first {} to {}, if that is longer)", span(*least), span(*most))
+        }
+        _ => String::new(),
+    }
 }
 
 /// A sentence about runs in slices; empty if there are none.

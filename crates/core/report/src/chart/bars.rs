@@ -33,16 +33,9 @@ pub(super) fn draw(plot: &Plot, stem: &str, form: Form) -> String {
                 (width - 1.0).max(0.5),
                 frame.bottom() - top
             );
-            if let Some((low, high)) = dot.interval {
-                let (low, high) = (frame.y_at(low), frame.y_at(high));
-                let middle = left + width / 2.0;
-                let cap = (width / 4.0).min(4.0);
-                let _ = write!(
-                    body,
-                    r#"<path class="fm-whisker fm-on-bar" d="M{middle:.1} {low:.1}V{high:.1}M{x:.1} {low:.1}h{wide:.1}M{x:.1} {high:.1}h{wide:.1}"/>"#,
-                    x = middle - cap,
-                    wide = 2.0 * cap
-                );
+            if let Some(interval) = dot.interval {
+                let path = frame.whisker(left + width / 2.0, (width / 4.0).min(4.0), interval);
+                let _ = write!(body, r#"<path class="fm-whisker fm-on-bar" d="{path}"/>"#);
             }
             body.push_str("</g>");
         }

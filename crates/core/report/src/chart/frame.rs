@@ -43,6 +43,15 @@ impl Frame {
         self.bottom() - self.y.at(value) * PLOT_HEIGHT
     }
 
+    /// The path of an interval at `x`, with caps as wide as `cap` on each side; an end beyond the axis has none.
+    pub(super) fn whisker(&self, x: f64, cap: f64, (low, high): (f64, f64)) -> String {
+        let mut path = format!("M{x:.1} {:.1}V{:.1}", self.y_at(low), self.y_at(high));
+        for end in [low, high].into_iter().filter(|end| self.y.has(*end)) {
+            let _ = write!(path, "M{:.1} {:.1}h{:.1}", x - cap, self.y_at(end), 2.0 * cap);
+        }
+        path
+    }
+
     /// The whole drawing around `body`, which is drawn in this frame. `places` are the positions of the levels of x,
     /// `swatch` draws the symbol of a series in the legend.
     pub(super) fn sheet(
@@ -191,4 +200,17 @@ pub(super) fn text_lines(text: &str, letters: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_that_leaves_the_axis_has_no_cap_there() {
+        let frame = Frame { top: 0.0, y: Scale::linear([10.0].into_iter()) };
+        let whole = frame.whisker(50.0, 4.0, (5.0, 10.0));
+        assert_eq!(whole, "M50.0 160.0V0.0M46.0 160.0h8.0M46.0 0.0h8.0");
+        assert_eq!(frame.whisker(50.0, 4.0, (-5.0, 5.0)), "M50.0 320.0V160.0M46.0 160.0h8.0");
+    }
 }

@@ -110,12 +110,9 @@ fn line(out: &mut String, frame: &Frame, places: &[f64], series: &Series, index:
     for (dot, (x, y)) in series.dots.iter().zip(points) {
         let point = open_point(dot.x, &dot.tip);
         let _ = write!(out, r#"{point}<circle class="fm-hit" cx="{x:.1}" cy="{y:.1}" r="13"/>"#);
-        if let Some((low, high)) = dot.interval {
-            let (low, high, left) = (frame.y_at(low), frame.y_at(high), x - 4.0);
-            let _ = write!(
-                out,
-                r#"<path class="fm-whisker" d="M{x:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}h8M{left:.1} {high:.1}h8"/>"#
-            );
+        if let Some(interval) = dot.interval {
+            let path = frame.whisker(x, 4.0, interval);
+            let _ = write!(out, r#"<path class="fm-whisker" d="{path}"/>"#);
         }
         let _ = write!(out, "{}</g>", marker(index, x, y));
     }

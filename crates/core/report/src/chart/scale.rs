@@ -79,6 +79,11 @@ impl Scale {
         place.clamp(0.0, 1.0)
     }
 
+    /// Whether a value is on the axis.
+    pub(crate) fn has(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
     /// The value at the upper end.
     pub(crate) fn most(&self) -> f64 {
         self.high

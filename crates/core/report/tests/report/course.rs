@@ -101,3 +101,26 @@ fn each_figure_through_time_is_that_of_its_end() {
     assert!(retransmits.svg.contains("0.100 to 0.200 s&#10;30.00 segments/s"));
     assert!(!retransmits.svg.contains("IPv4"), "the filter leaves IPv6 alone");
 }
+
+#[test]
+fn streams_in_both_directions_at_once_have_a_line_each() {
+    let plan = PLAN.replace("congestion", "direction = \"both\"\ncongestion");
+    let mut fabricated = Fabricated::of_plan(&plan, Size::Full, &[], 7);
+    for record in &mut fabricated.records {
+        let mut forward = record.flows[0].clone();
+        (forward.from, forward.to) = ("client".to_owned(), "server".to_owned());
+        forward.received_series = Some(series(0));
+        let mut reverse = forward.clone();
+        (reverse.from, reverse.to) = ("server".to_owned(), "client".to_owned());
+        let half = reverse.received_series.as_mut().unwrap();
+        half.intervals.iter_mut().for_each(|interval| interval.bytes /= 2);
+        record.flows = vec![forward, reverse];
+    }
+    let charts = charts(&fabricated.experiment());
+    for text in [
+        "IPv4, client to server (emulated)&#10;0.300 to 0.400 s&#10;240 Mbit/s",
+        "IPv4, server to client (emulated)&#10;0.300 to 0.400 s&#10;120 Mbit/s",
+    ] {
+        assert!(charts[0].svg.contains(text), "no {text} in {}", charts[0].svg);
+    }
+}

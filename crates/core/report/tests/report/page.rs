@@ -4,6 +4,7 @@ use crate::fabricated::{Fabricated, write};
 use fabricmark_plan::Drawing;
 use fabricmark_record::{Calibrated, EmulatedWay, Emulation};
 use fabricmark_report::{charts, html, summary_json, text};
+use fabricmark_units::Nanos;
 
 /// The text between two marks.
 fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
@@ -58,6 +59,18 @@ fn the_page_carries_the_summary() {
     assert!(serde_json::from_str::<serde_json::Value>(json).is_ok());
     let summary = summary_json(&full.experiment()).to_string();
     assert!(json.replace("\\u003c", "<") == summary);
+}
+
+#[test]
+fn the_page_says_what_part_of_the_runs_does_not_count() {
+    let mut full = Fabricated::full();
+    assert!(html(&full.experiment()).contains("after the first 5 % of a run, or after"));
+    full.records.iter_mut().for_each(|record| record.omit_ns = Nanos::from_millis(1200));
+    let said = "after the first 5 % of a run (here the first 1.2 s, if that is longer), or after";
+    assert!(html(&full.experiment()).contains(said));
+    full.records.last_mut().unwrap().omit_ns = Nanos::from_secs(9);
+    let said = "(here the first 1.2 s to 9.0 s, if that is longer)";
+    assert!(html(&full.experiment()).contains(said));
 }
 
 #[test]
