@@ -44,11 +44,11 @@ pub enum Kept {
     No,
 }
 
-/// A share as a number, or in percent.
+/// A share as a number, or in percent. `loss<=1` is a slip for 1%: every run meets it.
 fn share(text: &str) -> Option<f64> {
     match text.strip_suffix('%') {
         Some(percent) => Some(percent.trim_end().parse::<f64>().ok()? / 100.0),
-        None => text.parse().ok(),
+        None => text.parse().ok().filter(|share| *share < 1.0),
     }
 }
 
@@ -57,7 +57,7 @@ impl FromStr for Requirement {
 
     fn from_str(text: &str) -> Result<Self, ParseRequirementError> {
         let error = |expected: String| ParseRequirementError { text: text.to_owned(), expected };
-        let form = || "a figure, >= or <=, and a value, such as goodput>=9G".to_owned();
+        let form = || "a figure, >= or <=, and a value, in quotes: 'goodput>=9G'".to_owned();
         let (name, is_least, value) = match (text.split_once(">="), text.split_once("<=")) {
             (Some((name, value)), None) => (name.trim(), true, value.trim()),
             (None, Some((name, value))) => (name.trim(), false, value.trim()),
@@ -147,6 +147,7 @@ mod tests {
             ("speed>=9G", "goodput, send-rate"),
             ("goodput>=9", "9G"),
             ("rtt<=9", "50us"),
+            ("loss<=1", "1% or 0.01"),
         ] {
             let error = text.parse::<Requirement>().unwrap_err().to_string();
             assert!(error.contains(word) || error.contains("duration"), "{error}");
