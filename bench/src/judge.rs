@@ -22,9 +22,9 @@ const HALF_WIDTH: f64 = 0.02;
 /// Number of rounds before the first check of the intervals of a row.
 pub const ROUNDS_LEAST: usize = 10;
 
-/// Share of the best peer's figure below which a peer is dropped. An arbitrary choice, wider than the intervals of the
-/// medians of [`HALVED_FROM`] rounds on a noisy machine.
-const KEPT_FROM: f64 = 0.85;
+/// Share of the best peer's figure below which a peer is dropped, from a number of rounds on. An arbitrary choice, wider
+/// than the intervals of the medians of as many rounds on a noisy machine.
+const KEPT_FROM: [(usize, f64); 2] = [(3, 0.6), (HALVED_FROM, 0.85)];
 
 /// Verdict on a question.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,11 +92,12 @@ fn best_peers(rounds: &[Round], peers: &[&str], figure: Figure) -> Vec<Option<St
 pub fn dropped<'a>(rounds: &[Round], peers: &[&'a str], figure: Figure) -> Vec<&'a str> {
     let best = best_peer(rounds, peers, figure);
     let best = best.and_then(|best| median_of(rounds, &best, figure));
-    let Some(best) = best.filter(|_| rounds.len() >= HALVED_FROM) else { return Vec::new() };
+    let kept_from = KEPT_FROM.iter().rfind(|(least, _)| rounds.len() >= *least);
+    let (Some(best), Some((_, kept_from))) = (best, kept_from) else { return Vec::new() };
     let is_dropped = |peer: &&str| {
         median_of(rounds, peer, figure).is_some_and(|of| match figure.is_rate() {
-            true => of / best < KEPT_FROM,
-            false => best / of < KEPT_FROM,
+            true => of / best < *kept_from,
+            false => best / of < *kept_from,
         })
     };
     peers.iter().copied().filter(is_dropped).collect()
@@ -255,11 +256,13 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_far_behind_the_best_is_dropped_after_six_rounds() {
+    fn a_peer_behind_the_best_is_dropped_after_six_rounds_and_one_far_behind_after_three() {
         let of = |count: usize, figures: [f64; 3]| rounds(&vec![figures; count]);
         let behind = |rounds: &[Round], figure| dropped(rounds, &["first", "second"], figure);
-        assert_eq!(behind(&of(5, [90.0, 100.0, 50.0]), RATE), [""; 0]);
-        assert_eq!(behind(&of(6, [90.0, 100.0, 50.0]), RATE), ["second"]);
+        assert_eq!(behind(&of(2, [90.0, 100.0, 50.0]), RATE), [""; 0]);
+        assert_eq!(behind(&of(3, [90.0, 100.0, 50.0]), RATE), ["second"]);
+        assert_eq!(behind(&of(5, [90.0, 100.0, 61.0]), RATE), [""; 0]);
+        assert_eq!(behind(&of(6, [90.0, 100.0, 84.0]), RATE), ["second"]);
         assert_eq!(behind(&of(6, [90.0, 100.0, 86.0]), RATE), [""; 0]);
     }
 
