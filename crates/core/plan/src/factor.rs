@@ -202,7 +202,7 @@ factors! {
         .or_none()
         .name("RTT")
         .shared();
-    /// impairments and queue of the emulated link in both directions, such as `loss=1e-6 queue=50ms`; `rate`, `schedule`, `trace=FILE` (mahimahi) and `framing` only over `veth`
+    /// impairments and queue of the emulated link in both directions, separated by spaces, such as `loss=1e-6 queue=50ms` ([lab.md](lab.md#link-options)); `rate`, `schedule`, `trace=FILE` (mahimahi) and `framing` only over `veth`
     Emulate, emulate: Option<String> = EmulatedLink.of(Kind::Grammar(level::emulated)).or_none().shown("{}").shared();
     /// emulated host bus of the client, which all its packets cross: `pci-x:133` (shared by both directions), `pcie:1x8` (per direction), or a rate such as `8.53G`, IP headers included
     Bus, bus: Option<String> = EmulatedLink.of(Kind::Grammar(level::bus)).or_none().shared();

@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use fabricmark_plan::{Factor, Pattern, Probe, Transport, Where};
+use fabricmark_plan::{Factor, Kind, Pattern, Probe, Transport, Where};
 
 /// Level of `--path` that chooses a path by trials.
 pub const AUTO: &str = "auto";
@@ -51,24 +51,52 @@ fn of_iperf3(factor: Factor) -> Option<&'static str> {
     })
 }
 
+/// The default in `measure`, which also has one where a plan must set the factor; `None` if that is no level at all.
+fn default(factor: Factor) -> Option<String> {
+    let unset = match factor {
+        Factor::Transport => "tcp",
+        Factor::Family => "4, or 6 if the host has no IPv4 address",
+        Factor::Payload => "128KiB in a stream, 1024 in one of datagrams and in a burst, else 64",
+        Factor::Congestion => "the system's; cubic with quic",
+        Factor::Probe => "none; udp if no LEVEL is given",
+        factor => factor.spec().unset,
+    };
+    (unset != "none").then(|| unset.replace('`', ""))
+}
+
+/// A text of the documentation with the paths of its pages instead of links.
+fn without_links(text: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, link)) = rest.split_once('[')
+        && let Some((page, after)) = link.split_once("](")
+    {
+        out += &format!("{before}docs/{page}");
+        rest = after.split_once(')').map_or("", |(_, rest)| rest);
+    }
+    out + rest
+}
+
 impl Args for Levels {
     fn augment_args(mut command: Command) -> Command {
         for factor in options() {
-            let (about, spec) = (factor.about(), factor.spec());
+            let (about, spec) = (without_links(factor.about()), factor.spec());
             let mut capital = about.chars();
             let first = capital.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+            let default = default(factor).map(|text| format!(" [default: {text}]"));
+            let default = default.unwrap_or_default();
             let flag = if spec.flag.is_empty() { factor.key() } else { spec.flag };
             let mut option = Arg::new(factor.key())
                 .long(flag.replace('_', "-"))
                 .value_name("LEVEL")
-                .help(format!("{first}{}", capital.as_str()))
+                .help(format!("{first}{}{default}", capital.as_str()))
                 .help_heading("Levels");
             let read = move |text: &str| match (factor, text) {
                 (Factor::Path, AUTO) => Ok(AUTO.to_owned()),
                 _ => factor.level(text),
             };
-            option = match factor.choices() {
-                [] => option.value_parser(read),
+            option = match (factor.choices(), spec.kind) {
+                ([], Kind::Truth) => option.value_parser(["true", "false"]),
+                ([], _) => option.value_parser(read),
                 _ => option.value_parser(words(factor).try_map(move |word| read(&word))),
             };
             if let Some(letter) = spec.letter {
@@ -111,5 +139,27 @@ impl FromArgMatches for Levels {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_of_an_option_has_its_default_its_values_and_paths_instead_of_links() {
+        let mut command = Levels::augment_args(Command::new("measure"));
+        let help = command.render_long_help().to_string();
+        let words: Vec<&str> = help.split_whitespace().collect();
+        let help = words.join(" ");
+        for says in [
+            "[default: tcp]",
+            "[default: 128KiB in a stream, 1024 in one of datagrams and in a burst, else 64]",
+            "[default: false in stream, true in other patterns] [possible values: true, false]",
+            "(docs/settings.md); each is put back",
+        ] {
+            assert!(help.contains(says), "no {says} in {help}");
+        }
+        assert!(!help.contains("](") && !help.contains("[default: none]"), "{help}");
     }
 }

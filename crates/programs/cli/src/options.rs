@@ -285,7 +285,8 @@ pub struct Agent {
     /// Also serve netperf clients on this port, 12865 if none is given
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "12865")]
     pub netperf: Option<u16>,
-    /// Also reflect STAMP and TWAMP-Light packets on this port, 862 if none is given
+    /// Also reflect STAMP and TWAMP-Light packets on this port, 862 if none is given, which needs
+    /// CAP_NET_BIND_SERVICE
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "862")]
     pub stamp: Option<u16>,
     /// File with the shared key of STAMP; a trailing newline is not part of the key
@@ -353,7 +354,7 @@ pub struct How {
     #[arg(long, value_name = "TIME")]
     pub budget: Option<Nanos>,
     /// Run the server on HOST, through its agent, instead of in a lab; NODE=HOST sets the host of another node, such as
-    /// client=HOST. Other nodes run on this host. Separate several addresses of one host by commas. NODE@LINK=ADDRESS is
+    /// client=HOST; may be repeated. Other nodes run on this host. Separate several addresses of one host by commas. NODE@LINK=ADDRESS is
     /// its address in runs with that level of link, such as server@ipoib:4X-QDR=node2-ib. Tiers of the bookstore are
     /// web, app and db
     #[arg(long, group = "other_end", value_name = "[NODE=]HOST", value_parser = To::parse)]
@@ -366,7 +367,7 @@ pub struct How {
     #[arg(long, hide = true, group = "other_end")]
     pub in_guest: bool,
     /// Link between the ends of --to or --ends, such as ethernet:10G,mtu=9000, for ceilings and floors;
-    /// required if the plan has several links, unless --to has the address over each
+    /// required if the plan has several links, unless --to has the address over each [default: that of the plan]
     #[arg(long, requires = "other_end", value_name = "LINK", value_parser = |text: &str| text.parse::<Link>())]
     pub link: Option<Link>,
     /// Command that starts the ranks of MPI jobs, up to their number, such as "mpirun --hostfile FILE" or "srun -N 2";
@@ -524,8 +525,8 @@ pub struct Compare {
     pub baseline: String,
     /// Name of the experiment to compare with it
     pub candidate: String,
-    /// Fail only if a point is worse by more than this, such as 2% [default: if any point is
-    /// significantly worse]
+    /// Exit with 1 only if a point is worse by more than this, such as 2%, and with 2 if the runs cannot rule that out
+    /// [default: with 1 if any point is significantly worse]
     #[arg(long, value_name = "SHARE")]
     pub gate: Option<Percent>,
     /// Print the comparison as JSON instead of a table

@@ -19,8 +19,8 @@ pub struct Measure {
     #[arg(value_parser = words(Factor::Pattern).try_map(|word| Factor::Pattern.level(&word)))]
     pub pattern: String,
     /// `loopback`; `lab:LINK` for two network namespaces on this machine, such as lab:veth or
-    /// lab:ethernet:10G,mtu=9000; `lab:FILE.toml:CLIENT,SERVER` for two nodes of a topology file; or a host that runs an
-    /// agent, or with --peer iperf3 an iperf3 server; several addresses of the host are separated by commas
+    /// lab:ethernet:10G,mtu=9000; `lab:FILE.toml:CLIENT,SERVER` for two nodes of a topology file; or HOST[:PORT] of an
+    /// agent, or with --peer iperf3 of an iperf3 server; several addresses of the host are separated by commas
     #[arg(required_unless_present = "ends")]
     pub target: Option<String>,
     /// Measure between two addresses of this machine, such as two ports joined by a cable, or Soft RoCE in `lab guest`
@@ -38,7 +38,8 @@ pub struct Measure {
     /// Use PKCS#1 v1.5 padding for the password, for iperf3 servers before 3.17
     #[arg(long, requires = "username")]
     pub use_pkcs1_padding: bool,
-    /// Link to the host, for ceilings [default: speed and MTU of this host's network device]
+    /// Link to the host, or between --ends, for ceilings [default: speed and MTU of this host's network device; with
+    /// --ends none]
     #[arg(long, value_name = "LINK", value_parser = |text: &str| text.parse::<Link>())]
     pub link: Option<Link>,
     /// How a host is reached
@@ -54,7 +55,8 @@ pub struct Measure {
     /// End a run after N payloads or requests
     #[arg(long, short = 'k', visible_alias = "blockcount", value_name = "N", value_parser = amount_of_payloads, conflicts_with = "bytes")]
     pub count: Option<Amount>,
-    /// Omit the first TIME of each run from the results; the run lasts that much longer
+    /// Omit the first TIME of each run from the results; the run lasts that much longer [default: the first 5 % of a
+    /// stream]
     #[arg(long, short = 'O', value_name = "TIME", conflicts_with_all = ["bytes", "count"])]
     pub omit: Option<Nanos>,
     /// Count a run only if its rate rose or fell by at most SHARE of its mean, such as 5%, over the time that counts
@@ -71,11 +73,12 @@ pub struct Measure {
     #[arg(long, short = 'i', value_name = "TIME", num_args = 0..=1, default_missing_value = "100ms")]
     pub interval: Option<Nanos>,
     /// Setting to compare: levels that override the other options, such as path=gso. Repeat it; the first one is the
-    /// baseline. Settings alternate in slices of 1 to 50 ms where possible, or in whole runs with -t
+    /// baseline. FACTOR is the name of an option below Levels, but window for --tcp-window; a rate is pace=fixed:RATE.
+    /// Settings alternate in slices of 1 to 50 ms where possible, or in whole runs with -t
     #[arg(long, value_name = "FACTOR=LEVEL,..")]
     pub vs: Vec<String>,
-    /// Threshold that every setting must meet, such as goodput>=9G or rtt-p99<=50us; exit with 1 if one
-    /// misses it, with 2 if its confidence interval contains the threshold
+    /// Threshold that every setting must meet, in quotes because of the shell: 'goodput>=9G', 'rtt-p99<=50us' or
+    /// 'loss<=1%'; exit with 1 if one misses it, with 2 if its confidence interval contains the threshold
     #[arg(long, value_name = "THRESHOLD")]
     pub require: Vec<Requirement>,
     /// The server sends; same as --direction reverse
@@ -84,7 +87,8 @@ pub struct Measure {
     /// Client and server send at once, in separate flows; same as --direction both
     #[arg(long, conflicts_with_all = ["direction", "reverse"])]
     pub bidir: bool,
-    /// Size of the send and receive buffers at both ends
+    /// Size of the send and receive buffers at both ends [default: kernel autotuning; receive buffer of 4 MiB with udp
+    /// and quic]
     #[arg(id = "buffers", long = "window", short = 'w', value_name = "SIZE", conflicts_with_all = ["receive_buffer", "send_buffer"],
         value_parser = |text: &str| Factor::ReceiveBuffer.level(text))]
     pub window: Option<String>,
@@ -96,7 +100,8 @@ pub struct Measure {
     /// thread, first those on the NUMA node of the device]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpu: Option<[Cpus; 2]>,
-    /// Port of the server [default: the kernel chooses; with --peer iperf3 5201]
+    /// Port of the server for data; the port of an agent is part of TARGET [default: the kernel chooses; with --peer
+    /// iperf3 5201]
     #[arg(long, value_name = "PORT", default_value = "0", hide_default_value = true)]
     pub port: u16,
     /// Seed of the random order of runs
