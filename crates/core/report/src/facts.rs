@@ -148,16 +148,14 @@ pub(crate) fn method(e: &Experiment<'_>) -> Vec<Fact> {
     ]
 }
 
-/// What runs omit by the plan, or for TCP's slow start over an emulated RTT.
+/// The omitted part of the runs: that of the plan, or TCP's slow start over an emulated RTT. Empty if there is none.
 fn omitted(e: &Experiment<'_>) -> String {
     let runs = e.records.iter().filter(|record| !record.place.warm_up);
     let omitted: BTreeSet<Nanos> = runs.map(|record| record.omit_ns).collect();
-    match (omitted.first(), omitted.last()) {
-        (Some(least), Some(most)) if *most > Nanos(0) && least == most => {
-            format!(" (here the first {}, if that is longer)", span(*most))
-        }
-        (Some(least), Some(most)) if *most > Nanos(0) => {
-            format!(" (here the first {} to {}, if that is longer)", span(*least), span(*most))
+    let up_to = if omitted.len() > 1 { "up to " } else { "" };
+    match omitted.last() {
+        Some(&most) if most > Nanos(0) => {
+            format!(" (here {up_to}the first {}, if that is longer)", span(most))
         }
         _ => String::new(),
     }

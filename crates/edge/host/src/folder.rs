@@ -6,6 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Whether this is a folder, and no link to one, that belongs to this user and that nobody else may write.
+///
+/// # Errors
+/// If it does not exist or cannot be inspected.
 pub fn is_own_folder(path: &Path) -> io::Result<bool> {
     let found = fs::symlink_metadata(path)?;
     let is_owner = found.uid() == rustix::process::geteuid().as_raw();

@@ -11,7 +11,7 @@ use fabricmark_units::{BitRate, Nanos};
 
 use crate::control::Control;
 
-/// Who was late may catch up: as much as the limit allows in this time may leave at once. An
+/// A client or sender that was late may catch up: it may send at once as much as the limit allows in this time. An
 /// arbitrary choice, ten times as long as the pauses of about 0.1 s that virtual machines make.
 pub const LATE_MAX: Nanos = Nanos::from_secs(1);
 

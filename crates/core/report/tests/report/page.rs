@@ -69,7 +69,7 @@ fn the_page_says_what_part_of_the_runs_does_not_count() {
     let said = "after the first 5 % of a run (here the first 1.2 s, if that is longer), or after";
     assert!(html(&full.experiment()).contains(said));
     full.records.last_mut().unwrap().omit_ns = Nanos::from_secs(9);
-    let said = "(here the first 1.2 s to 9.0 s, if that is longer)";
+    let said = "(here up to the first 9.0 s, if that is longer)";
     assert!(html(&full.experiment()).contains(said));
 }
 
