@@ -7,6 +7,15 @@ use fabricmark_plan::{Factor, Kind, Pattern, Probe, Transport, Where};
 /// Level of `--path` that chooses a path by trials.
 pub const AUTO: &str = "auto";
 
+/// Default bytes of a write: iperf3's for TCP.
+pub const STREAM_BYTES: &str = "131072";
+
+/// Default bytes of a datagram, or of a payload of a burst: fits every MTU.
+pub const DATAGRAM_BYTES: &str = "1024";
+
+/// Default bytes of a request.
+pub const REQUEST_BYTES: &str = "64";
+
 /// The levels given on the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Levels(pub Where);
@@ -53,10 +62,13 @@ fn of_iperf3(factor: Factor) -> Option<&'static str> {
 
 /// The default in `measure`, which also has one where a plan must set the factor; `None` if that is no level at all.
 fn default(factor: Factor) -> Option<String> {
+    let payload = format!(
+        "{STREAM_BYTES} in a stream, {DATAGRAM_BYTES} in a stream of datagrams or a burst, else {REQUEST_BYTES}"
+    );
     let unset = match factor {
-        Factor::Transport => "tcp",
+        Factor::Transport => Transport::Tcp.word(),
         Factor::Family => "4, or 6 if the host has no IPv4 address",
-        Factor::Payload => "128KiB in a stream, 1024 in one of datagrams and in a burst, else 64",
+        Factor::Payload => &payload,
         Factor::Congestion => "the system's; cubic with quic",
         Factor::Probe => "none; udp if no LEVEL is given",
         factor => factor.spec().unset,
@@ -154,7 +166,7 @@ mod tests {
         let help = words.join(" ");
         for says in [
             "[default: tcp]",
-            "[default: 128KiB in a stream, 1024 in one of datagrams and in a burst, else 64]",
+            "[default: 131072 in a stream, 1024 in a stream of datagrams or a burst, else 64]",
             "[default: false in stream, true in other patterns] [possible values: true, false]",
             "(docs/settings.md); each is put back",
         ] {

@@ -354,9 +354,9 @@ pub struct How {
     #[arg(long, value_name = "TIME")]
     pub budget: Option<Nanos>,
     /// Run the server on HOST, through its agent, instead of in a lab; NODE=HOST sets the host of another node, such as
-    /// client=HOST; may be repeated. Other nodes run on this host. Separate several addresses of one host by commas. NODE@LINK=ADDRESS is
-    /// its address in runs with that level of link, such as server@ipoib:4X-QDR=node2-ib. Tiers of the bookstore are
-    /// web, app and db
+    /// client=HOST; may be repeated. Other nodes run on this host. Separate several addresses of one host by commas.
+    /// NODE@LINK=ADDRESS is its address in runs with that level of link, such as server@ipoib:4X-QDR=node2-ib. Tiers of
+    /// the bookstore are web, app and db
     #[arg(long, group = "other_end", value_name = "[NODE=]HOST", value_parser = To::parse)]
     pub to: Vec<To>,
     /// Run between two addresses of this machine instead of in a lab, such as two ports joined by a

@@ -33,7 +33,7 @@ use crate::command::run::this_program;
 use crate::exit::{Code, Failure};
 use crate::interrupt::interruptions;
 use crate::key;
-use crate::levels::AUTO;
+use crate::levels::{AUTO, DATAGRAM_BYTES, REQUEST_BYTES, STREAM_BYTES};
 use crate::options::measure::Measure;
 use crate::options::{Ends, PeerKind};
 use crate::output;
@@ -51,15 +51,6 @@ const INTERVAL_TO_WATCH: Nanos = Nanos::from_secs(1);
 
 /// Confidence level of intervals.
 const CONFIDENCE: f64 = 0.95;
-
-/// Default bytes of a write: iperf3's for TCP.
-const STREAM_BYTES: &str = "131072";
-
-/// Default bytes of a datagram, or of a payload of a burst: fits every MTU.
-const DATAGRAM_BYTES: &str = "1024";
-
-/// Default bytes of a request.
-const REQUEST_BYTES: &str = "64";
 
 /// MTU assumed for a network without a description: Ethernet's.
 const ETHERNET_MTU: u16 = 1500;

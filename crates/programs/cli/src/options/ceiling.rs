@@ -39,7 +39,7 @@ pub struct Ceiling {
     #[arg(long, value_name = "4|6", default_value = "4", value_delimiter = ',', value_parser = family)]
     pub family: Vec<Family>,
     /// Bytes of a message: a size, a range such as 4..32768 (its powers of two), or a list separated by
-    /// commas; required with udp and ud [default: a stream]
+    /// commas; required with udp and ud [default: a stream of tcp or rc]
     #[arg(long, value_name = "BYTES", value_parser = payloads)]
     pub payload: Option<Payloads>,
     /// Assume that each TCP write has segments of its own (conditional ceiling), instead of a stream of full segments

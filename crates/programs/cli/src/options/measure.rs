@@ -38,8 +38,8 @@ pub struct Measure {
     /// Use PKCS#1 v1.5 padding for the password, for iperf3 servers before 3.17
     #[arg(long, requires = "username")]
     pub use_pkcs1_padding: bool,
-    /// Link to the host, or between --ends, for ceilings [default: speed and MTU of this host's network device; with
-    /// --ends none]
+    /// Link to the host, or between --ends, for ceilings [default: speed and MTU of this host's network device; none
+    /// with --ends]
     #[arg(long, value_name = "LINK", value_parser = |text: &str| text.parse::<Link>())]
     pub link: Option<Link>,
     /// How a host is reached
@@ -73,7 +73,7 @@ pub struct Measure {
     #[arg(long, short = 'i', value_name = "TIME", num_args = 0..=1, default_missing_value = "100ms")]
     pub interval: Option<Nanos>,
     /// Setting to compare: levels that override the other options, such as path=gso. Repeat it; the first one is the
-    /// baseline. FACTOR is the name of an option below Levels, but window for --tcp-window; a rate is pace=fixed:RATE.
+    /// baseline. FACTOR is the name of an option under Levels; --tcp-window is window=SIZE, and --rate is pace=fixed:RATE.
     /// Settings alternate in slices of 1 to 50 ms where possible, or in whole runs with -t
     #[arg(long, value_name = "FACTOR=LEVEL,..")]
     pub vs: Vec<String>,
