@@ -107,7 +107,7 @@ fn lines(chart: &CourseChart, point: &Point, name: &str, runs: &Runs<'_>) -> Vec
     if chart.course == Course::Interactions {
         return interactions(&records, name).into_iter().collect();
     }
-    let directions = if point.direction == Some(Direction::Both) { 2 } else { 1 };
+    let directions = directions(point);
     let of_direction = |direction| {
         let flows = records.iter().filter_map(|record| record.load().nth(direction));
         let flows: Vec<&Flow> = flows.collect();
@@ -119,6 +119,10 @@ fn lines(chart: &CourseChart, point: &Point, name: &str, runs: &Runs<'_>) -> Vec
         line(chart.course, point, &name, &records, &flows)
     };
     (0..directions).filter_map(of_direction).collect()
+}
+
+fn directions(point: &Point) -> usize {
+    if point.direction == Some(Direction::Both) { 2 } else { 1 }
 }
 
 fn line(
@@ -248,6 +252,8 @@ fn modelled(
         ceiling.kind == Kind::Bound || ceiling.inputs.contains_key("window_bytes")
     });
     let most_bps = window_or_bound.map(|ceiling| ceiling.goodput_bps.as_f64()).reduce(f64::min)?;
+    // The ceiling of streams in both directions is that of their sum.
+    let most_bps = most_bps / directions(point) as f64;
     let window_bytes = (most_bps * rtt_s / 8.0) as u64;
     let rounds = slow_start(window_bytes, mss_bytes, FIRST_FLIGHT, Acks::Each, rtt)?.rounds;
     if f64::from(rounds) * rtt_s < interval_s {

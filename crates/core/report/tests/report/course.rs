@@ -4,6 +4,7 @@ use crate::fabricated::Fabricated;
 use fabricmark_plan::Size;
 use fabricmark_record::{Interval, Series, TcpSample};
 use fabricmark_report::{ChartFile, charts};
+use fabricmark_wire::Ceiling;
 
 const PLAN: &str = r#"title = "t"
 [factors]
@@ -104,23 +105,42 @@ fn each_figure_through_time_is_that_of_its_end() {
 
 #[test]
 fn streams_in_both_directions_at_once_have_a_line_each() {
-    let plan = PLAN.replace("congestion", "direction = \"both\"\ncongestion");
-    let mut fabricated = Fabricated::of_plan(&plan, Size::Full, &[], 7);
-    for record in &mut fabricated.records {
-        let mut forward = record.flows[0].clone();
-        (forward.from, forward.to) = ("client".to_owned(), "server".to_owned());
-        forward.received_series = Some(series(0));
-        let mut reverse = forward.clone();
-        (reverse.from, reverse.to) = ("server".to_owned(), "client".to_owned());
-        let half = reverse.received_series.as_mut().unwrap();
-        half.intervals.iter_mut().for_each(|interval| interval.bytes /= 2);
-        record.flows = vec![forward, reverse];
-    }
-    let charts = charts(&fabricated.experiment());
+    // So short that slow start ends within the second.
+    let alone = PLAN.replace("rtt = \"100ms\"", "rtt = \"50ms\"");
+    let both = alone.replace("congestion", "direction = \"both\"\ncongestion");
+    let drawn = |plan: &str, directions: &[(&str, &str)]| {
+        let mut fabricated = Fabricated::of_plan(plan, Size::Full, &[], 7);
+        for record in &mut fabricated.records {
+            let flow = |(from, to): &(&str, &str)| {
+                let mut flow = record.flows[0].clone();
+                (flow.from, flow.to) = ((*from).to_owned(), (*to).to_owned());
+                let mut series = series(0);
+                if *from == "server" {
+                    series.intervals.iter_mut().for_each(|interval| interval.bytes /= 2);
+                }
+                flow.received_series = Some(series);
+                flow
+            };
+            record.flows = directions.iter().map(flow).collect();
+            if directions.len() == 2 {
+                let ceilings = std::mem::take(&mut record.limits.ceilings);
+                record.limits.ceilings = ceilings.into_iter().map(Ceiling::both_ways).collect();
+            }
+        }
+        charts(&fabricated.experiment()).swap_remove(0).svg
+    };
+    let alone = drawn(&alone, &[("client", "server")]);
+    let both = drawn(&both, &[("client", "server"), ("server", "client")]);
     for text in [
         "IPv4, client to server (emulated)&#10;0.300 to 0.400 s&#10;240 Mbit/s",
         "IPv4, server to client (emulated)&#10;0.300 to 0.400 s&#10;120 Mbit/s",
     ] {
-        assert!(charts[0].svg.contains(text), "no {text} in {}", charts[0].svg);
+        assert!(both.contains(text), "no {text} in {both}");
     }
+    // A direction has the rate of the link, not the sum of both.
+    let model = |svg: &str| {
+        let (_, path) = svg.split_once("class=\"fm-model fm-s0\"").unwrap();
+        path.split_once('>').unwrap().0.to_owned()
+    };
+    assert_eq!(model(&both), model(&alone));
 }
