@@ -69,7 +69,7 @@ fn default(factor: Factor) -> Option<String> {
         Factor::Transport => Transport::Tcp.word(),
         Factor::Family => "4, or 6 if the host has no IPv4 address",
         Factor::Payload => &payload,
-        Factor::Congestion => "the system's; cubic with quic",
+        Factor::Congestion => "the system's",
         Factor::Probe => "none; udp if no LEVEL is given",
         factor => factor.spec().unset,
     };
