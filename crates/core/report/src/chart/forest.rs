@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use fabricmark_plan::Compare;
 use fabricmark_stats::{Comparison, Verdict};
 
-use super::frame::{LETTER, RIGHT, WIDTH, head, sheet, text_lines};
+use super::frame::{LETTER, WIDTH, head, sheet, text_lines};
 use super::scale::Scale;
 use super::svg::{escaped, marker, open_point};
 use super::{ChartFile, Form, slug};
@@ -49,7 +49,7 @@ pub(super) fn draw(tables: &[TableView<'_>], compare: &Compare, form: Form) -> O
     let labels = sections.iter().flat_map(|section| &section.rows).map(|(label, _)| *label);
     let letters = labels.map(|label| label.chars().count()).max().unwrap_or(0);
     let left = LEFT.max(24.0 + LETTER * letters as f64).min(WIDTH / 2.0);
-    let axis = Axis { left, scale };
+    let axis = Axis::new(left, scale);
     let title = label::against(compare);
     let (mut inside, top) = head(&title, form);
     let mut y = top;
@@ -83,11 +83,14 @@ pub(super) fn draw(tables: &[TableView<'_>], compare: &Compare, form: Form) -> O
         for (from, to) in &spans {
             let _ = write!(inside, r#"<path class="{class}" d="M{x:.1} {from:.1}V{to:.1}"/>"#);
         }
+    }
+    for tick in axis.labelled() {
         let _ = write!(
             inside,
-            r#"<text class="fm-tick" x="{x:.1}" y="{:.1}" text-anchor="middle">{} %</text>"#,
+            r#"<text class="fm-tick" x="{:.1}" y="{:.1}" text-anchor="middle">{}</text>"#,
+            axis.at(tick / 100.0),
             y + 20.0,
-            signed(tick)
+            percent(tick)
         );
     }
     inside.push_str(&body);
@@ -98,33 +101,55 @@ pub(super) fn draw(tables: &[TableView<'_>], compare: &Compare, form: Form) -> O
 
 /// The axis of changes, in percent.
 struct Axis {
-    /// Its lower end; the upper one is at [`RIGHT`].
     left: f64,
+    right: f64,
     scale: Scale,
 }
 
 impl Axis {
+    /// An axis from `left` to where half of the last label has room.
+    fn new(left: f64, scale: Scale) -> Self {
+        let right = WIDTH - scale.ticks.last().map_or(0.0, |tick| width(*tick) / 2.0);
+        Self { left, right, scale }
+    }
+
+    /// The ticks with a label: every other one, with that of 0, where not all have room.
+    fn labelled(&self) -> impl Iterator<Item = f64> {
+        let ticks = &self.scale.ticks;
+        let apart = ticks.windows(2).map(|two| self.at(two[1] / 100.0) - self.at(two[0] / 100.0));
+        let widest = ticks.iter().map(|tick| width(*tick)).fold(0.0, f64::max);
+        let step = if apart.fold(f64::INFINITY, f64::min) < widest { 2 } else { 1 };
+        let middle = ticks.len() / 2;
+        let places = ticks.iter().copied().enumerate();
+        places.filter(move |(place, _)| place.abs_diff(middle) % step == 0).map(|(_, tick)| tick)
+    }
+
     /// The place of a change; that of one beyond an end is that end.
     fn at(&self, change: f64) -> f64 {
-        self.left + self.scale.at(100.0 * change) * (RIGHT - self.left)
+        self.left + self.scale.at(100.0 * change) * (self.right - self.left)
     }
 
     /// The end beyond which a change lies, and the direction from it into the chart.
     fn end_before(&self, change: f64) -> Option<(f64, f64)> {
         let most = self.scale.most() / 100.0;
         if change > most {
-            Some((RIGHT, -1.0))
+            Some((self.right, -1.0))
         } else {
             (change < -most).then_some((self.left, 1.0))
         }
     }
 }
 
-/// `−2`, `0`, `+2`.
-fn signed(tick: f64) -> String {
-    let sign = if tick < 0.0 { "−" } else { "+" };
-    let sign = if tick == 0.0 { "" } else { sign };
-    format!("{sign}{}", Scale::written(tick.abs()))
+/// `−2 %`, `0 %`, `+2 %`.
+fn percent(change: f64) -> String {
+    let sign = if change < 0.0 { "−" } else { "+" };
+    let sign = if change == 0.0 { "" } else { sign };
+    format!("{sign}{} %", Scale::written(change.abs()))
+}
+
+/// Width of a label of the axis on a narrow screen: its signs are wider than letters, by two letters in DejaVu Sans.
+fn width(tick: f64) -> f64 {
+    LETTER * (percent(tick).chars().count() as f64 + 2.0)
 }
 
 /// Table groups with changes of means between these levels.
@@ -161,7 +186,7 @@ fn row(out: &mut String, axis: &Axis, y: f64, label: &str, found: &Comparison) {
         escaped(label),
         open_point(0, &tip),
         y - ROW / 2.0,
-        RIGHT - left,
+        axis.right - left,
     );
     let [low, high] = ends(found);
     let _ = write!(
@@ -186,9 +211,9 @@ fn row(out: &mut String, axis: &Axis, y: f64, label: &str, found: &Comparison) {
         let anchor = if inwards < 0.0 { "end" } else { "start" };
         let _ = write!(
             out,
-            r#"<text class="fm-tick fm-beyond" x="{:.1}" y="{y:.1}" dy=".35em" text-anchor="{anchor}">{} %</text>"#,
+            r#"<text class="fm-tick fm-beyond" x="{:.1}" y="{y:.1}" dy=".35em" text-anchor="{anchor}">{}</text>"#,
             end + NUMBER_INSET * inwards,
-            signed((100.0 * change).round())
+            percent((100.0 * change).round())
         );
         out.push_str(&marker(shape, end + MARKER_INSET * inwards, y));
     } else {
@@ -230,13 +255,32 @@ fn legend(out: &mut String, y: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn changes_beyond_the_axis_are_before_the_end_that_they_left_it_by() {
-        let axis = Axis { left: 100.0, scale: Scale::around_zero(30.0) };
-        assert_eq!(axis.end_before(0.31), Some((RIGHT, -1.0)));
+        let axis = Axis { left: 100.0, right: 578.0, scale: Scale::around_zero(30.0) };
+        assert_eq!(axis.end_before(0.31), Some((578.0, -1.0)));
         assert_eq!(axis.end_before(-0.9), Some((100.0, 1.0)));
         assert_eq!([0.3, 0.0, -0.3].map(|change| axis.end_before(change)), [None; 3]);
-        assert_eq!([-0.9, 0.0, 0.9].map(|change| axis.at(change)), [100.0, 339.0, RIGHT]);
+        assert_eq!([-0.9, 0.0, 0.9].map(|change| axis.at(change)), [100.0, 339.0, 578.0]);
+    }
+
+    proptest! {
+        #[test]
+        fn labels_of_the_axis_are_inside_the_chart_and_apart(
+            reach in 0.01..30.0_f64,
+            left in LEFT..WIDTH / 2.0,
+        ) {
+            let axis = Axis::new(left, Scale::around_zero(reach));
+            let boxes: Vec<_> = axis
+                .labelled()
+                .map(|tick| (axis.at(tick / 100.0), width(tick) / 2.0))
+                .map(|(x, half)| (x - half, x + half))
+                .collect();
+            prop_assert!(boxes.len() >= 3, "{boxes:?}");
+            prop_assert!(boxes.iter().all(|(from, to)| *from >= 0.0 && *to <= WIDTH), "{boxes:?}");
+            prop_assert!(boxes.windows(2).all(|two| two[0].1 <= two[1].0), "{boxes:?}");
+        }
     }
 }
