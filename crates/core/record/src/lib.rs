@@ -54,7 +54,7 @@ pub use shop::{
 };
 pub use text::one_line;
 pub use usage::{
-    CpuShares, CpuUsage, EventCount, Events, MachineUsage, ProcessUsage, Usage,
-    service_demand_us_per_kib, service_demand_us_per_transaction,
+    CpuShares, CpuUsage, MachineUsage, ProcessUsage, Usage, service_demand_us_per_kib,
+    service_demand_us_per_transaction,
 };
 pub use warning::Warning;

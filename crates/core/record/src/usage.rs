@@ -19,8 +19,6 @@ pub struct Usage {
     /// Usage of all CPUs by everything; absent if `/proc/stat` cannot be read or has not advanced since the first
     /// reading.
     pub machine: Option<MachineUsage>,
-    /// Hardware and kernel events of this process.
-    pub events: Events,
     /// Time in which the CPU quota of the process's control group was used up (`throttled_usec` in cpu.stat), the sum
     /// of all CPUs; absent if no group can have a quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -164,62 +162,6 @@ pub fn service_demand_us_per_transaction(busy_ns: f64, transactions: u64) -> Opt
     (transactions > 0).then(|| busy_ns / 1e3 / transactions as f64)
 }
 
-/// Events of one process counted by the CPU or the kernel (perf_event_open(2)): of threads that ran at the first
-/// reading, and of those that they started since.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Events {
-    /// CPU cycles.
-    pub cycles: EventCount,
-    /// Instructions executed.
-    pub instructions: EventCount,
-    /// Misses of the last level cache, as the CPU's vendor defines them.
-    pub cache_misses: EventCount,
-    /// Context switches.
-    pub context_switches: EventCount,
-    /// Migrations of a thread to another CPU.
-    pub migrations: EventCount,
-    /// Page faults.
-    pub page_faults: EventCount,
-}
-
-/// Count of an event, or why it is unknown.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum EventCount {
-    /// The event was counted.
-    Counted {
-        /// Number of events. If the CPU had too few counters and `running` is below 1, it is extrapolated: the count
-        /// over `running`.
-        count: u64,
-        /// Whether events in the kernel are included; they are not without the privilege
-        /// (`/proc/sys/kernel/perf_event_paranoid` of 2 and more).
-        with_kernel: bool,
-        /// Share of the time in which it was counted, at most 1.
-        running: f64,
-    },
-    /// The event was not counted.
-    Absent {
-        /// Why: `no PMU` if the CPU or its hypervisor offers no counters.
-        reason: String,
-    },
-}
-
-impl Default for EventCount {
-    fn default() -> Self {
-        Self::Absent { reason: "not read".to_owned() }
-    }
-}
-
-impl EventCount {
-    /// The count, if there is one.
-    pub fn count(&self) -> Option<u64> {
-        match self {
-            Self::Counted { count, .. } => Some(*count),
-            Self::Absent { .. } => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,12 +251,8 @@ mod tests {
 
     #[test]
     fn usage_comes_back_from_json_as_it_was() {
-        let mut usage = usage(2, 0.125, 1_000);
-        usage.events.cycles = EventCount::Absent { reason: "no PMU".to_owned() };
-        usage.events.page_faults =
-            EventCount::Counted { count: 7, with_kernel: true, running: 1.0 };
+        let usage = usage(2, 0.125, 1_000);
         let json = serde_json::to_string(&usage).unwrap();
-        assert!(json.contains(r#""cycles":{"kind":"absent","reason":"no PMU"}"#), "{json}");
         assert_eq!(serde_json::from_str::<Usage>(&json).unwrap(), usage);
     }
 }

@@ -33,7 +33,7 @@ pub use text::text;
 use tree::Tree;
 
 /// All checks, in the order of `docs/doctor.md`.
-pub const CHECKS: [Check; 32] = [
+pub const CHECKS: [Check; 31] = [
     frequency::GOVERNOR,
     frequency::TURBO,
     idle::IDLE_STATES,
@@ -48,7 +48,6 @@ pub const CHECKS: [Check; 32] = [
     neighbours::CPU_PRESSURE,
     limits::MEMORY,
     limits::MITIGATIONS,
-    limits::PERF_EVENTS,
     limits::OPEN_FILES,
     buffers::SOCKET_BUFFERS,
     buffers::TCP_BUFFERS,
@@ -73,8 +72,6 @@ pub const CHECKS: [Check; 32] = [
 pub struct System {
     /// CPUs in this process's affinity mask. A run pins its client and server to the first two.
     pub cpus: Vec<u32>,
-    /// Whether the effective user is root.
-    pub is_root: bool,
     /// RLIMIT_NOFILE as (soft, hard); `u64::MAX` means unlimited.
     pub open_files: (u64, u64),
     /// Time of one clock reading, in nanoseconds.
@@ -91,7 +88,6 @@ impl System {
         let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         Self {
             cpus: crate::cpus(),
-            is_root: rustix::process::geteuid().is_root(),
             open_files: (files.current.unwrap_or(u64::MAX), files.maximum.unwrap_or(u64::MAX)),
             clock_reading_ns: clock_reading_ns(),
             interval: Duration::from_millis(100),

@@ -2,7 +2,6 @@
 //! a run uses.
 
 pub mod doctor;
-mod events;
 mod folder;
 pub mod interfaces;
 mod programs;

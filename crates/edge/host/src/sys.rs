@@ -1,10 +1,8 @@
 //! System calls that no safe crate offers.
 
 use std::io;
-use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-
-use crate::events::Event;
+use std::mem::zeroed;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Resource usage of this process: getrusage(2), RUSAGE_SELF.
 pub(crate) fn resources() -> libc::rusage {
@@ -54,70 +52,4 @@ pub(crate) fn driver_info(socket: &OwnedFd, device: &str) -> io::Result<[u8; DRI
     // the length that the kernel writes for this command.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(info.0) }
-}
-
-/// `struct perf_event_attr` (linux/perf_event.h) in its first version, PERF_ATTR_SIZE_VER0. Every kernel accepts
-/// it, and counting needs no later field.
-#[derive(Default)]
-#[repr(C)]
-struct PerfEventAttr {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    breakpoint_type: u32,
-    config1: u64,
-}
-
-/// Starts to count an event of one thread and of the threads that it creates from now on. A read of the descriptor
-/// returns three u64: the count, the time enabled, and the time in which the event was counted.
-pub(crate) fn count_event(event: Event, thread: u32, with_kernel: bool) -> io::Result<OwnedFd> {
-    let Event { kind, config, .. } = event;
-    const READ_TIME_ENABLED: u64 = 1 << 0;
-    const READ_TIME_RUNNING: u64 = 1 << 1;
-    const INHERIT: u64 = 1 << 1;
-    const EXCLUDE_KERNEL: u64 = 1 << 5;
-    const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
-    const FD_CLOEXEC: libc::c_ulong = 1 << 3;
-    let kernel = if with_kernel { 0 } else { EXCLUDE_KERNEL };
-    let attributes = PerfEventAttr {
-        kind,
-        size: size_of::<PerfEventAttr>() as u32,
-        config,
-        read_format: READ_TIME_ENABLED | READ_TIME_RUNNING,
-        flags: INHERIT | EXCLUDE_HYPERVISOR | kernel,
-        ..PerfEventAttr::default()
-    };
-    let (any_cpu, no_group): (libc::c_int, libc::c_int) = (-1, -1);
-    // SAFETY: `attributes` outlives the call and states its own size; the other arguments are integers.
-    let descriptor = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const attributes,
-            thread as libc::pid_t,
-            any_cpu,
-            no_group,
-            FD_CLOEXEC,
-        )
-    };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call has just created this descriptor, and nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor as libc::c_int) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_structure_has_the_length_of_its_first_version() {
-        const PERF_ATTR_SIZE_VER0: usize = 64;
-        assert_eq!(size_of::<PerfEventAttr>(), PERF_ATTR_SIZE_VER0);
-    }
 }

@@ -5,7 +5,6 @@ use std::time::Instant;
 use fabricmark_record::{ProcessUsage, Usage};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::events::EventMeter;
 use crate::quota::{self, Throttled};
 use crate::stat::{self, Ticks};
 use crate::{read, sys};
@@ -13,7 +12,6 @@ use crate::{read, sys};
 /// Reads resource usage from `start` to `finish`. Each call takes about 0.3 ms and must be outside of the measured
 /// time.
 pub struct UsageMeter {
-    events: EventMeter,
     began: Instant,
     process: ProcessUsage,
     ticks: Ticks,
@@ -21,13 +19,11 @@ pub struct UsageMeter {
 }
 
 impl UsageMeter {
-    /// Starts the readings. Events are counted for the current threads of this process and for those that they
-    /// create from now on.
+    /// Starts the readings. Perf events are not among them: they cost time at each context switch
+    /// (docs/notebook/measured.md, Overhead of the program).
     pub fn start() -> Self {
-        // Events first, so that the other readings are as close as possible to the measured time.
-        let events = EventMeter::start();
         let throttled = quota::throttled();
-        Self { events, began: Instant::now(), process: process(), ticks: ticks(), throttled }
+        Self { began: Instant::now(), process: process(), ticks: ticks(), throttled }
     }
 
     /// Usage since `start`.
@@ -37,7 +33,6 @@ impl UsageMeter {
             elapsed_ns: self.began.elapsed().as_nanos() as u64,
             process: since(&self.process, &now),
             machine: stat::usage(&self.ticks, &ticks),
-            events: self.events.finish(),
             throttled_ns: quota::throttled_ns(&self.throttled, &quota::throttled()),
         }
     }
@@ -81,8 +76,6 @@ mod tests {
     use std::hint::black_box;
     use std::sync::mpsc;
     use std::thread;
-
-    use fabricmark_record::EventCount;
 
     use super::*;
 
@@ -135,33 +128,5 @@ mod tests {
         });
         let usage = meter.finish();
         assert!(usage.process.voluntary_switches > 0, "{usage:?}");
-    }
-
-    #[test]
-    fn an_event_is_counted_or_says_why_not() {
-        let meter = UsageMeter::start();
-        let work = || {
-            // More than the allocator caches (M_MMAP_THRESHOLD_MAX of mallopt(3)), so that the pages are new.
-            black_box(vec![1u8; 64 << 20]);
-            work_ns(1_000_000);
-        };
-        thread::spawn(work).join().unwrap();
-        let events = meter.finish().events;
-        for event in [&events.cycles, &events.instructions, &events.cache_misses] {
-            match event {
-                EventCount::Counted { running, .. } => assert!((0.0..=1.0).contains(running)),
-                EventCount::Absent { reason } => {
-                    assert!(reason == "no PMU" || reason.starts_with("forbidden"), "{reason}");
-                }
-            }
-        }
-        match &events.cycles {
-            EventCount::Counted { count, .. } => assert!(*count > 100_000, "1 ms is 10^5 cycles"),
-            EventCount::Absent { .. } => assert_eq!(events.cycles.count(), None),
-        }
-        match &events.page_faults {
-            EventCount::Counted { count, .. } => assert!(*count > 0, "new memory was written to"),
-            EventCount::Absent { reason } => assert!(reason.starts_with("forbidden"), "{reason}"),
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! Limits of this process: open files, memory, performance counters; and CPU mitigations.
+//! Limits of this process: open files and memory; and CPU mitigations.
 
 use super::System;
 use super::finding::{Check, Evidence, Finding};
@@ -13,11 +13,6 @@ pub(super) const OPEN_FILES: Check = Check {
 pub(super) const MEMORY: Check = Check {
     name: "memory",
     why: "A process that waits for memory stalls, for milliseconds if the memory is swapped out.",
-};
-
-pub(super) const PERF_EVENTS: Check = Check {
-    name: "perf-events",
-    why: "Without performance counters, records have no cycles and cache misses.",
 };
 
 pub(super) const MITIGATIONS: Check = Check {
@@ -42,11 +37,6 @@ pub(super) fn examine(tree: &Tree, system: &System) -> Vec<Finding> {
     vec![
         open_files(system.open_files),
         memory(&tree.file("/proc/meminfo"), &tree.file("/proc/pressure/memory")),
-        perf_events(
-            &tree.file("/proc/sys/kernel/perf_event_paranoid"),
-            &tree.names("/sys/bus/event_source/devices"),
-            system.is_root,
-        ),
         mitigations(&tree.files(FAULTS)),
     ]
 }
@@ -95,30 +85,6 @@ fn memory(meminfo: &File, pressure: &File) -> Finding {
         found.note(format!("{} MiB are swapped out", swapped >> 10)).fixed_by("swapoff -a")
     } else {
         found.fine("Enough memory is available, and swap is not used")
-    }
-}
-
-/// Judges whether this user may use perf events (admin-guide/perf-security in the kernel) and whether the CPU has
-/// counters: `cpu`, `cpu_core` and `cpu_atom` on x86, `armv8...` on ARM.
-fn perf_events(paranoid: &File, devices: &[String], is_root: bool) -> Finding {
-    let is_counter = |name: &&String| {
-        matches!(name.as_str(), "cpu" | "cpu_core" | "cpu_atom") || name.starts_with("armv")
-    };
-    let evidence = Evidence::new("/sys/bus/event_source/devices", devices.join(" "));
-    if !devices.iter().any(|name| is_counter(&name)) {
-        return PERF_EVENTS
-            .found(evidence)
-            .found(paranoid)
-            .not_observable("Performance counters: none on this CPU, as in most virtual machines");
-    }
-    let found = PERF_EVENTS.found(paranoid).found(evidence);
-    match paranoid.number() {
-        None => found.not_observable("Performance counters: no perf events in this kernel"),
-        // Up to level 1, an unprivileged user may also count events in the kernel.
-        Some(2..) if !is_root => found
-            .note("This user may not count events in the kernel")
-            .fixed_by("sysctl -w kernel.perf_event_paranoid=1"),
-        Some(_) => found.fine("Performance counters are available"),
     }
 }
 
@@ -178,16 +144,6 @@ mod tests {
         assert_eq!(judge("50", "9000", "0.00"), Warning);
         assert_eq!(judge("900", "9000", "3.00"), Warning);
         assert_eq!(judge("", "", ""), NotObservable);
-    }
-
-    #[test]
-    fn counters_need_a_device_and_permission() {
-        let devices = ["breakpoint", "cpu", "software"].map(str::to_owned);
-        let paranoid = |value: &str| File::of("/paranoid", value);
-        assert_eq!(perf_events(&paranoid("2"), &devices, false).severity, Note);
-        assert_eq!(perf_events(&paranoid("2"), &devices, true).severity, Fine);
-        assert_eq!(perf_events(&paranoid("-1"), &devices, false).severity, Fine);
-        assert_eq!(perf_events(&paranoid("1"), &devices[..1], false).severity, NotObservable);
     }
 
     #[test]

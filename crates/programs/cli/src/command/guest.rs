@@ -103,18 +103,18 @@ fn boot(kernel: Line, job: &Job<'_>) -> Result<u8, Failure> {
 /// Name by which both ends of SMC over RoCEv2 know that they belong together. Linux 6.1 falls back to TCP all the same.
 const EID: &str = "FABRICMARK";
 
-/// Adds the user EID of SMC, then keeps perf events and packet timestamps enabled in the kernel until this process is
-/// killed; prints a line when they are.
+/// Adds the user EID of SMC, then keeps packet timestamps enabled in the kernel until this process is killed; prints a
+/// line when they are.
 ///
-/// Their first user makes the kernel patch its own code, in the scheduler and in the receive path, and the last one
-/// makes it patch that back. If CPUs are emulated in software, another CPU may execute half-patched code, and the
-/// kernel crashes. Keeping both in use from before the second CPU is online prevents that.
+/// Their first user makes the kernel patch its own code in the receive path, and the last one makes it patch that back.
+/// If CPUs are emulated in software, another CPU may execute half-patched code, and the kernel crashes. Keeping them in
+/// use from before the second CPU is online prevents that.
 pub fn prepare() -> Result<(), Failure> {
     if let Err(error) = fabricmark_load::smc::add_eid(EID) {
         note!("the guest has no SMC: {error}");
     }
-    let failed = |error: io::Error| Failure::internal(format!("cannot count events: {error}"));
-    let _events = fabricmark_host::UsageMeter::start();
+    let failed =
+        |error: io::Error| Failure::internal(format!("cannot enable packet timestamps: {error}"));
     let socket = UdpSocket::bind("127.0.0.1:0").map_err(failed)?;
     fabricmark_telemetry::stamp::enable(socket.as_fd(), false).map_err(failed)?;
     println!("ready");
