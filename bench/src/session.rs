@@ -236,10 +236,15 @@ pub fn play_all(
     }
 }
 
-/// Performs a run; adds the share of a CPU that it used.
+/// Performs a run; adds the share of a CPU that it used. A rate of 0 is a failure: iperf3 3.21 with `--gsro` reports one
+/// for datagrams of 64 B.
 fn run(contender: &dyn Contender, job: &Job<'_>) -> Result<Values, Failure> {
     let (began, before) = (Instant::now(), children_s());
     let mut values = contender.run(job)?;
+    let figure = job.work.figure();
+    if figure.is_rate() && values.get(&figure) == Some(&0.0) {
+        return Err(Failure::Failed("nothing was received".to_owned()));
+    }
     if let Some((before, after)) = before.zip(children_s()) {
         let share = (after - before) / began.elapsed().as_secs_f64();
         values.entry(Figure::CpuShare).or_insert(share);
@@ -327,6 +332,24 @@ mod tests {
             _ => turns.push((1, place)),
         });
         turns
+    }
+
+    #[test]
+    fn a_rate_of_zero_is_a_failure() {
+        let [nothing, something] = [0.0, 1e9]
+            .map(|rate| -> Box<dyn Contender> { Box::new(Alternating(Cell::new([rate; 2]))) });
+        let field = Field { ours: something, bare: nothing, peers: Vec::new() };
+        let (settings, stop) = (
+            Settings { pairs: Some(2), seconds: None, seed: 1, congestion: String::new() },
+            AtomicBool::new(false),
+        );
+        let row = rows(Target::Loopback).remove(0);
+        let mut playing = field.begin(&row, &settings, &stop);
+        playing.play(2, &mut |_, _| {});
+        for round in playing.result().unwrap().rounds {
+            assert!(round[OURS].is_ok());
+            assert_eq!(round[BARE], Err("nothing was received".to_owned()));
+        }
     }
 
     #[test]
