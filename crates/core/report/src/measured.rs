@@ -170,6 +170,10 @@ pub fn measured_text(m: &Measured<'_>, rates: RateUnit, width: usize) -> String 
     }
     let changes = settings.iter().map(|setting| &setting.change);
     lines.extend(notes::beyond_means(changes).map(|note| ("note", note)));
+    if settings.len() > 1 {
+        let marked = notes::invalid(settings.iter().map(|setting| &setting.cell));
+        lines.extend(marked.map(|note| ("note", note)));
+    }
     lines.extend(notes::of_runs(&of_points).into_iter().map(|note| ("note", note)));
     for setting in &settings {
         let of = if settings.len() > 1 { format!("{}: ", setting.name) } else { String::new() };

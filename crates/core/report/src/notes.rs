@@ -74,12 +74,16 @@ pub(crate) fn of_table(spec: &Table, groups: &[Group<'_>], runs: &ByPoint<'_>) -
     if shown.iter().flat_map(|runs| &runs.counted).any(|record| is_offloaded(record)) {
         notes.push("offload on: the link carried super-packets, not single frames".to_owned());
     }
-    if groups.iter().flat_map(Group::cells).any(|cell| cell.invalid > 0) {
-        notes.push("‡ some runs of the point are invalid and do not count".to_owned());
-    }
+    notes.extend(invalid(groups.iter().flat_map(Group::cells)));
     notes.extend(of_runs(&shown));
     notes.extend(groups.iter().filter_map(|group| correlation(spec, group, runs)));
     notes
+}
+
+/// What the mark of cells with invalid runs means, if one has any.
+pub(crate) fn invalid<'a>(mut cells: impl Iterator<Item = &'a Cell<'a>>) -> Option<String> {
+    let text = "‡ some runs of the point are invalid and do not count";
+    cells.any(|cell| cell.invalid > 0).then(|| text.to_owned())
 }
 
 /// A note if changes over rounds of slices differ from those of the means, as rare stalls of one level cause it.

@@ -176,6 +176,26 @@ fn a_comparison_that_no_run_can_decide_does_not_count_as_undecided() {
 }
 
 #[test]
+fn the_mark_of_a_setting_with_invalid_runs_is_explained() {
+    let shown = |invalid| {
+        let mut fabricated = with_invalid(invalid);
+        let either = |point: &Point| is_point_meant(&Point { family: Family::V6, ..point.clone() });
+        fabricated.plan.points.retain(either);
+        fabricated.records.retain(|record| either(&record.point));
+        let names: Vec<String> =
+            fabricated.plan.points.iter().map(|point| format!("{:?}", point.family)).collect();
+        assert_eq!(names.len(), 2);
+        let experiment = fabricated.experiment();
+        let measured = Measured { experiment, names: &names, requirements: &[] };
+        measured_text(&measured, RateUnit::MBIT, 200)
+    };
+    let text = shown(1);
+    assert_eq!(text.matches('‡').count(), 2, "{text}");
+    assert!(text.contains("‡ some runs of the point are invalid and do not count"), "{text}");
+    assert!(!shown(0).contains('‡'));
+}
+
+#[test]
 fn a_threshold_that_the_few_valid_runs_of_many_meet_is_not_kept() {
     let kept = |invalid| {
         let mut fabricated = with_invalid(invalid);
