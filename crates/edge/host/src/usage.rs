@@ -19,7 +19,7 @@ pub struct UsageMeter {
 }
 
 impl UsageMeter {
-    /// Starts the readings. Perf events are not among them: they cost time at each context switch
+    /// Starts the readings. Perf events are not counted: they cost time at each context switch
     /// (docs/notebook/measured.md, Overhead of the program).
     pub fn start() -> Self {
         let throttled = quota::throttled();

@@ -147,7 +147,8 @@ fn percent(change: f64) -> String {
     format!("{sign}{} %", Scale::written(change.abs()))
 }
 
-/// Width of a label of the axis on a narrow screen: its signs are wider than letters, by two letters in DejaVu Sans.
+/// Width of a label of the axis on a narrow screen. Its signs are wider than letters: in Chromium with DejaVu Sans of
+/// 18 px, `+20 %` takes 60.8 (getBBox), as much as 6.6 letters, and `−0.08 %` takes 78, as much as 8.5.
 fn width(tick: f64) -> f64 {
     LETTER * (percent(tick).chars().count() as f64 + 2.0)
 }
