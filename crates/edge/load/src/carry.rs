@@ -14,6 +14,7 @@ use fabricmark_telemetry::gauge::Gauge;
 use fabricmark_units::{Bytes, Nanos, Stream};
 
 use crate::amount::{Amount, Limited};
+use crate::buffer::Buffer;
 use crate::control::Control;
 use crate::failure::{peer, system};
 use crate::flow_set::{FlowSet, Interest};
@@ -286,7 +287,7 @@ fn receive<F: Flow>(
         // One byte more than a datagram: a receiver that does not ask for lengths detects longer datagrams by it.
         (Delivery::Datagrams | Delivery::Messages, _) => point.payload.0 as usize + 1,
     };
-    let mut buffer = vec![0; bytes];
+    let mut buffer = Buffer::filled_with(0, bytes);
     let window = match (prepare.amount, &point.pace) {
         (Some(_), _) => Window::of_an_amount(),
         (None, Pace::Closed) if prepare.slice_ns.is_some() => {
@@ -305,12 +306,13 @@ fn receive<F: Flow>(
 }
 
 /// Buffers of a request, or of one payload of it, and of its response.
-pub(crate) fn messages(prepare: &Prepare) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn messages(prepare: &Prepare) -> (Buffer, Buffer) {
     let point = &prepare.point;
     let response = point.response.unwrap_or(point.payload);
     // RDMA sends from registered memory: only the length of these buffers counts, and untouched pages cost nothing.
     let fill = if point.transport.is_verbs() { 0 } else { 0x5a };
-    (vec![fill; point.payload.0 as usize], vec![fill; response.0 as usize])
+    let of = |bytes: Bytes| Buffer::filled_with(fill, bytes.0 as usize);
+    (of(point.payload), of(response))
 }
 
 fn ask<F: Flow>(

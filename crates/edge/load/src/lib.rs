@@ -11,6 +11,7 @@
 //! Not here: namespaces and links (`lab`), what is read during a run (`telemetry`), what to run (`control`).
 
 mod amount;
+mod buffer;
 mod carry;
 mod control;
 mod descriptors;

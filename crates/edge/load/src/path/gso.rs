@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use fabricmark_plan::Point;
 use rustix::net::RecvFlags;
 
+use crate::buffer::Buffer;
 use crate::transport::udp::UdpFlow;
 use crate::transport::{Flow, Message, Moved, passes_on};
 use fabricmark_telemetry::sys::{plain, receive, set};
@@ -19,7 +20,7 @@ const RECEIVE_BYTES: usize = 65_536;
 pub struct GsoFlow {
     flow: UdpFlow,
     payload_bytes: usize,
-    buffer: Vec<u8>,
+    buffer: Buffer,
 }
 
 impl GsoFlow {
@@ -28,7 +29,8 @@ impl GsoFlow {
         let payload_bytes = point.payload.0 as usize;
         let size = libc::c_int::try_from(payload_bytes).unwrap_or(libc::c_int::MAX);
         set(flow.socket().as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, size)?;
-        let buffer = vec![0x5a; point.datagrams_per_buffer() as usize * payload_bytes];
+        let datagrams = point.datagrams_per_buffer() as usize;
+        let buffer = Buffer::filled_with(0x5a, datagrams * payload_bytes);
         Ok(Self { flow, payload_bytes, buffer })
     }
 
@@ -36,7 +38,7 @@ impl GsoFlow {
     pub fn receiving(flow: UdpFlow, point: &Point) -> io::Result<Self> {
         let payload_bytes = point.payload.0 as usize;
         set(flow.socket().as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1)?;
-        Ok(Self { flow, payload_bytes, buffer: vec![0; RECEIVE_BYTES] })
+        Ok(Self { flow, payload_bytes, buffer: Buffer::filled_with(0, RECEIVE_BYTES) })
     }
 
     /// The plain UDP flow.
