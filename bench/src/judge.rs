@@ -90,6 +90,7 @@ fn best_peers(rounds: &[Round], peers: &[&str], figure: Figure) -> Vec<Option<St
 
 /// The peers that are far behind the best one after enough rounds: their further runs would decide nothing.
 pub fn dropped<'a>(rounds: &[Round], peers: &[&'a str], figure: Figure) -> Vec<&'a str> {
+    let rounds = &with_peers(rounds, peers);
     let best = best_peer(rounds, peers, figure);
     let best = best.and_then(|best| median_of(rounds, &best, figure));
     let kept_from = KEPT_FROM.iter().rfind(|(least, _)| rounds.len() >= *least);
@@ -101,6 +102,13 @@ pub fn dropped<'a>(rounds: &[Round], peers: &[&'a str], figure: Figure) -> Vec<&
         })
     };
     peers.iter().copied().filter(is_dropped).collect()
+}
+
+/// The rounds in which the peers of a row took part; all if it has none.
+fn with_peers(rounds: &[Round], peers: &[&str]) -> Vec<Round> {
+    let took_part =
+        |round: &&Round| peers.is_empty() || peers.iter().any(|&peer| round.contains_key(peer));
+    rounds.iter().filter(took_part).cloned().collect()
 }
 
 /// Whether the ratios that have a goal are known within [`HALF_WIDTH`].
@@ -136,6 +144,8 @@ fn ratio(rounds: &[Round], others: &[Option<String>], figure: Figure) -> Option<
 
 pub fn answer(rounds: &[Round], peers: &[&str], question: &Question) -> Answer {
     let figure = question.figure;
+    let with_peers = (question.against == Against::BestPeer).then(|| with_peers(rounds, peers));
+    let rounds = with_peers.as_deref().unwrap_or(rounds);
     let others = match &question.against {
         Against::Itself => Vec::new(),
         Against::One(name) => vec![Some((*name).to_owned()); rounds.len()],
@@ -281,6 +291,29 @@ mod tests {
         );
         noisy.extend_from_within(..);
         assert!(known(&rounds(&noisy), Against::BestPeer));
+    }
+
+    #[test]
+    fn rounds_without_peers_choose_drop_and_judge_none() {
+        // A peer as fast as fabricmark, in every fifth round; fabricmark is slow in the others.
+        let mut rounds = rounds(&[[50.0, 0.0, 0.0]; 30]);
+        for (number, round) in rounds.iter_mut().enumerate() {
+            let (ours, peers): (f64, &[(&str, f64)]) = match number % 5 {
+                0 => (100.0, &[("first", 100.0), ("second", 70.0)]),
+                _ => (50.0, &[]),
+            };
+            *round = [(OURS, ours)]
+                .iter()
+                .chain(peers)
+                .map(|&(who, rate)| (who.to_owned(), Ok(value(RATE, rate))))
+                .collect();
+        }
+        let answer = against_peers(&rounds, 1.0);
+        assert_eq!((answer.other.as_deref(), answer.verdict), (Some("first"), Verdict::Met));
+        assert_eq!(answer.value.unwrap().n, 6);
+        let behind = |count| dropped(&rounds[..count], &["first", "second"], RATE);
+        assert_eq!(behind(25), [""; 0]);
+        assert_eq!(behind(26), ["second"]);
     }
 
     #[test]

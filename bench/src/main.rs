@@ -33,6 +33,7 @@ use regex::Regex;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::bare::Bare;
+use crate::contender::Contender;
 use crate::fabricmark::Fabricmark;
 use crate::place::Target;
 use crate::rows::Row;
@@ -42,15 +43,15 @@ use crate::session::{Field, Settings};
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Options {
-    /// Most interleaved rounds of a row; fewer if its ratios are known within 2 % before [default: 50; 10 for emulated
-    /// links, RDMA, thousands of flows and idle processes]
+    /// Most interleaved rounds of a row with its peers; fewer if its ratios are known within 2 % before [default: 50; 10
+    /// for emulated links, RDMA, thousands of flows and idle processes]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     pairs: Option<u32>,
-    /// Duration of a run in seconds, rounded up for programs that accept only whole seconds [default: 0.5; 1 for emulated
-    /// links, RDMA, thousands of flows and idle processes]
+    /// Duration of a run in seconds, rounded up for programs that accept only whole seconds [default: 0.1 for rr, crr and
+    /// datagrams; 1 for emulated links, RDMA, thousands of flows and idle processes; 0.5 for others]
     #[arg(long, value_parser = seconds)]
     seconds: Option<f64>,
-    /// After N minutes only rows that have had fewer than ten rounds have more
+    /// After N minutes only rows that have had fewer than ten rounds with peers have more
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
     /// A look instead of an answer: 3 rounds of 0.3 s
@@ -78,6 +79,9 @@ struct Options {
     /// The program to judge [default: the fabricmark beside this program]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
+    /// An earlier version of fabricmark, to compare with it
+    #[arg(long, value_name = "FILE")]
+    earlier: Option<PathBuf>,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -115,6 +119,7 @@ fn bench(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
         .into_iter()
         .flat_map(rows::rows)
         .filter(|row| options.rows.is_match(&format!("{}, {}", row.name, row.target)))
+        .map(|row| if options.earlier.is_some() { row.earlier() } else { row })
         .collect();
     if options.list {
         chosen.iter().for_each(|row| println!("{}, {}", row.name, row.target));
@@ -128,8 +133,10 @@ fn bench(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let here = env::current_exe()?;
     let folder = here.parent().ok_or("this program has no folder")?;
     let program = options.program.clone().unwrap_or_else(|| folder.join("fabricmark"));
-    if !program.is_file() {
-        return Err(format!("no {}: build it, or name it with --program", program.display()).into());
+    for file in [&program].into_iter().chain(&options.earlier) {
+        if !file.is_file() {
+            return Err(format!("no {}: build it, or name another", file.display()).into());
+        }
     }
     let bare = Bare::compile(&folder.parent().unwrap_or(folder).join("bench"))?;
     let (mut peers, absent) = peer::find();
@@ -137,7 +144,12 @@ fn bench(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     for other in emulator::OTHERS {
         peers.push(Box::new(other));
     }
-    let field = Field { ours: Box::new(Fabricmark { program }), bare: Box::new(bare), peers };
+    let earlier = options
+        .earlier
+        .clone()
+        .map(|program| -> Box<dyn Contender> { Box::new(Fabricmark { program }) });
+    let field =
+        Field { ours: Box::new(Fabricmark { program }), earlier, bare: Box::new(bare), peers };
     let (pairs, seconds) =
         if options.quick { (Some(3), Some(0.3)) } else { (options.pairs, options.seconds) };
     let settings = Settings {
@@ -198,13 +210,13 @@ fn conditions(settings: &Settings, peers: &[&str], absent: &[&str]) -> String {
         (place::cpu(fabricmark_lab::Role::Client), place::cpu(fabricmark_lab::Role::Server));
     format!(
         "peers: {}; absent: {}\n\
-         at most {} rounds of {} s, order seeded with {}; the client on CPU {client}, the server on {server}\n\
+         at most {} rounds with peers of {} s, order seeded with {}; the client on CPU {client}, the server on {server}\n\
          TCP's congestion control, for all: {} on loopback, {} on veth, {} on emulated links\n\
          Linux {}\n",
         list(peers),
         list(absent),
         settings.pairs.map_or_else(|| "10 or 50".to_owned(), |pairs| pairs.to_string()),
-        settings.seconds.map_or_else(|| "0.5 or 1".to_owned(), |seconds| seconds.to_string()),
+        settings.seconds.map_or_else(|| "0.1, 0.5 or 1".to_owned(), |seconds| seconds.to_string()),
         settings.seed,
         default_congestion(),
         settings.congestion,

@@ -11,6 +11,9 @@ pub const OURS: &str = "fabricmark";
 /// Name of the bare loop.
 pub const BARE: &str = "bare loop";
 
+/// Name of another version of fabricmark.
+pub const EARLIER: &str = "earlier";
+
 /// Reference for fabricmark's figure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Against {
@@ -77,6 +80,14 @@ impl Row {
             others: Vec::new(),
             questions: Vec::new(),
         }
+    }
+
+    /// Adds another version of fabricmark to a row whose figure is a rate of the program: it must not have been faster.
+    pub fn earlier(self) -> Self {
+        let figure = self.work.figure();
+        let is_by_program = self.target != Target::Emulated && figure.is_rate();
+        let goal = Some(Goal::AtLeast(0.98));
+        if is_by_program { self.ask(figure, Against::One(EARLIER), goal) } else { self }
     }
 
     /// Lets each program place its threads and wait by its defaults.

@@ -10,19 +10,19 @@ use crate::contender::{Contender, Failure, Job};
 use crate::emulator::Emulator;
 use crate::fabricmark::stat_field;
 use crate::judge::{Answer, ROUNDS_LEAST, Round, answer, are_known, dropped};
-use crate::rows::{Against, BARE, OURS, Row};
+use crate::rows::{Against, BARE, EARLIER, OURS, Row};
 use crate::work::{Figure, Path, Values, Work};
 
 /// Rate of paced departures, as a share of the unpaced rate.
 const SHARE_OF_CAPACITY: f64 = 0.2;
 
-/// Rounds of a row at a time, before it is the next one's turn.
+/// Rounds with peers of a row at a time, before it is the next one's turn.
 const ROUNDS_AT_A_TIME: usize = 5;
 
 /// Options of the command line.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Most rounds per row; `None`: those of the workload.
+    /// Most rounds with peers per row; `None`: those of the workload.
     pub pairs: Option<u32>,
     /// Duration of a run in seconds; `None`: that of the workload.
     pub seconds: Option<f64>,
@@ -34,8 +34,8 @@ pub struct Settings {
 
 impl Settings {
     /// Most rounds of a row with this workload.
-    pub fn rounds(&self, work: Work) -> u32 {
-        self.pairs.unwrap_or_else(|| work.rounds())
+    pub fn rounds(&self, work: Work) -> usize {
+        self.pairs.unwrap_or_else(|| work.rounds()) as usize * work.rounds_per_peers()
     }
 
     /// Duration of its runs in seconds.
@@ -47,6 +47,8 @@ impl Settings {
 /// All possible contenders.
 pub struct Field {
     pub ours: Box<dyn Contender>,
+    /// Another version of fabricmark.
+    pub earlier: Option<Box<dyn Contender>>,
     pub bare: Box<dyn Contender>,
     /// The installed peers, and the emulators.
     pub peers: Vec<Box<dyn Contender>>,
@@ -109,7 +111,7 @@ impl Field {
                 congestion: &settings.congestion,
                 stop,
             },
-            rounds_max: settings.rounds(row.work) as usize,
+            rounds_max: settings.rounds(row.work),
             order: Stream::new(settings.seed, &format!("{} {}", row.name, row.target)),
             refusals: Round::new(),
             rounds: Vec::new(),
@@ -124,6 +126,10 @@ impl Field {
         let mut all = vec![Entrant { name: OURS, work: row.work, contender: ours }];
         for &(name, work) in &row.others {
             all.push(Entrant { name, work, contender: ours });
+        }
+        let asks_earlier = row.questions.iter().any(|one| one.against == Against::One(EARLIER));
+        if let Some(earlier) = self.earlier.as_deref().filter(|_| asks_earlier) {
+            all.push(Entrant { name: EARLIER, work: row.work, contender: earlier });
         }
         if let Some(work) = row.bare_does.filter(|work| self.bare.offers(*work)) {
             all.push(Entrant { name: BARE, work, contender: self.bare.as_ref() });
@@ -154,16 +160,21 @@ impl Playing<'_> {
     pub fn is_over(&self) -> bool {
         let rounds = self.rounds.len();
         let is_known =
-            || rounds >= ROUNDS_LEAST && are_known(&self.rounds, &self.peers, &self.row.questions);
+            || self.has_least() && are_known(&self.rounds, &self.peers, &self.row.questions);
         rounds >= self.rounds_max || is_known()
     }
 
-    /// Runs up to `count` further rounds, as far as it needs them. An interrupted round does not count.
+    /// Whether it has enough rounds for a first look at its intervals.
+    fn has_least(&self) -> bool {
+        self.rounds.len() >= ROUNDS_LEAST * self.row.work.rounds_per_peers()
+    }
+
+    /// Runs up to `count` further rounds with peers, as far as it needs them. An interrupted round does not count.
     pub fn play(&mut self, count: usize, progress: &mut dyn FnMut(usize, &str)) {
         if self.rounds.is_empty() && matches!(self.job.work, Work::Departures { .. }) {
             self.job.rate_per_s = self.field.departures_per_s(&self.job);
         }
-        for _ in 0..count {
+        for _ in 0..count * self.row.work.rounds_per_peers() {
             if self.is_over() {
                 break;
             }
@@ -180,10 +191,14 @@ impl Playing<'_> {
             true => dropped(&self.rounds, &self.peers, self.row.work.figure()),
             false => Vec::new(),
         };
+        let rests = |name: &str| {
+            let is_with_peers = self.rounds.len().is_multiple_of(self.row.work.rounds_per_peers());
+            dropped.contains(&name) || !is_with_peers && self.peers.contains(&name)
+        };
         let mut round = self.refusals.clone();
-        let mut places: Vec<usize> = (0..self.entrants.len())
-            .filter(|&at| !dropped.contains(&self.entrants[at].name))
-            .collect();
+        round.retain(|name, _| !rests(name));
+        let mut places: Vec<usize> =
+            (0..self.entrants.len()).filter(|&at| !rests(self.entrants[at].name)).collect();
         self.order.shuffle(&mut places);
         for &Entrant { name, work, contender } in places.iter().map(|&place| &self.entrants[place])
         {
@@ -224,8 +239,7 @@ pub fn play_all(
     let began = Instant::now();
     let needs_more = |row: &Playing<'_>| {
         let is_late = limit.is_some_and(|limit| began.elapsed() >= limit);
-        let has_least = row.rounds.len() >= ROUNDS_LEAST;
-        !(row.is_over() || row.job.stop.load(Relaxed) || is_late && has_least)
+        !(row.is_over() || row.job.stop.load(Relaxed) || is_late && row.has_least())
     };
     while rows.iter().any(needs_more) {
         for (place, row) in rows.iter_mut().enumerate() {
@@ -319,8 +333,12 @@ mod tests {
     /// Consecutive rounds of a row, as their number and its place, in the order in which they ran.
     fn turns(limit: Option<Duration>) -> Vec<(usize, usize)> {
         let with = |rates| -> Box<dyn Contender> { Box::new(Alternating(Cell::new(rates))) };
-        let field =
-            Field { ours: with([1e9, 2e9]), bare: with([1e9, 1e9]), peers: vec![with([1e9, 1e9])] };
+        let field = Field {
+            ours: with([1e9, 2e9]),
+            earlier: None,
+            bare: with([1e9, 1e9]),
+            peers: vec![with([1e9, 1e9])],
+        };
         let (pairs, stop) = (Some(20), AtomicBool::new(false));
         let settings = Settings { pairs, seconds: None, seed: 1, congestion: String::new() };
         let row = rows(Target::Loopback).remove(0);
@@ -338,7 +356,7 @@ mod tests {
     fn a_rate_of_zero_is_a_failure() {
         let [nothing, something] = [0.0, 1e9]
             .map(|rate| -> Box<dyn Contender> { Box::new(Alternating(Cell::new([rate; 2]))) });
-        let field = Field { ours: something, bare: nothing, peers: Vec::new() };
+        let field = Field { ours: something, earlier: None, bare: nothing, peers: Vec::new() };
         let (settings, stop) = (
             Settings { pairs: Some(2), seconds: None, seed: 1, congestion: String::new() },
             AtomicBool::new(false),
@@ -349,6 +367,29 @@ mod tests {
         for round in playing.result().unwrap().rounds {
             assert!(round[OURS].is_ok());
             assert_eq!(round[BARE], Err("nothing was received".to_owned()));
+        }
+    }
+
+    #[test]
+    fn peers_of_short_runs_take_part_in_every_fifth_round() {
+        let same = || -> Box<dyn Contender> { Box::new(Alternating(Cell::new([1e5; 2]))) };
+        let field =
+            Field { ours: same(), earlier: Some(same()), bare: same(), peers: vec![same()] };
+        let (settings, stop) = (
+            Settings { pairs: Some(2), seconds: None, seed: 1, congestion: String::new() },
+            AtomicBool::new(false),
+        );
+        let all = rows(Target::Loopback);
+        let row = all.into_iter().find(|row| row.name.starts_with("UDP rr")).unwrap().earlier();
+        let mut playing = field.begin(&row, &settings, &stop);
+        playing.play(2, &mut |_, _| {});
+        let rounds = playing.result().unwrap().rounds;
+        assert_eq!(rounds.len(), 10);
+        for (number, round) in rounds.iter().enumerate() {
+            let who: Vec<&str> = round.keys().map(String::as_str).collect();
+            let always = vec![BARE, EARLIER, OURS];
+            let all = [vec!["alternating"], always.clone()].concat();
+            assert_eq!(who, if number % 5 == 0 { all } else { always }, "{number}");
         }
     }
 
