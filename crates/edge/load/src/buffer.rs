@@ -47,11 +47,9 @@ mod tests {
     #[test]
     fn a_buffer_of_any_length_begins_at_a_page_also_after_a_move() {
         for length in [0, 1, 64, 4_095, 4_096, 64_512, 131_072] {
-            let mut moved = Vec::new();
-            moved.push(Buffer::filled_with(7, length));
-            moved.push(Buffer::filled_with(9, length));
-            for (buffer, fill) in moved.iter_mut().zip([7, 9]) {
-                assert_eq!(**buffer, vec![fill; length][..]);
+            let mut moved = [7, 9].map(|fill| (fill, Buffer::filled_with(fill, length)));
+            for (fill, buffer) in &mut moved {
+                assert_eq!(**buffer, vec![*fill; length][..]);
                 assert_eq!(buffer.as_ptr().addr() % 4096, 0, "{length}");
                 buffer.fill(1);
                 assert!(buffer.iter().all(|&byte| byte == 1));
