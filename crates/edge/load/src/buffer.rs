@@ -1,8 +1,6 @@
-//! Buffers of payloads that begin at a page boundary.
-//!
-//! Where a buffer begins in its page decides how fast the kernel copies it: of two builds of the same data plane, one sent
-//! super-packets (`path = "gso"`) at 0.75 of the rate of the other, because its buffers lay elsewhere
-//! (`docs/notebook/measured.md`).
+//! Buffers of payloads that begin at a page boundary, as those of iperf3 do, so that the offset in the page does
+//! not differ from build to build. Where the allocator puts a buffer changes the rate of streams with `path = "gso"` by
+//! 12 to 25 %, for a reason that is not known (`docs/notebook/measured.md`).
 
 use std::ops::{Deref, DerefMut};
 
