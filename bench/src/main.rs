@@ -54,7 +54,7 @@ struct Options {
     /// After N minutes only rows that have had fewer than ten rounds with peers have more
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
-    /// A look instead of an answer: 3 rounds of 0.3 s
+    /// A look instead of an answer: 3 rounds with peers, of 0.3 s
     #[arg(long, conflicts_with_all = ["pairs", "seconds"])]
     quick: bool,
     /// Only rows whose name and target match, such as 'UDP.*veth'
@@ -135,7 +135,11 @@ fn bench(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let program = options.program.clone().unwrap_or_else(|| folder.join("fabricmark"));
     for file in [&program].into_iter().chain(&options.earlier) {
         if !file.is_file() {
-            return Err(format!("no {}: build it, or name another", file.display()).into());
+            return Err(format!(
+                "no {}: build it, or name another with --program or --earlier",
+                file.display()
+            )
+            .into());
         }
     }
     let bare = Bare::compile(&folder.parent().unwrap_or(folder).join("bench"))?;

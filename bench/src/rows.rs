@@ -11,7 +11,7 @@ pub const OURS: &str = "fabricmark";
 /// Name of the bare loop.
 pub const BARE: &str = "bare loop";
 
-/// Name of another version of fabricmark.
+/// Name of the earlier version of fabricmark, that of `--earlier`.
 pub const EARLIER: &str = "earlier";
 
 /// Reference for fabricmark's figure.
@@ -82,7 +82,8 @@ impl Row {
         }
     }
 
-    /// Adds another version of fabricmark to a row whose figure is a rate of the program: it must not have been faster.
+    /// Adds the earlier version of fabricmark to a row whose figure is a rate of the program, with the goal of the bare
+    /// loop in rows that block.
     pub fn earlier(self) -> Self {
         let figure = self.work.figure();
         let is_by_program = self.target != Target::Emulated && figure.is_rate();

@@ -47,7 +47,7 @@ impl Settings {
 /// All possible contenders.
 pub struct Field {
     pub ours: Box<dyn Contender>,
-    /// Another version of fabricmark.
+    /// The earlier version of fabricmark.
     pub earlier: Option<Box<dyn Contender>>,
     pub bare: Box<dyn Contender>,
     /// The installed peers, and the emulators.
@@ -330,6 +330,10 @@ mod tests {
         }
     }
 
+    fn settings(pairs: u32) -> Settings {
+        Settings { pairs: Some(pairs), seconds: None, seed: 1, congestion: String::new() }
+    }
+
     /// Consecutive rounds of a row, as their number and its place, in the order in which they ran.
     fn turns(limit: Option<Duration>) -> Vec<(usize, usize)> {
         let with = |rates| -> Box<dyn Contender> { Box::new(Alternating(Cell::new(rates))) };
@@ -339,8 +343,7 @@ mod tests {
             bare: with([1e9, 1e9]),
             peers: vec![with([1e9, 1e9])],
         };
-        let (pairs, stop) = (Some(20), AtomicBool::new(false));
-        let settings = Settings { pairs, seconds: None, seed: 1, congestion: String::new() };
+        let (settings, stop) = (settings(20), AtomicBool::new(false));
         let row = rows(Target::Loopback).remove(0);
         let mut rows = [&row, &row].map(|row| field.begin(row, &settings, &stop));
         let mut turns: Vec<(usize, usize)> = Vec::new();
@@ -357,10 +360,7 @@ mod tests {
         let [nothing, something] = [0.0, 1e9]
             .map(|rate| -> Box<dyn Contender> { Box::new(Alternating(Cell::new([rate; 2]))) });
         let field = Field { ours: something, earlier: None, bare: nothing, peers: Vec::new() };
-        let (settings, stop) = (
-            Settings { pairs: Some(2), seconds: None, seed: 1, congestion: String::new() },
-            AtomicBool::new(false),
-        );
+        let (settings, stop) = (settings(2), AtomicBool::new(false));
         let row = rows(Target::Loopback).remove(0);
         let mut playing = field.begin(&row, &settings, &stop);
         playing.play(2, &mut |_, _| {});
@@ -375,10 +375,7 @@ mod tests {
         let same = || -> Box<dyn Contender> { Box::new(Alternating(Cell::new([1e5; 2]))) };
         let field =
             Field { ours: same(), earlier: Some(same()), bare: same(), peers: vec![same()] };
-        let (settings, stop) = (
-            Settings { pairs: Some(2), seconds: None, seed: 1, congestion: String::new() },
-            AtomicBool::new(false),
-        );
+        let (settings, stop) = (settings(2), AtomicBool::new(false));
         let all = rows(Target::Loopback);
         let row = all.into_iter().find(|row| row.name.starts_with("UDP rr")).unwrap().earlier();
         let mut playing = field.begin(&row, &settings, &stop);
