@@ -1,6 +1,6 @@
 //! Socket options of a point, except buffers and those of TCP, and remedies if the kernel refuses them.
 
-use std::io::{self, Read};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 
@@ -12,6 +12,7 @@ use rustix::net::sockopt::{ip_mtu, ipv6_mtu, set_tcp_quickack};
 use socket2::Socket;
 
 use crate::failure::system;
+use crate::sockets;
 use crate::transport::bytes::TcpPath;
 use crate::window::at_most;
 use fabricmark_telemetry::sys;
@@ -162,8 +163,8 @@ impl QuickAck {
 }
 
 impl TcpPath for QuickAck {
-    fn read(&mut self, mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
-        let bytes = stream.read(buffer)?;
+    fn read(&mut self, stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = sockets::receive(stream, buffer)?;
         set_tcp_quickack(stream, self.is_set)?;
         Ok(bytes)
     }

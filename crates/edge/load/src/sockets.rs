@@ -12,6 +12,7 @@ use fabricmark_proto::{Failure, Prepare};
 use fabricmark_record::Side;
 use fabricmark_units::BitRate;
 use fabricmark_wire::Family;
+use rustix::net::{RecvFlags, SendFlags, recv};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
@@ -40,6 +41,18 @@ const OTHER_FILES: u64 = 64;
 /// Connections that a server of crr has beyond one per flow. An arbitrary choice: they may be of strangers, who must not
 /// occupy memory without end.
 pub(crate) const BEYOND_FLOWS: usize = 64;
+
+/// recv(2) without the C library. Its functions for the calls that wait are cancellation points (pthreads(7)), which cost
+/// time in a process with several threads: 1.5 % of a UDP exchange at each end
+/// (`docs/notebook/measured.md#system-calls-of-the-c-library`).
+pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    Ok(recv(socket, buffer, RecvFlags::empty())?.0)
+}
+
+/// send(2) without the C library, as [`receive`].
+pub(crate) fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
+}
 
 /// Raises RLIMIT_NOFILE if the flows of a run need it.
 pub(crate) fn allow_files(point: &Point) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! The TCP window, if a point sets its size.
 
-use std::io::{self, Read};
+use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 
@@ -10,6 +10,7 @@ use libc::c_int;
 use socket2::Socket;
 
 use crate::failure::system;
+use crate::sockets;
 use crate::transport::bytes::TcpPath;
 use fabricmark_telemetry::sys;
 
@@ -55,8 +56,8 @@ impl Windowed {
 }
 
 impl TcpPath for Windowed {
-    fn read(&mut self, mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
-        let bytes = stream.read(buffer)?;
+    fn read(&mut self, stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = sockets::receive(stream, buffer)?;
         if self.reads < SETTLING_READS {
             self.reads += 1;
             let level = libc::IPPROTO_TCP;

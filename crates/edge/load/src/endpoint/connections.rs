@@ -1,7 +1,7 @@
 //! One connection per request (crr): client and server, over any transport that supports it.
 
 use std::cell::RefCell;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 
@@ -109,7 +109,7 @@ impl Run<'_> {
     }
 
     /// Sends a request over each new connection, one after the other. Closes `first`, which only opened the flow.
-    pub(super) fn ask_by_connections<S: Read + Write>(
+    pub(super) fn ask_by_connections<S: ByteStream>(
         &self,
         first: Vec<impl AsFd>,
         connect: impl Fn(Socket) -> Result<S, Failure>,
@@ -176,7 +176,7 @@ fn amount<'a>(prepare: &Prepare, control: &'a Control) -> Amount<'a> {
 }
 
 /// Makes the transactions of a thread one after the other.
-fn ask<S: Read + Write>(
+fn ask<S: ByteStream>(
     prepare: &Prepare,
     control: &Control,
     share: &Share,

@@ -8,6 +8,7 @@ use fabricmark_plan::Point;
 use rustix::net::RecvFlags;
 
 use crate::buffer::Buffer;
+use crate::sockets;
 use crate::transport::udp::UdpFlow;
 use crate::transport::{Flow, Message, Moved, passes_on};
 use fabricmark_telemetry::sys::{plain, receive, set};
@@ -60,7 +61,7 @@ impl Flow for GsoFlow {
         for payload in buffer.chunks_exact_mut(self.payload_bytes) {
             self.flow.next_header().emit(payload);
         }
-        match self.flow.socket().send(buffer) {
+        match sockets::send(self.flow.socket(), buffer) {
             Ok(bytes) => Ok(Moved { payloads: segments, bytes: bytes as u64 }),
             Err(error) => {
                 self.flow.take_back(segments);

@@ -2,7 +2,7 @@
 //! in the kernel.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -14,6 +14,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
 
 use crate::flow_set::poll_briefly;
+use crate::sockets;
 use crate::transport::bytes::TcpPath;
 use crate::transport::if_ready;
 use fabricmark_telemetry::sys::{plain, receive, set};
@@ -171,21 +172,21 @@ impl Splice {
 }
 
 impl TcpPath for Pages {
-    fn write(&mut self, mut stream: &TcpStream, payload: &[u8]) -> io::Result<usize> {
+    fn write(&mut self, stream: &TcpStream, payload: &[u8]) -> io::Result<usize> {
         match self {
             Self::ZeroCopy(zerocopy) => zerocopy.send(stream, payload),
             Self::SendFile(file) => Ok(sendfile(stream, &*file, Some(&mut 0), payload.len())?),
             Self::Splice(splice) => splice.send(stream, payload.len()),
-            Self::Trunc => stream.write(payload),
+            Self::Trunc => sockets::send(stream, payload),
         }
     }
 
-    fn read(&mut self, mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    fn read(&mut self, stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Splice(splice) => splice.receive(stream, buffer.len()),
             // TCP does not touch the buffer (tcp(7)).
             Self::Trunc => Ok(recv(stream, buffer, RecvFlags::TRUNC)?.1),
-            _ => stream.read(buffer),
+            _ => sockets::receive(stream, buffer),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Connect/request/response (netperf's CRR): one connection per request and response. The server closes first, so
 //! that no port of the client stays in TIME_WAIT (RFC 9293, section 3.6.1).
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::mem;
 use std::time::Duration;
 
@@ -64,10 +64,10 @@ impl<'a> Patience<'a> {
         Err(io::Error::new(io::ErrorKind::TimedOut, message))
     }
 
-    fn read(&mut self, stream: &mut impl Read, message: &mut [u8]) -> io::Result<()> {
+    fn read(&mut self, stream: &mut impl ByteStream, message: &mut [u8]) -> io::Result<()> {
         let mut read = 0;
         while read < message.len() {
-            match self.until(|| stream.read(&mut message[read..]))? {
+            match self.until(|| stream.receive(&mut message[read..]))? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 bytes => read += bytes,
             }
@@ -75,10 +75,10 @@ impl<'a> Patience<'a> {
         Ok(())
     }
 
-    fn write(&mut self, stream: &mut impl Write, message: &[u8]) -> io::Result<()> {
+    fn write(&mut self, stream: &mut impl ByteStream, message: &[u8]) -> io::Result<()> {
         let mut written = 0;
         while written < message.len() {
-            written += self.until(|| stream.write(&message[written..]))?;
+            written += self.until(|| stream.send(&message[written..]))?;
         }
         Ok(())
     }
@@ -136,7 +136,7 @@ impl Departures<'_> {
 
 /// Makes transactions one after the other, each over a connection of its own, until no more depart; adds the results to
 /// `results`. A transaction lasts from its departure until the server has closed.
-pub(crate) fn ask<S: Read + Write>(
+pub(crate) fn ask<S: ByteStream>(
     connect: impl Fn() -> io::Result<S>,
     request: &[u8],
     response: &mut [u8],
@@ -150,7 +150,7 @@ pub(crate) fn ask<S: Read + Write>(
         patience.begin();
         patience.write(&mut stream, request)?;
         patience.read(&mut stream, response)?;
-        if patience.until(|| stream.read(&mut [0]))? > 0 {
+        if patience.until(|| stream.receive(&mut [0]))? > 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the response is too long"));
         }
         let heard_ns = now_ns();

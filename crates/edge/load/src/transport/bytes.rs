@@ -10,9 +10,20 @@ use fabricmark_proto::ZeroCopySends;
 use fabricmark_record::KernelTimes;
 
 use super::{Flow, Message, Moved};
+use crate::sockets;
 
 /// A connection that carries a byte stream.
 pub trait ByteStream: Read + Write + AsFd {
+    /// As [`Read::read`]; a socket does it without the C library ([`sockets::receive`]).
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read(buffer)
+    }
+
+    /// As [`Write::write`]; a socket does it without the C library ([`sockets::send`]).
+    fn send(&mut self, payload: &[u8]) -> io::Result<usize> {
+        self.write(payload)
+    }
+
     /// Bytes that have arrived and were not read yet.
     fn waiting_bytes(&self) -> io::Result<u64>;
 
@@ -66,6 +77,14 @@ pub trait ByteStream: Read + Write + AsFd {
 }
 
 impl ByteStream for TcpStream {
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        sockets::receive(self, buffer)
+    }
+
+    fn send(&mut self, payload: &[u8]) -> io::Result<usize> {
+        sockets::send(self, payload)
+    }
+
     fn waiting_bytes(&self) -> io::Result<u64> {
         Ok(rustix::io::ioctl_fionread(self)?)
     }
@@ -80,6 +99,14 @@ impl ByteStream for TcpStream {
 }
 
 impl ByteStream for UnixStream {
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        sockets::receive(self, buffer)
+    }
+
+    fn send(&mut self, payload: &[u8]) -> io::Result<usize> {
+        sockets::send(self, payload)
+    }
+
     fn waiting_bytes(&self) -> io::Result<u64> {
         Ok(rustix::io::ioctl_fionread(self)?)
     }
@@ -92,13 +119,13 @@ impl ByteStream for UnixStream {
 /// How a TCP connection reads and writes: by plain calls, unless a method is overridden.
 pub trait TcpPath {
     /// As [`Read::read`].
-    fn read(&mut self, mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
-        stream.read(buffer)
+    fn read(&mut self, stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+        sockets::receive(stream, buffer)
     }
 
     /// As [`Write::write`].
-    fn write(&mut self, mut stream: &TcpStream, payload: &[u8]) -> io::Result<usize> {
-        stream.write(payload)
+    fn write(&mut self, stream: &TcpStream, payload: &[u8]) -> io::Result<usize> {
+        sockets::send(stream, payload)
     }
 
     /// Completes pending writes before the connection ends.
@@ -204,7 +231,7 @@ impl<S: ByteStream> ByteFlow<S> {
 
 impl<S: ByteStream> Flow for ByteFlow<S> {
     fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
-        let bytes = self.stream.write(&payload[self.written..])?;
+        let bytes = self.stream.send(&payload[self.written..])?;
         self.written += bytes;
         if self.written == payload.len() {
             self.written = 0;
@@ -213,7 +240,7 @@ impl<S: ByteStream> Flow for ByteFlow<S> {
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved> {
-        match self.stream.read(buffer)? {
+        match self.stream.receive(buffer)? {
             0 => Ok(Moved::default()),
             bytes => Ok(Moved::one(bytes)),
         }
@@ -225,7 +252,7 @@ impl<S: ByteStream> Flow for ByteFlow<S> {
 
     fn send_message(&mut self, message: &mut [u8], _: u64) -> io::Result<()> {
         while self.written < message.len() {
-            self.written += self.stream.write(&message[self.written..])?;
+            self.written += self.stream.send(&message[self.written..])?;
         }
         self.written = 0;
         Ok(())
@@ -233,7 +260,7 @@ impl<S: ByteStream> Flow for ByteFlow<S> {
 
     fn receive_message(&mut self, buffer: &mut [u8]) -> io::Result<Message> {
         while self.read < buffer.len() {
-            match self.stream.read(&mut buffer[self.read..])? {
+            match self.stream.receive(&mut buffer[self.read..])? {
                 0 if self.read == 0 => return Ok(Message::End),
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 bytes => self.read += bytes,

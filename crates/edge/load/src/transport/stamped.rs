@@ -2,7 +2,7 @@
 //! which reads the timestamp of the request when the response has arrived.
 
 use std::cell::RefCell;
-use std::io::{self, Write};
+use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -13,6 +13,7 @@ use rustix::net::RecvFlags;
 use super::bytes::TcpPath;
 use super::udp::UdpFlow;
 use super::{Flow, Message, Moved};
+use crate::sockets;
 use fabricmark_telemetry::gauge::Reception;
 use fabricmark_telemetry::stamp::{self, Arrivals, Trips, recv_with_stamp};
 
@@ -115,9 +116,9 @@ impl TcpPath for &RefCell<Arrivals> {
         Ok(bytes)
     }
 
-    fn write(&mut self, mut stream: &TcpStream, payload: &[u8]) -> io::Result<usize> {
+    fn write(&mut self, stream: &TcpStream, payload: &[u8]) -> io::Result<usize> {
         self.borrow_mut().answers();
-        stream.write(payload)
+        sockets::send(stream, payload)
     }
 }
 
@@ -131,9 +132,9 @@ impl TcpPath for Trips {
         Ok(bytes)
     }
 
-    fn write(&mut self, mut stream: &TcpStream, payload: &[u8]) -> io::Result<usize> {
+    fn write(&mut self, stream: &TcpStream, payload: &[u8]) -> io::Result<usize> {
         self.departs();
-        stream.write(payload)
+        sockets::send(stream, payload)
     }
 
     fn take_kernel_times(&mut self) -> Option<KernelTimes> {

@@ -11,7 +11,7 @@ use fabricmark_proto::{
 use rustix::net::{RecvFlags, recv};
 
 use super::{Flow, Message, Moved};
-use crate::sockets::waiting_bytes;
+use crate::sockets::{self, waiting_bytes};
 use fabricmark_telemetry::clock::now_ns;
 use fabricmark_telemetry::gauge::Reception;
 
@@ -167,7 +167,7 @@ impl Flow for UdpFlow {
     fn send(&mut self, payload: &mut [u8]) -> io::Result<Moved> {
         let sent_ns = if self.jitter.is_some() { now_ns() } else { 0 };
         DatagramHeader { sequence: self.next, sent_ns }.emit(payload);
-        let bytes = self.socket.send(payload)?;
+        let bytes = sockets::send(&self.socket, payload)?;
         self.next += 1;
         Ok(Moved::one(bytes))
     }
@@ -190,7 +190,7 @@ impl Flow for UdpFlow {
 
     fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()> {
         self.number(message, number);
-        self.socket.send(message)?;
+        sockets::send(&self.socket, message)?;
         Ok(())
     }
 
