@@ -81,7 +81,7 @@ mod tests {
         let rounds = &json["rows"][0]["rounds"];
         assert_eq!(
             (&json["rows"][0]["rounds_max"], &json["rows"][0]["duration_s"]),
-            (&json!(50), &json!(1.0))
+            (&json!(150), &json!(1.0))
         );
         assert_eq!(rounds[0]["qperf"]["goodput_bps"], 5e9);
         assert_eq!(rounds[1]["qperf"]["failed"], "its client ended with exit status: 1");

@@ -37,7 +37,7 @@ use crate::contender::Contender;
 use crate::fabricmark::Fabricmark;
 use crate::place::Target;
 use crate::rows::Row;
-use crate::session::{Field, Settings};
+use crate::session::{Field, Played, Playing, Settings};
 
 /// fabricmark against its peers and against bare loops in C
 #[derive(Debug, Parser)]
@@ -166,23 +166,33 @@ fn bench(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
 
     let mut rows: Vec<_> = chosen.iter().map(|row| field.begin(row, &settings, &stop)).collect();
     let limit = options.minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
-    session::play_all(&mut rows, limit, &mut |place, round, who| {
+    let mut progress = |place: usize, round, who: &str| {
         let (number, count, row) = (place + 1, chosen.len(), &chosen[place]);
         let most = settings.rounds(row.work);
         let Row { name, target, .. } = row;
         eprintln!("row {number}/{count} {name}, {target}: round {round} of at most {most}, {who}");
+    };
+    let results =
+        |rows: &[Playing<'_>]| -> Vec<Played> { rows.iter().filter_map(Playing::result).collect() };
+    let write = |results: &[Played]| match &options.json {
+        None => Ok(()),
+        Some(file) => {
+            let document = json::document(results, &settings, &absent);
+            fs::write(file, format!("{document:#}\n"))
+                .map_err(|error| format!("cannot write {}: {error}", file.display()))
+        }
+    };
+    session::play_all(&mut rows, limit, &mut progress, &mut |rows| {
+        // For a machine that stops: the final values are written below, and a failure is reported there.
+        let _ = write(&results(rows));
     });
-    let results: Vec<session::Played> = rows.iter().filter_map(session::Playing::result).collect();
+    let results = results(&rows);
     print!("{}", table::text(&results, &names));
-    if let Some(file) = &options.json {
-        let document = json::document(&results, &settings, &absent);
-        fs::write(file, format!("{document:#}\n"))
-            .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
-    }
+    write(&results)?;
     Ok(code(&results, stop.load(Relaxed)))
 }
 
-fn code(results: &[session::Played], is_interrupted: bool) -> ExitCode {
+fn code(results: &[Played], is_interrupted: bool) -> ExitCode {
     let mut answers = results.iter().flat_map(|result| &result.answers);
     let mut rounds = results.iter().flat_map(|result| &result.rounds);
     let is_ours_measured = |round: &judge::Round| round.get(rows::OURS).is_some_and(Result::is_ok);

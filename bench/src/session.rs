@@ -230,11 +230,13 @@ impl Playing<'_> {
 
 /// Runs the rows in turn until each needs no further round, so that all have figures early, also for an interrupt, and the
 /// rounds of each row lie apart: noise of the machine in one period decides none. After the limit of time, rows that have
-/// [`ROUNDS_LEAST`] rounds begin no further ones. `progress` is told the place of the row, the round and the contender.
+/// [`ROUNDS_LEAST`] rounds begin no further ones. `progress` is told the place of the row, the round and the contender, and
+/// `keep` gets the rows each time when all have had their turn.
 pub fn play_all(
     rows: &mut [Playing<'_>],
     limit: Option<Duration>,
     progress: &mut dyn FnMut(usize, usize, &str),
+    keep: &mut dyn FnMut(&[Playing<'_>]),
 ) {
     let began = Instant::now();
     let needs_more = |row: &Playing<'_>| {
@@ -247,6 +249,7 @@ pub fn play_all(
                 row.play(ROUNDS_AT_A_TIME, &mut |round, who| progress(place, round, who));
             }
         }
+        keep(rows);
     }
 }
 
@@ -347,11 +350,14 @@ mod tests {
         let row = rows(Target::Loopback).remove(0);
         let mut rows = [&row, &row].map(|row| field.begin(row, &settings, &stop));
         let mut turns: Vec<(usize, usize)> = Vec::new();
-        play_all(&mut rows, limit, &mut |place, _, who| match turns.last_mut() {
+        let mut kept = 0;
+        let mut note = |place, _, who: &str| match turns.last_mut() {
             _ if who != OURS => {}
             Some((rounds, last)) if *last == place => *rounds += 1,
             _ => turns.push((1, place)),
-        });
+        };
+        play_all(&mut rows, limit, &mut note, &mut |_| kept += 1);
+        assert_eq!(2 * kept, turns.len());
         turns
     }
 
@@ -371,28 +377,35 @@ mod tests {
     }
 
     #[test]
-    fn peers_of_short_runs_take_part_in_every_fifth_round() {
+    fn peers_take_part_in_every_fifth_round_of_short_runs_and_in_every_third_of_streams() {
+        for (row, rounds_per_peers) in [("UDP rr", 5), ("TCP stream", 3)] {
+            let rounds = two_turns_with_peers(row);
+            assert_eq!(rounds.len(), 2 * rounds_per_peers);
+            for (number, round) in rounds.iter().enumerate() {
+                let who: Vec<&str> = round.keys().map(String::as_str).collect();
+                let always = vec![BARE, EARLIER, OURS];
+                let all = [vec!["alternating"], always.clone()].concat();
+                let expected = if number % rounds_per_peers == 0 { all } else { always };
+                assert_eq!(who, expected, "{row} {number}");
+            }
+        }
+    }
+
+    fn two_turns_with_peers(name: &str) -> Vec<Round> {
         let same = || -> Box<dyn Contender> { Box::new(Alternating(Cell::new([1e5; 2]))) };
         let field =
             Field { ours: same(), earlier: Some(same()), bare: same(), peers: vec![same()] };
         let (settings, stop) = (settings(2), AtomicBool::new(false));
         let all = rows(Target::Loopback);
-        let row = all.into_iter().find(|row| row.name.starts_with("UDP rr")).unwrap().earlier();
+        let row = all.into_iter().find(|row| row.name.starts_with(name)).unwrap().earlier();
         let mut playing = field.begin(&row, &settings, &stop);
         playing.play(2, &mut |_, _| {});
-        let rounds = playing.result().unwrap().rounds;
-        assert_eq!(rounds.len(), 10);
-        for (number, round) in rounds.iter().enumerate() {
-            let who: Vec<&str> = round.keys().map(String::as_str).collect();
-            let always = vec![BARE, EARLIER, OURS];
-            let all = [vec!["alternating"], always.clone()].concat();
-            assert_eq!(who, if number % 5 == 0 { all } else { always }, "{number}");
-        }
+        playing.result().unwrap().rounds
     }
 
     #[test]
-    fn rows_take_turns_of_five_rounds_and_have_ten_whatever_the_limit_of_time() {
-        let whole: Vec<_> = [(5, 0), (5, 1)].repeat(4);
+    fn rows_take_turns_of_five_rounds_with_peers_and_have_ten_whatever_the_limit_of_time() {
+        let whole: Vec<_> = [(15, 0), (15, 1)].repeat(4);
         assert_eq!(turns(None), whole);
         assert_eq!(turns(Some(Duration::ZERO)), whole[..4]);
     }

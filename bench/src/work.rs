@@ -217,10 +217,14 @@ impl Work {
         if self.is_long() { 10 } else { 50 }
     }
 
-    /// Rounds for each one in which the peers take part. Most peers run for at least a second, ten times as long as
-    /// fabricmark and the bare loop, whose ratio is known sooner by rounds of their own.
+    /// Rounds for each one in which the peers take part. Most peers run for at least a second, longer than fabricmark and
+    /// the bare loop, whose ratio is known sooner by rounds of their own.
     pub fn rounds_per_peers(self) -> usize {
-        if self.is_steady_at_once() { 5 } else { 1 }
+        match self {
+            _ if self.is_long() => 1,
+            _ if self.is_steady_at_once() => 5,
+            _ => 3,
+        }
     }
 
     /// The main figure of the workload in the table.
