@@ -39,7 +39,7 @@ const SETTLING_ROUND_TRIPS: u32 = 50;
 /// Minimum counted time of a stream, in RTTs.
 const COUNTED_ROUND_TRIPS: u32 = 20;
 
-/// Minimum counted time of a shaped stream in seconds: one payload is then less than 0.04 % at 100 Mbit/s.
+/// Minimum counted time of a shaped stream in seconds.
 const SHAPED_S: u64 = 4;
 
 /// Minimum number of transactions for a 99th percentile: two are above it.
@@ -85,9 +85,9 @@ impl Emulation {
         u64::from(round_trips * self.rtt_ms).div_ceil(1000).max(asked_s.ceil() as u64).max(least)
     }
 
-    /// Bytes per write and read; small if the count is rounded to whole payloads.
+    /// Bytes per write and read. A payload in [`SHAPED_S`] is less than 0.04 % of a stream.
     pub fn payload_bytes(&self) -> u32 {
-        if self.rate_mbps.is_some() { 16_384 } else { 131_072 }
+        if self.rate_mbps.is_some_and(|rate| rate < 1000) { 16_384 } else { 131_072 }
     }
 
     /// Goodput of full packets if the link keeps its rate exactly.

@@ -61,7 +61,10 @@ impl Emulator {
             Self::Kernel(Backend::Netem) => is_plain,
             Self::MmDelay => is_plain && !has_rate,
             // Nested shells for delay and rate would be another contender.
-            Self::Kernel(_) | Self::MmLink => is_plain && !has_delay,
+            Self::MmLink => {
+                is_plain && !has_delay && emulation.rate_mbps <= Some(MM_LINK_UNSHAPED_MBPS)
+            }
+            Self::Kernel(_) => is_plain && !has_delay,
         }
     }
 
@@ -176,6 +179,7 @@ mod tests {
         );
         assert_eq!(who(Emulation::stream(100)), ["netem", "mm-delay"]);
         assert_eq!(who(Emulation::shaped(100)), ["tbf", "htb", "netem", "mm-link"]);
+        assert_eq!(who(Emulation::shaped(25_000)), ["tbf", "htb", "netem"]);
         assert_eq!(who(Emulation::ping_pong(2)), ["netem", "mm-delay"]);
         assert!(who(Emulation { mtu: 9000, ..Emulation::stream(0) }).is_empty());
     }

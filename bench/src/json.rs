@@ -45,6 +45,7 @@ fn answer(answer: &Answer) -> Value {
         Some(Goal::AtMost(number)) => (Some("ratio-at-most"), json!(number)),
         Some(Goal::Between(least, most)) => (Some("ratio-between"), json!([least, most])),
         Some(Goal::Below(number)) => (Some("below"), json!(number)),
+        Some(Goal::Above(number)) => (Some("at-least"), json!(number)),
     };
     let (verdict, why) = match &answer.verdict {
         Verdict::Met => ("met", None),

@@ -166,17 +166,17 @@ pub fn answer(rounds: &[Round], peers: &[&str], question: &Question) -> Answer {
         (None, _) => Verdict::NotComparable(why_not(rounds, &others, figure)),
         (Some(_), None) => Verdict::Shown,
         (Some(value), Some(goal)) => {
-            // With too few rounds for a median's interval, all of them must be below the limit.
-            let all = samples(rounds, OURS, figure);
-            let highest = all.iter().copied().fold(f64::MIN, f64::max);
-            let (low, high) = value
-                .interval
-                .map_or((value.value, highest), |interval| (interval.low, interval.high));
+            // With too few rounds for a median's interval, all of them must be within the limit.
+            let all = || samples(rounds, OURS, figure).into_iter();
+            let whole_range = (all().fold(f64::MAX, f64::min), all().fold(f64::MIN, f64::max));
+            let (low, high) =
+                value.interval.map_or(whole_range, |interval| (interval.low, interval.high));
             let is_met = match goal {
                 Goal::AtLeast(goal) => low >= goal - TOLERANCE,
                 Goal::AtMost(goal) => high <= goal + TOLERANCE,
                 Goal::Between(least, most) => low >= least && high <= most,
                 Goal::Below(limit) => high < limit,
+                Goal::Above(limit) => low >= limit,
             };
             if is_met { Verdict::Met } else { Verdict::Missed }
         }
@@ -347,26 +347,24 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_holds_for_the_upper_end_or_for_all_of_few_rounds() {
-        let slips = |slips: &[f64]| -> Vec<Round> {
-            let round =
-                |&slip| Round::from([(OURS.to_owned(), Ok(value(Figure::SlipP99Ns, slip)))]);
-            slips.iter().map(round).collect()
+    fn a_limit_holds_for_the_worse_end_or_for_all_of_few_rounds() {
+        let slip = |slip: f64| Round::from([(OURS.to_owned(), Ok(value(Figure::SlipP99Ns, slip)))]);
+        let of = |figures: &[f64], goal| {
+            let rounds: Vec<Round> = figures.iter().copied().map(slip).collect();
+            let against = Against::Itself;
+            let question = Question { figure: Figure::SlipP99Ns, against, goal: Some(goal) };
+            answer(&rounds, &[], &question).verdict
         };
-        let question = Question {
-            figure: Figure::SlipP99Ns,
-            against: Against::Itself,
-            goal: Some(Goal::Below(3000.0)),
-        };
-        let of = |figures: &[f64]| answer(&slips(figures), &[], &question).verdict;
-        assert_eq!(of(&[1000.0, 2000.0, 2999.0]), Verdict::Met);
-        assert_eq!(of(&[1000.0, 2000.0, 3000.0]), Verdict::Missed);
-        // Ten rounds: the order-statistic interval ends at the ninth of them (binomial, 97.9 %).
-        let mut ten = [1000.0; 10];
-        ten[9] = 9000.0;
-        assert_eq!(of(&ten), Verdict::Met);
-        ten[8] = 9000.0;
-        assert_eq!(of(&ten), Verdict::Missed);
+        assert_eq!(of(&[1000.0, 2000.0, 2999.0], Goal::Below(3000.0)), Verdict::Met);
+        assert_eq!(of(&[1000.0, 2000.0, 3000.0], Goal::Below(3000.0)), Verdict::Missed);
+        assert_eq!(of(&[3000.0, 4000.0, 5000.0], Goal::Above(3000.0)), Verdict::Met);
+        assert_eq!(of(&[2999.0, 4000.0, 5000.0], Goal::Above(3000.0)), Verdict::Missed);
+        // Ten rounds: the order-statistic interval is from the second to the ninth of them (binomial, 97.9 %).
+        let with_last = |last: [f64; 2]| [&[1000.0; 8], last.as_slice()].concat();
+        assert_eq!(of(&with_last([1000.0, 9000.0]), Goal::Below(3000.0)), Verdict::Met);
+        assert_eq!(of(&with_last([9000.0; 2]), Goal::Below(3000.0)), Verdict::Missed);
+        assert_eq!(of(&with_last([1000.0, 100.0]), Goal::Above(1000.0)), Verdict::Met);
+        assert_eq!(of(&with_last([100.0; 2]), Goal::Above(1000.0)), Verdict::Missed);
     }
 
     #[test]

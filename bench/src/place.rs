@@ -29,9 +29,11 @@ echo 1 > tcp_tw_reuse
 }"#;
 
 /// Settings of both ends of an emulated link: ports can be reused after a second, and TCP autotuning may use the
-/// largest buffers that the kernel accepts (net/ipv4/sysctl_net_ipv4.c), so that buffers do not limit a stream.
+/// largest receive buffer that the kernel accepts (net/ipv4/sysctl_net_ipv4.c), whose window is half of it, and a send
+/// buffer for that window. A larger send buffer exceeds net.ipv4.tcp_mem of a machine with 24 GiB ("TCP: out of memory"
+/// in its log, with an RTT of 500 ms).
 const BUFFERS: &str = "cd /proc/sys/net/ipv4 && echo 1 > tcp_tw_reuse && \
-    echo 4096 131072 2147483647 > tcp_rmem && echo 4096 16384 2147483647 > tcp_wmem";
+    echo 4096 131072 2147483647 > tcp_rmem && echo 4096 16384 1073741824 > tcp_wmem";
 
 /// Kind of network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]

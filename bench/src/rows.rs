@@ -35,6 +35,8 @@ pub enum Goal {
     Between(f64, f64),
     /// A figure below this, in its unit.
     Below(f64),
+    /// A figure of at least this, in its unit.
+    Above(f64),
 }
 
 /// A comparison in a row.

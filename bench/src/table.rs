@@ -192,6 +192,7 @@ fn judged(answer: &Answer) -> [String; 3] {
             format!("< {:.1} %", 100.0 * limit)
         }
         Some(Goal::Below(limit)) => format!("< {}", figure.text(limit)),
+        Some(Goal::Above(limit)) => format!("≥ {}", figure.text(limit)),
     };
     let verdict = match &answer.verdict {
         Verdict::Met => "met".to_owned(),
