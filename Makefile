@@ -22,6 +22,10 @@ demo: build
 	@scripts/need ip=iproute2 tc=iproute2
 	target/release/fabricmark run plans/ipv6-vs-ipv4.toml --quick
 
+# RDMA and netem in a kernel that has them.
+IN_GUEST = --limit 3h --writable target/bench -- target/release/fabricmark-bench --json target/bench
+WITH_NETEM = (RTT 100 ms|^delay).*emulated
+
 bench: rust
 	cargo build --release --locked
 	@scripts/need cc=build-essential taskset=util-linux ip=iproute2
@@ -33,13 +37,18 @@ bench: rust
 	command -v tcp_stream >/dev/null || scripts/neper || echo 'going on without neper'; \
 	iperf3 --help 2>&1 | grep -q -e --gsro || scripts/iperf3 || echo 'going on without --gsro of iperf3'; \
 	code=0; \
+	target/release/fabricmark-bench --json target/bench/latest.json $(BENCH) || code=$$?; \
 	case "$(BENCH)" in *--rows*|*--quick*|*--ends*) ;; *) \
+		target/release/fabricmark lab calibrate --fresh || code=$$?; \
+		if command -v qemu-system-x86_64 >/dev/null; then \
+			target/release/fabricmark lab guest $(IN_GUEST)/rdma.json --ends 10.9.0.1,10.9.0.2 $(BENCH) || code=$$?; \
+			target/release/fabricmark lab guest $(IN_GUEST)/netem.json --rows '$(WITH_NETEM)' $(BENCH) || code=$$?; \
+		else echo 'no QEMU: going on without RDMA and netem'; fi; \
 		taskset -c 0 target/release/fabricmark-bench-model || code=$$?; \
 		for what in connect latency flood hosts; do \
 			target/release/fabricmark-bench-agents $$what || code=$$?; \
 		done ;; \
 	esac; \
-	target/release/fabricmark-bench --json target/bench/latest.json $(BENCH) || code=$$?; \
 	exit $$code
 
 # Rows of MPI operations, 15 minutes: make bench-mpi BENCH="--library mpich --rows PingPong". IMB and OSU by scripts/imb and scripts/osu.
