@@ -191,7 +191,7 @@ fn verbs(job: &Job<'_>, verb: Verb, bytes: u32, is_stream: bool) -> Option<Vec<S
     let (milliseconds, client, server) =
         ((job.seconds * 1e3).round(), cpu(Role::Client), cpu(Role::Server));
     Some(words(&format!(
-        "measure {pattern} {from},{to} --transport rc --operation {verb} --family 4 --payload {bytes} --wait spin \
+        "measure {pattern} --ends {from},{to} --transport rc --operation {verb} --family 4 --payload {bytes} --wait spin \
          --duration {milliseconds}ms --cpu {client},{server} --runs 1 --json"
     )))
 }
@@ -204,7 +204,10 @@ fn read(work: Work, output: &Output) -> Result<Values, Failure> {
     }
     if !output.status.success() {
         let failure = Failure::Failed(format!("it ended with {}", output.status));
-        return Err(with_reason(failure, output));
+        // Further lines are advice.
+        let message = output.err.lines().rfind(|line| line.starts_with("fabricmark: "));
+        let err = message.unwrap_or(&output.err).to_owned();
+        return Err(with_reason(failure, &Output { err, ..output.clone() }));
     }
     let document: Value = serde_json::from_str(&output.out)
         .map_err(|error| Failure::Failed(format!("its JSON cannot be read: {error}")))?;
@@ -245,6 +248,7 @@ fn status_bytes(status: &str, field: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
     use std::sync::atomic::AtomicBool;
@@ -284,6 +288,11 @@ mod tests {
         );
         let slow = line(Work::Departures { wait: Wait::Block }, Target::Loopback, true);
         assert!(slow.ends_with("--pace fixed:9/s --pace-wait sleep"), "{slow}");
+        let read = Work::Verbs { verb: Verb::Read, bytes: 64, is_stream: false };
+        let ends = [[10, 9, 0, 1], [10, 9, 0, 2]].map(IpAddr::from);
+        let read = line(read, Target::Adapters(ends), true);
+        let start = "measure rr --ends 10.9.0.1,10.9.0.2 --transport rc --operation read ";
+        assert!(read.starts_with(start), "{read}");
     }
 
     #[test]
@@ -303,8 +312,8 @@ mod tests {
         let refused = output(64, "", "error: unrecognized subcommand 'measure'\n\nUsage: x\n");
         let reason = "error: unrecognized subcommand 'measure'".to_owned();
         assert_eq!(read(Work::Idle(Process::Worker), &refused), Err(Failure::NotOffered(reason)));
-        let failed =
-            read(Work::Idle(Process::Worker), &output(67, "", "fabricmark: the peer is gone\n"));
+        let text = "run 1 of 1\nfabricmark: the peer is gone\nstart it again\n";
+        let failed = read(Work::Idle(Process::Worker), &output(67, "", text));
         let reason = "it ended with exit status: 67: fabricmark: the peer is gone".to_owned();
         assert_eq!(failed, Err(Failure::Failed(reason)));
     }
