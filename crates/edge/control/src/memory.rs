@@ -14,7 +14,7 @@ const COPIES: u64 = 3;
 /// Those of them in TCP's buffers: one at each end.
 const COPIES_OF_TCP: u64 = 2;
 
-/// Rejects a plan whose largest windows do not fit into memory. Autotuned windows are not counted: the kernel
+/// Rejects a plan whose largest windows or buffers do not fit into memory. Autotuned windows are not counted: the kernel
 /// adapts them to the available memory.
 pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(), PlanError> {
     // Points that run at once need their memory at once.
@@ -28,12 +28,12 @@ pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(),
         Testbed::Lab => (COPIES, COPIES_OF_TCP),
         Testbed::Hosts | Testbed::Mpi | Testbed::Tiers => (1, 1),
     };
-    let window = megabytes(bytes);
+    let asked = format!("windows or buffers of {}", megabytes(bytes));
     let needed = bytes.saturating_mul(copies);
     if needed > memory.available_bytes {
         let (needed, available) = (megabytes(needed), megabytes(memory.available_bytes));
         return Err(PlanError::Missing(format!(
-            "a window of {window} needs up to {needed} of memory, but only {available} are available \
+            "{asked} need up to {needed} of memory, but only {available} are available \
              ({point}): end other programs, or use smaller windows or RTTs"
         )));
     }
@@ -44,9 +44,8 @@ pub(crate) fn check(plan: &Plan, memory: &Memory, page_bytes: u64) -> Result<(),
         let setting = format!("{} {pages} {}", pages / 4 * 3, pages / 2 * 3);
         let (needed, allowed) = (megabytes(needed), megabytes(memory.tcp_bytes));
         return Err(PlanError::Missing(format!(
-            "a window of {window} needs up to {needed} of TCP memory, but net.ipv4.tcp_mem allows \
-             {allowed} ({point}): run `sysctl -w net.ipv4.tcp_mem=\"{setting}\"`, or use smaller \
-             windows"
+            "{asked} need up to {needed} of TCP memory, but net.ipv4.tcp_mem allows {allowed} ({point}): \
+             run `sysctl -w net.ipv4.tcp_mem=\"{setting}\"`, or use smaller ones"
         )));
     }
     Ok(())
@@ -84,11 +83,18 @@ fn megabytes(bytes: u64) -> String {
     format!("{} MB", bytes.div_ceil(1_000_000))
 }
 
-/// The windows of all flows of a point together, in bytes.
+/// The windows or the buffers of all flows of a point together, in bytes, whichever are larger.
 fn full(point: &Point) -> u64 {
     let ways = if point.direction == Some(Direction::Both) { 2 } else { 1 };
     let Bytes(window) = point.window_bytes().unwrap_or_default();
-    window.saturating_mul(u64::from(point.flows)).saturating_mul(ways)
+    window.max(buffers(point)).saturating_mul(u64::from(point.flows)).saturating_mul(ways)
+}
+
+/// The send buffer of one end and the receive buffer of the other. The kernel doubles each, so that both ends together
+/// fill as much of TCP's memory as with a window of this size.
+fn buffers(point: &Point) -> u64 {
+    let [send, receive] = [point.send_buffer, point.receive_buffer].map(Option::unwrap_or_default);
+    if point.transport.has_tcp() { send.0.saturating_add(receive.0) } else { 0 }
 }
 
 #[cfg(test)]
@@ -138,7 +144,7 @@ mod tests {
         // As much as one window of two BDPs.
         assert!(check(&plan, &memory(2_929_688, 488_282), 4096).is_ok());
         let short = check(&plan, &memory(2_000_000, 1 << 30), 4096).unwrap_err().to_string();
-        assert!(short.contains("window of 1000 MB"), "{short}");
+        assert!(short.contains("of 1000 MB"), "{short}");
     }
 
     #[test]
@@ -150,7 +156,7 @@ mod tests {
     #[test]
     fn short_memory_is_named_with_what_is_needed() {
         let text = refusal(2_000_000, 1 << 30);
-        for words in ["window of 1000 MB", "up to 3000 MB", "2048 MB", "window=2bdp", "smaller"] {
+        for words in ["of 1000 MB", "up to 3000 MB", "2048 MB", "window=2bdp", "smaller"] {
             assert!(text.contains(words), "no {words} in {text}");
         }
     }
@@ -162,6 +168,18 @@ mod tests {
         assert!(text.contains("sysctl -w net.ipv4.tcp_mem=\"366210 488282 732423\""), "{text}");
         let raised = memory(1 << 30, 732_423);
         assert!(check(&plan(), &raised, 4096).is_ok());
+    }
+
+    #[test]
+    fn buffers_count_as_twice_what_is_asked_for() {
+        let text = "title = 't'\n[factors]\npattern = 'stream'\ntransport = 'tcp'\nfamily = 4\n\
+                    payload = '64KiB'\nlink = 'veth'\nsend_buffer = '1GiB'\nreceive_buffer = '1GiB'\n\
+                    congestion = 'cubic'\n";
+        let plan = parse("t", text, Size::Full, &[]).unwrap();
+        // Two buffers of 2 GiB are 1,048,576 pages.
+        assert!(check(&plan, &memory(1 << 30, 1 << 20), 4096).is_ok());
+        let short = check(&plan, &memory(1 << 30, (1 << 20) - 1), 4096).unwrap_err().to_string();
+        assert!(short.contains("windows or buffers of 2148 MB need up to 4295 MB"), "{short}");
     }
 
     #[test]
