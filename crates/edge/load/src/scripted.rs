@@ -16,6 +16,8 @@ pub(crate) struct Scripted<'a> {
     pub(crate) arrivals: u64,
     /// Arrivals that wait in the kernel; each receive call takes one.
     pub(crate) waiting: u64,
+    /// Whether the transport knows how many wait.
+    pub(crate) knows_arrived: bool,
     /// Payloads that can be sent.
     pub(crate) room: u64,
     /// The run that a payload ends for which there is no room.
@@ -39,6 +41,10 @@ impl Flow for Scripted<'_> {
         self.arrivals = self.arrivals.saturating_sub(1);
         self.waiting = self.waiting.saturating_sub(1);
         Ok(if was_last { Moved::default() } else { Moved::one(ARRIVAL_BYTES) })
+    }
+
+    fn arrived_bytes(&mut self) -> io::Result<Option<u64>> {
+        Ok(self.knows_arrived.then_some(ARRIVAL_BYTES as u64 * self.waiting))
     }
 
     fn waiting_bytes(&mut self) -> io::Result<u64> {

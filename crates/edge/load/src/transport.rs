@@ -69,9 +69,15 @@ pub trait Flow {
     /// Receives what has arrived; zero bytes at the end of a reliable flow.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved>;
 
+    /// Bytes that have arrived and were not received yet, if the transport knows them exactly. TCP's are asked of the
+    /// socket.
+    fn arrived_bytes(&mut self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Upper bound of the bytes that have arrived and were not received yet; 0 if there are none, or if unknown.
     fn waiting_bytes(&mut self) -> io::Result<u64> {
-        Ok(0)
+        Ok(self.arrived_bytes()?.unwrap_or(0))
     }
 
     /// Sends a whole message, with its number if the transport does not keep the order.
@@ -155,6 +161,10 @@ pub trait Flow {
 /// is left out, the default of [`Flow`] would apply.
 macro_rules! passes_on {
     () => {
+        fn arrived_bytes(&mut self) -> std::io::Result<Option<u64>> {
+            self.flow.arrived_bytes()
+        }
+
         fn waiting_bytes(&mut self) -> std::io::Result<u64> {
             self.flow.waiting_bytes()
         }

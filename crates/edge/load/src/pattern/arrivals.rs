@@ -205,7 +205,11 @@ impl Arrivals {
         let silence_ns =
             Some(now_ns - before_ns).filter(|&ns| is_clean && ns > SILENCE_NS).unwrap_or(0);
         let Some(began) = self.began else {
-            let waiting_bytes = flows[place].waiting_bytes()?;
+            let waiting_bytes = match flows[place].arrived_bytes()? {
+                // On the right side of the edge already, as bytes that TCP reports as readable.
+                Some(_) => 0,
+                None => flows[place].waiting_bytes()?,
+            };
             let Window { begins_by_ns, hold_ns, .. } = self.window;
             // The sender is told to continue only while a segment is missing.
             let waits_ns = if is_clean && !self.is_held { 0 } else { hold_ns };
@@ -232,7 +236,6 @@ impl Arrivals {
             if self.is_held {
                 control.tell(Event::Counting);
             }
-            // Bytes that TCP reports as readable are on the right side of the edge already.
             self.counts.waiting_bytes = if in_order_bytes > 0 { 0 } else { waiting_bytes };
             // A receiver that is the slower end determines the rate, also while it drains its backlog.
             if self.counts.waiting_bytes > 0 {
@@ -305,10 +308,14 @@ impl Arrivals {
 }
 
 /// Bytes that have arrived over all flows and were not read yet.
-fn unread_of_all(flows: &[impl Flow], subflows: &mut Subflows) -> io::Result<Unread> {
+fn unread_of_all(flows: &mut [impl Flow], subflows: &mut Subflows) -> io::Result<Unread> {
     let mut sum = Unread::default();
-    for fd in flows.iter().filter_map(Flow::fd) {
-        let of_flow = unread(fd, subflows)?;
+    for flow in flows {
+        let of_flow = match (flow.arrived_bytes()?, flow.fd()) {
+            (Some(in_order_bytes), _) => Unread { in_order_bytes, ..Unread::default() },
+            (None, Some(fd)) => unread(fd, subflows)?,
+            (None, None) => continue,
+        };
         sum.in_order_bytes += of_flow.in_order_bytes;
         sum.behind_hole_bytes += of_flow.behind_hole_bytes;
         sum.uncertain_bytes += of_flow.uncertain_bytes;
@@ -337,8 +344,15 @@ mod tests {
         window: Window,
         times_ns: impl IntoIterator<Item = u64>,
     ) -> Counts {
+        counted_over(Scripted { waiting, ..Scripted::default() }, window, times_ns)
+    }
+
+    fn counted_over(
+        mut flow: Scripted<'_>,
+        window: Window,
+        times_ns: impl IntoIterator<Item = u64>,
+    ) -> Counts {
         let mut arrivals = Arrivals::new(window);
-        let mut flow = Scripted { waiting, ..Scripted::default() };
         let control = Control::default();
         arrivals.last_ns = 0;
         for at_ns in times_ns {
@@ -393,6 +407,18 @@ mod tests {
         let times = [0, 10].into_iter().chain((9..40).map(|k| 10 * k));
         let counts = counted_before(9, window, times.map(|ms| ms * MS));
         assert_eq!((counts.counted_calls(), counts.elapsed_ns), (30, 300 * MS));
+    }
+
+    #[test]
+    fn what_has_arrived_counts_from_then_on_and_not_from_when_it_is_read() {
+        // As RDMA reads that complete when they are posted: one per millisecond, each read 50 ms later, and the last 50
+        // at once when no more are posted.
+        let window = Window::of(Nanos(1_000 * MS), Nanos(100 * MS), Nanos(0));
+        let flow = Scripted { waiting: 50, knows_arrived: true, ..Scripted::default() };
+        let times = (1..=1_001).chain([1_001; 50]).map(|ms| ms * MS);
+        let counts = counted_over(flow, window, times);
+        assert_eq!((counts.counted_bytes(), counts.elapsed_ns), (90_000, 900 * MS));
+        assert_eq!((counts.bytes, counts.waiting_bytes), (105_100, 0));
     }
 
     #[test]

@@ -218,9 +218,9 @@ impl Flow for FetchFlow {
         }
     }
 
-    fn waiting_bytes(&mut self) -> io::Result<u64> {
+    fn arrived_bytes(&mut self) -> io::Result<Option<u64>> {
         while self.queue.take()? > 0 {}
-        Ok(self.queue.done().saturating_sub(self.got) * self.payload_bytes as u64)
+        Ok(Some(self.queue.done().saturating_sub(self.got) * self.payload_bytes as u64))
     }
 
     fn stop(&mut self) -> io::Result<()> {

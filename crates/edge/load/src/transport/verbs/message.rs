@@ -235,9 +235,9 @@ impl Flow for MessageFlow {
         Ok(moved)
     }
 
-    fn waiting_bytes(&mut self) -> io::Result<u64> {
+    fn arrived_bytes(&mut self) -> io::Result<Option<u64>> {
         while self.queue.take()? > 0 {}
-        Ok(self.queue.arrived().iter().map(|arrival| self.bytes(arrival) as u64).sum())
+        Ok(Some(self.queue.arrived().iter().map(|arrival| self.bytes(arrival) as u64).sum()))
     }
 
     fn send_message(&mut self, message: &mut [u8], number: u64) -> io::Result<()> {

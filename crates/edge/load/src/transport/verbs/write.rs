@@ -165,11 +165,11 @@ impl Flow for WriteFlow {
         Ok(moved)
     }
 
-    fn waiting_bytes(&mut self) -> io::Result<u64> {
+    fn arrived_bytes(&mut self) -> io::Result<Option<u64>> {
         while self.queue.take()? > 0 {}
         let noted = self.queue.arrived().iter().filter(|arrival| arrival.bytes > 0);
         let there = noted.map(|arrival| self.notes.read(arrival.slot)).max().unwrap_or(0);
-        Ok(there.saturating_sub(self.received) * self.payload_bytes)
+        Ok(Some(there.saturating_sub(self.received) * self.payload_bytes))
     }
 
     fn send_message(&mut self, message: &mut [u8], _: u64) -> io::Result<()> {
