@@ -29,7 +29,7 @@ done <"$work/writable"
 
 # Each program that starts costs the emulated CPU tens of milliseconds: few start, each with much to do. Where a module
 # is missing, modprobe loads the others.
-modprobe -a rdma_rxe rdma_ucm ib_umad veth sch_netem sch_prio cls_u32 smc smc_diag sctp
+modprobe -a rdma_rxe rdma_ucm ib_umad veth tun sch_netem sch_prio cls_u32 smc smc_diag sctp
 has() { [ -d "/sys/module/$1" ]; }
 
 # Each on its end of a pair of devices, told apart by address: an adapter in a namespace of its own
