@@ -1,17 +1,24 @@
 //! Settings of the device at one end of a link, and which of them follow from link options.
 
 use fabricmark_link::LinkOptions;
+use fabricmark_plan::Offload;
 
+use crate::namespace::Namespace;
+use crate::tool::{self, LabError};
 use crate::topology::{Topology, Wire};
 
 /// Packets that may wait in a device for the emulator. Linux has 500 for TUN and drops what does not fit. This is
 /// room for 1.3 GB of super-packets, more than the 1 GiB that TCP may have in flight.
 const QUEUE: usize = 20_000;
 
-/// The same for a device that the emulator may pause (`pause`). TCP is then limited only by its window, since
+/// The same for a device that the emulator may pause (`pause`), or that sends single packets: a window of 1 GiB arrives in
+/// bursts of its segments, for which a queue of 20,000 had no room at 400 ms. TCP is then limited only by its window, since
 /// packets in a TUN device count as sent. This is room for 1 GiB in packets of 9000 bytes. TUN has up to 524,288
 /// (`__ptr_ring_init_queue_alloc` in `linux/ptr_ring.h`, 4 MiB of pointers).
-pub(crate) const QUEUE_OF_PAUSED: usize = 200_000;
+const LONG_QUEUE: usize = 200_000;
+
+/// Longest queue that some kernels accept: Debian's 6.1.192 answers ERANGE to more, 6.18 does not.
+const QUEUE_MAX_OF_SOME: usize = 32_767;
 
 /// Largest number of segments of a super-packet if it is not limited (`GSO_MAX_SEGS` in `linux/netdevice.h`).
 const SEGMENTS_MAX: u16 = u16::MAX;
@@ -21,13 +28,30 @@ const SEGMENTS_MAX: u16 = u16::MAX;
 pub(crate) fn line(name: &str, options: &LinkOptions, is_single: bool) -> String {
     let mtu = options.mtu();
     let segments = if is_single { 1 } else { SEGMENTS_MAX };
-    let queue = if options.pauses() { QUEUE_OF_PAUSED } else { QUEUE };
-    format!("link set dev {name} mtu {mtu} txqueuelen {queue} gso_max_segs {segments}\n")
+    format!("link set dev {name} mtu {mtu} txqueuelen {QUEUE} gso_max_segs {segments}\n")
 }
 
 /// The same as [`line`] for a new device, which gets no address from the kernel and therefore solicits no routers.
 pub(crate) fn set_up(name: &str, options: &LinkOptions, is_single: bool) -> String {
     format!("link set dev {name} addrgenmode none\n{}", line(name, options, is_single))
+}
+
+/// Lengthens the queues of those devices of a node that need it, after [`line`].
+pub(crate) fn lengthen_queues(
+    namespace: &Namespace,
+    topology: &Topology,
+    node: &str,
+) -> Result<(), LabError> {
+    for (link, end) in topology.ends(node) {
+        let Wire { name, options, adapter, .. } = &topology.links[link];
+        let is_off = adapter.as_ref().is_some_and(|adapter| adapter.offload == Offload::Off);
+        if is_off || options[end].pauses() {
+            let set =
+                |queue| tool::ip(namespace, &format!("link set dev {name} txqueuelen {queue}\n"));
+            set(LONG_QUEUE).or_else(|_| set(QUEUE_MAX_OF_SOME))?;
+        }
+    }
+    Ok(())
 }
 
 /// Settings that differ after links have changed: lines for `ip -batch`, by node.

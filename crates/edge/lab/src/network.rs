@@ -67,6 +67,7 @@ impl Lab {
         }
         for (name, namespace) in &nodes {
             tool::ip(namespace, &set_up(&topology, name))?;
+            device::lengthen_queues(namespace, &topology, name)?;
             for (link, _) in topology.ends(name) {
                 let Wire { name, adapter, .. } = &topology.links[link];
                 if let Some(Adapter { queue: Some(queue), .. }) = adapter {
@@ -122,6 +123,7 @@ impl Lab {
         }
         for (node, commands) in device::changes(&self.topology, &topology) {
             tool::ip(&self.nodes[node], &commands)?;
+            device::lengthen_queues(&self.nodes[node], &topology, node)?;
         }
         // Super-packets that wait in a device are segmented, too.
         self.set_segmentation(&topology, true)?;
@@ -232,12 +234,8 @@ fn set_up(topology: &Topology, node: &str) -> String {
     let families = [Family::V4, Family::V6];
     let mut text = String::from("link set lo up\n");
     for (link, end) in topology.ends(node) {
-        let Wire { name, options, adapter, .. } = &topology.links[link];
+        let Wire { name, options, .. } = &topology.links[link];
         text += &device::set_up(name, &options[end], topology.is_single(link, end));
-        if adapter.as_ref().is_some_and(|adapter| adapter.offload == Offload::Off) {
-            // A window of 1 GiB arrives in bursts of its segments, for which a queue of 20,000 had no room at 400 ms.
-            text += &format!("link set dev {name} txqueuelen {}\n", device::QUEUE_OF_PAUSED);
-        }
         let networks = &topology.networks;
         let (network, host) = (networks.of_link(link), networks.host(link, end));
         for family in families.into_iter().filter(|&family| route::carries(topology, link, family))
