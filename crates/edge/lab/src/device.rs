@@ -18,7 +18,7 @@ const QUEUE: usize = 20_000;
 const LONG_QUEUE: usize = 200_000;
 
 /// Longest queue that some kernels accept: Debian's 6.1.192 answers ERANGE to more, 6.18 does not.
-const QUEUE_MAX_OF_SOME: usize = 32_767;
+const QUEUE_MAX_OF_SOME_KERNELS: usize = 32_767;
 
 /// Largest number of segments of a super-packet if it is not limited (`GSO_MAX_SEGS` in `linux/netdevice.h`).
 const SEGMENTS_MAX: u16 = u16::MAX;
@@ -42,29 +42,53 @@ pub(crate) fn lengthen_queues(
     topology: &Topology,
     node: &str,
 ) -> Result<(), LabError> {
-    for (link, end) in topology.ends(node) {
-        let Wire { name, options, adapter, .. } = &topology.links[link];
-        let is_off = adapter.as_ref().is_some_and(|adapter| adapter.offload == Offload::Off);
-        if is_off || options[end].pauses() {
-            let set =
-                |queue| tool::ip(namespace, &format!("link set dev {name} txqueuelen {queue}\n"));
-            set(LONG_QUEUE).or_else(|_| set(QUEUE_MAX_OF_SOME))?;
-        }
+    let ends = topology.ends(node);
+    for (link, _) in ends.filter(|&(link, end)| has_long_queue(topology, link, end)) {
+        let name = &topology.links[link].name;
+        let set = |queue| tool::ip(namespace, &format!("link set dev {name} txqueuelen {queue}\n"));
+        set(LONG_QUEUE).or_else(|_| set(QUEUE_MAX_OF_SOME_KERNELS))?;
     }
     Ok(())
 }
 
-/// Settings that differ after links have changed: lines for `ip -batch`, by node.
+fn has_long_queue(topology: &Topology, link: usize, end: usize) -> bool {
+    let Wire { options, adapter, .. } = &topology.links[link];
+    let is_off = adapter.as_ref().is_some_and(|adapter| adapter.offload == Offload::Off);
+    is_off || options[end].pauses()
+}
+
+/// Settings that differ after links have changed: lines for `ip -batch`, by node, to be followed by [`lengthen_queues`].
 pub(crate) fn changes<'a>(before: &Topology, after: &'a Topology) -> Vec<(&'a str, String)> {
     let nodes = after.nodes.keys().map(|node| {
         let lines = after.ends(node).map(|(link, end)| {
             let [old, new] = [before, after].map(|topology| {
                 let Wire { name, options, .. } = &topology.links[link];
-                line(name, &options[end], topology.is_single(link, end))
+                let line = line(name, &options[end], topology.is_single(link, end));
+                (line, has_long_queue(topology, link, end))
             });
-            if new == old { String::new() } else { new }
+            if new == old { String::new() } else { new.0 }
         });
         (node.as_str(), lines.collect::<String>())
     });
     nodes.filter(|(_, lines)| !lines.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_that_begins_to_pause_has_its_devices_set_again() {
+        let topology = |options| {
+            let text = "[hosts.a]\n[hosts.b]\n[links.l0]\nbetween = ['a', 'b']\n";
+            Topology::parse(&format!("{text}options = '{options}'\n")).unwrap()
+        };
+        let [steady, pausing] = ["rate=1G queue=1MiB", "rate=1G queue=1MiB pause"].map(topology);
+        let nodes = |before, after| -> Vec<&str> {
+            changes(before, after).into_iter().map(|(node, _)| node).collect()
+        };
+        assert_eq!(nodes(&steady, &pausing), ["a", "b"]);
+        assert_eq!(nodes(&pausing, &steady), ["a", "b"]);
+        assert!(nodes(&pausing, &pausing).is_empty());
+    }
 }
