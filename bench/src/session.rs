@@ -230,8 +230,8 @@ impl Playing<'_> {
 
 /// Runs the rows in turn until each needs no further round, so that all have figures early, also for an interrupt, and the
 /// rounds of each row lie apart: noise of the machine in one period decides none. After the limit of time, rows that have
-/// [`ROUNDS_LEAST`] rounds begin no further ones. `progress` is told the place of the row, the round and the contender, and
-/// `keep` gets the rows each time when all have had their turn.
+/// [`ROUNDS_LEAST`] rounds begin no further ones. `progress` is told the place of the row, the round and the contender;
+/// `keep` is called with the rows after each turn of all of them.
 pub fn play_all(
     rows: &mut [Playing<'_>],
     limit: Option<Duration>,

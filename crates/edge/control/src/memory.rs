@@ -144,7 +144,7 @@ mod tests {
         // As much as one window of two BDPs.
         assert!(check(&plan, &memory(2_929_688, 488_282), 4096).is_ok());
         let short = check(&plan, &memory(2_000_000, 1 << 30), 4096).unwrap_err().to_string();
-        assert!(short.contains("of 1000 MB"), "{short}");
+        assert!(short.contains("windows or buffers of 1000 MB"), "{short}");
     }
 
     #[test]
@@ -156,7 +156,9 @@ mod tests {
     #[test]
     fn short_memory_is_named_with_what_is_needed() {
         let text = refusal(2_000_000, 1 << 30);
-        for words in ["of 1000 MB", "up to 3000 MB", "2048 MB", "window=2bdp", "smaller"] {
+        for words in
+            ["windows or buffers of 1000 MB", "up to 3000 MB", "2048 MB", "window=2bdp", "smaller"]
+        {
             assert!(text.contains(words), "no {words} in {text}");
         }
     }

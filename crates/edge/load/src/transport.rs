@@ -69,8 +69,8 @@ pub trait Flow {
     /// Receives what has arrived; zero bytes at the end of a reliable flow.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Moved>;
 
-    /// Bytes that have arrived and were not received yet, if the transport knows them exactly. TCP's are asked of the
-    /// socket.
+    /// Bytes that have arrived and were not received yet; `None` if the transport does not know them exactly, and for TCP,
+    /// whose socket tells ([`crate::tcp::unread`]).
     fn arrived_bytes(&mut self) -> io::Result<Option<u64>> {
         Ok(None)
     }
